@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from rtsim.record.recorders import MemoryRecorder
 
 from hitl.building.build import PLAIN
 from hitl.controllers.sil import CASES, SilController
@@ -19,6 +18,7 @@ from rtsim.core.tag import Duration
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.reading import Given, gather
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Model, Scenario, simulate
 from rtsim.record.reading import TrackData
+from rtsim.record.recorders import MemoryRecorder
 from tools.bench.constraint_problems import BRIDGE, PENDULUM
 
 

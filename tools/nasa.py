@@ -15,13 +15,13 @@ from pathlib import Path
 
 import click
 import numpy as np
-from rtsim.record.events import RunEnding
 
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Vector
 from rtsim.models.f16.published import LEAST_S, case_of, compare_with_nasa
+from rtsim.record.events import RunEnding
 from rtsim.record.reading import Recording
 
 _COLUMNS = (

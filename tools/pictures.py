@@ -22,7 +22,6 @@ from matplotlib import pyplot as plt
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
-from rtsim.record.recorders import MemoryRecorder
 
 from hitl.cli.starting import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
@@ -34,6 +33,7 @@ from rtsim.equations.history import History
 from rtsim.equations.sparsity import probed
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.can_pictures import draw_can

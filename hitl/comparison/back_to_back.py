@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rtsim.record.events import Acted, RunEnding
 
 from hitl.comparison.both import Table
 from hitl.comparison.conditions import Conditions, LoopRun, ProgressWatch
@@ -61,6 +60,7 @@ from rtsim.components.controller import Controller
 from rtsim.core.errors import UnknownName
 from rtsim.core.tag import Duration
 from rtsim.record import events
+from rtsim.record.events import Acted, RunEnding
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Tolerance

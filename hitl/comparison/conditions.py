@@ -7,8 +7,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from rtsim.record.recorders import MemoryRecorder
-
 from hitl.comparison.both import Observer
 from hitl.comparison.driving import fresh
 from hitl.comparison.execution import on_board
@@ -20,6 +18,7 @@ from rtsim.core.tag import Duration, to_ns
 from rtsim.engine.trace import INSERTED
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.replay import fed_external_inputs
 from rtsim.runs.request import Connections, FedInputs, Output, Progress, RunRequest

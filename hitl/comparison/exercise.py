@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rtsim.record.events import RunEnding
 
 from hitl.comparison.sides import displayed
 from rtsim.components.controller import Controller
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.trace import request_topic
+from rtsim.record.events import RunEnding
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import SignalResult, short
 

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtsim.record.events import Acted
-
 from hitl.comparison.flight import LoopComparison, time_needed
 from hitl.comparison.mismatches import reservation
 from hitl.comparison.open_loop import OpenLoop
@@ -17,6 +15,7 @@ from hitl.stimuli.reaching import Reach
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
+from rtsim.record.events import Acted
 from rtsim.record.verdict import short
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")

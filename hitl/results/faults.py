@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rtsim.record.events import Acted
-
 from hitl.comparison.verdict import BackToBack
 from rtsim.record import events
+from rtsim.record.events import Acted
 
 
 def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
-from rtsim.record.reports.charts import thin
 
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from rtsim.core.signals import Vector
 from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, plot_html
+from rtsim.record.reports.charts import thin
 
 _HEIGHT = 380
 GREEN, PURPLE = "#1b7f4b", "#7a3fb0"

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from rtsim.record.reports.junit import Suite, finished, new_document
-
 from hitl.comparison.flight import LoopComparison, allowance
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.on_target import OnTarget
@@ -23,6 +21,7 @@ from hitl.results.faults import faults_of
 from hitl.results.files import write
 from hitl.results.target import facts
 from rtsim.core.outcome import Outcome
+from rtsim.record.reports.junit import Suite, finished, new_document
 from rtsim.record.verdict import SignalResult
 
 

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from rtsim.record.reports import run_page
-from rtsim.record.reports.charts import BUCKETS
-from rtsim.record.reports.page import page
 
 from hitl.comparison.execution import LABEL
 from hitl.comparison.flight import allowance
@@ -26,6 +23,9 @@ from hitl.results.traces import loop_traces, stepped_traces
 from hitl.results.warnings import warnings_of
 from rtsim.core.outcome import Outcome
 from rtsim.record.markup import block, table, text
+from rtsim.record.reports import run_page
+from rtsim.record.reports.charts import BUCKETS
+from rtsim.record.reports.page import page
 from rtsim.record.verdict import short
 
 MOST_PLOTS = 12

@@ -18,7 +18,8 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any, NamedTuple
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import lz4.frame  # type: ignore[import-untyped]
 import numpy as np
@@ -26,10 +27,12 @@ import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import Chunk
+from mcap.records import Channel, Chunk, DataEnd, Footer, Metadata
+from mcap.writer import MCAP0_MAGIC
 from numpy.typing import NDArray
 
 from rtsim.core.errors import RecordingError
+from rtsim.record.schema import TrackSpec, Words
 
 SMALL = 1 << 26
 """A file that unpacks to at most this many bytes stays in memory."""
@@ -290,3 +293,299 @@ def _unpacked(chunk: Chunk) -> bytes:
 def _pieces(reader: IO[bytes], most: int) -> Iterator[bytes]:
     for _ in range(most // _PIECE + 1):
         yield reader.read(_PIECE)
+
+
+# Salvage: everything that is readable in an incomplete or damaged file.
+#
+# The file is read from its start, record by record, and each record is checked.  Reading ends at
+# the first record that is cut off or damaged.  The mcap library parses the records.
+
+LARGEST_RECORD = 1 << 29
+MOST_CHANNELS = 1 << 16
+_INDEX = struct.Struct("<HI")
+
+
+class _Damaged(Exception):
+    """Raised where the file is cut off or damaged; the rest of the file is not read."""
+
+
+@dataclass
+class Salvaged:
+    """Metadata by name, messages by topic; ``broken`` states where and why reading ended early."""
+
+    chunks: Chunks
+    metadata: dict[str, dict[str, str]] = field(default_factory=dict)
+    topics: dict[str, Messages] = field(default_factory=dict)
+    broken: str | None = None
+    complete: bool = False
+    """True if all data was read; at most the index after the data is missing."""
+
+
+def salvage(path: Path) -> Salvaged:
+    """Read ``path``; raises :class:`RecordingError` only if nothing of a recording is readable."""
+    try:
+        file = open(path, "rb")  # noqa: SIM115 -- the chunks are read from it, and close it
+        return _Walk(path, file, os.fstat(file.fileno()).st_size).run()
+    except IsADirectoryError:
+        raise RecordingError(f"{path} is a folder; give the recording's file name") from None
+    except FileNotFoundError:
+        raise RecordingError(f"there is no file {path}") from None
+    except OSError as error:
+        raise RecordingError(f"cannot read {path}: {error.strerror}") from error
+
+
+class _Walk:
+    def __init__(self, path: Path, file: IO[bytes], size: int) -> None:
+        self.path = path
+        self.file = file
+        self.size = size
+        self.crc = 0
+        self.out = Salvaged(Chunks(str(path), file))
+        self.channels: dict[int, Messages] = {}
+        self.declared = self.messages = 0
+
+    def run(self) -> Salvaged:
+        magic = self._read(len(MCAP0_MAGIC))
+        if magic != MCAP0_MAGIC:
+            found = "it is empty" if not magic else f"it begins with {magic!r}"
+            raise RecordingError(f"{self.path} is not an MCAP recording: {found}")
+        try:
+            while not self.out.complete:
+                self._step()
+            self._check_end()
+        except _Damaged as error:
+            self.out.broken = str(error)
+        return self.out
+
+    def _read(self, size: int) -> bytes:
+        data = self.file.read(size)
+        self.crc = zlib.crc32(data, self.crc)
+        return data
+
+    def _step(self) -> None:
+        """Read and check one record."""
+        at = self.file.tell()
+        before = self.crc
+        head = self._read(RECORD.size)
+        if len(head) < RECORD.size:
+            raise _Damaged(f"the file ends at byte {self.size}")
+        opcode, length = RECORD.unpack(head)
+        if length > self.size - at - RECORD.size:
+            raise _Damaged(f"the file is cut off inside a record, at byte {self.size}")
+        if length > LARGEST_RECORD:
+            raise _Damaged(f"the record at byte {at} declares {length} bytes, which is too long")
+        body = self._read(length)
+        if opcode == Opcode.DATA_END:
+            self.crc = before
+        try:
+            self._take(opcode, body)
+        except BROKEN as error:
+            raise _Damaged(f"the record at byte {at} is damaged ({error})") from error
+
+    def _take(self, opcode: int, body: bytes) -> None:
+        if opcode == Opcode.CHUNK:
+            self._take_chunk(body)
+        elif opcode == Opcode.METADATA:
+            metadata = whole(Metadata, body)
+            self.out.metadata[metadata.name] = metadata.metadata
+        elif opcode == Opcode.CHANNEL:
+            channel = whole(Channel, body)
+            self._take_channel(channel.id, channel.topic)
+        elif opcode == Opcode.DATA_END:
+            expected = whole(DataEnd, body).data_section_crc
+            if expected not in (0, self.crc):
+                raise ValueError("the checksum of the whole file is wrong")
+            self.out.complete = True
+        elif opcode == Opcode.MESSAGE_INDEX:
+            # The index is not needed, but a chunk with a damaged opcode must not count as one.
+            if _INDEX.unpack_from(body)[1] != len(body) - _INDEX.size:
+                raise ValueError("the message index has a wrong length")
+        elif opcode not in (Opcode.HEADER, Opcode.ATTACHMENT, Opcode.SCHEMA):
+            raise ValueError(f"a record of type {opcode} is not allowed in the data section")
+
+    def _take_chunk(self, body: bytes) -> None:
+        """Read messages from a chunk; only chunks have checksums, so other messages are ignored."""
+        read = self.file.tell()
+        chunks = self.out.chunks
+        data = chunks.add(read - len(body), body, read)
+        for found in runs(data):
+            if not isinstance(found, MessageBlock):
+                self._take_channel(*found)
+                continue
+            into = self.channels.get(found.channel)
+            if into is None:
+                raise ValueError(
+                    f"a message belongs to channel {found.channel}, which the file does not declare"
+                )
+            self.messages += found.many
+            if self.messages > self.size:
+                raise RecordingError(
+                    f"{self.path} is refused: it declares {self.messages} messages in "
+                    f"{self.size} bytes, which is more than a recording can contain; the file "
+                    "could fill the memory of this machine"
+                )
+            into.add(len(chunks) - 1, found)
+
+    def _take_channel(self, number: int, topic: str) -> None:
+        self.declared += 1
+        if self.declared > MOST_CHANNELS:
+            raise ValueError(f"the file declares more than {MOST_CHANNELS} channels")
+        into = self.out.topics.setdefault(topic, Messages(self.out.chunks))
+        if self.channels.setdefault(number, into) is not into:
+            raise ValueError(f"channel {number} is declared twice, last as {topic}")
+
+    def _check_end(self) -> None:
+        """Check the index after the data; damage is only reported, because it can be rebuilt."""
+        self.file.seek(max(0, self.size - len(MCAP0_MAGIC) - 29))
+        tail = self.file.read()
+        if not tail.endswith(MCAP0_MAGIC) or tail[:1] != bytes([Opcode.FOOTER]):
+            self.out.broken = "the index at its end is incomplete, but its data is complete"
+            return
+        body = tail[RECORD.size : -len(MCAP0_MAGIC)]
+        try:
+            whole(Footer, body)
+        except BROKEN:
+            self.out.broken = "the index at its end is damaged, but its data is not"
+
+
+# Rows that stay in the file: slices of rows remain there, columns and single rows become arrays.
+
+TOGETHER = 100 << 20
+"""Bytes of columns that are read together and cached, because a pass over the file takes the same
+time for one column as for ten."""
+PIECE = 1 << 24
+"""Default size in bytes of the pieces of :func:`pieces`."""
+
+_NONE = np.empty((0, 0), np.int64)
+
+
+class StoredWords:
+    """Rows ``first`` to ``stop`` of a track in a file, in the layout of :class:`TrackSpec`."""
+
+    def __init__(
+        self, spec: TrackSpec, messages: Messages, first: int = 0, stop: int | None = None
+    ) -> None:
+        self._spec, self._messages = spec, messages
+        self._first = first
+        self._stop = messages.count if stop is None else stop
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self._spec.width
+
+    def __len__(self) -> int:
+        return self._stop - self._first
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError(
+                "rows that are stored in a file can only be copied into an array; leave "
+                "copy=False out"
+            )
+        out = self._read(0, self._spec.width, self._first, self._stop, "C")
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of all rows, as for an array."""
+        return np.asarray(self).tobytes()
+
+    def tolist(self) -> list[list[int]]:
+        """Return all rows as lists, as for an array."""
+        out: list[list[int]] = np.asarray(self).tolist()
+        return out
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return the rows of a slice or a mask, or one row; a second index selects columns."""
+        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
+        if isinstance(rows, slice):
+            part = self._between(rows)
+            if part is None:
+                return np.asarray(self)[key]
+            return part if not isinstance(key, tuple) else part._columns(columns)
+        if isinstance(rows, int | np.integer):
+            at = range(len(self))[int(rows)] + self._first
+            return self._read(0, self._spec.width, at, at + 1, "C")[0][columns]
+        chosen = np.asarray(rows)
+        if chosen.dtype == bool and not isinstance(key, tuple):
+            there = np.flatnonzero(chosen)
+            if not len(there) or there[-1] - there[0] + 1 == len(there):
+                begin = int(there[0]) if len(there) else 0
+                return self[begin : begin + len(there)]
+        return np.asarray(self)[key]
+
+    def _between(self, rows: slice) -> StoredWords | None:
+        first, stop, step = rows.indices(len(self))
+        if step != 1:
+            return None
+        first, stop = self._first + first, self._first + max(first, stop)
+        return StoredWords(self._spec, self._messages, first, stop)
+
+    def _columns(self, columns: Any) -> NDArray[np.int64]:
+        """Return whole columns; the columns after them are read and cached at the same time."""
+        if not isinstance(columns, int | np.integer | slice):
+            return np.asarray(self)[:, columns]
+        chosen = range(self._spec.width)[columns]
+        if isinstance(chosen, int):
+            return self._column(chosen).copy()
+        out = np.empty((len(self), len(chosen)), np.int64, "F")
+        for k, column in enumerate(chosen):
+            out[:, k] = self._column(column)
+        return out
+
+    def _column(self, column: int) -> NDArray[np.int64]:
+        """Return a view of a cached column; read the column first if it is not cached."""
+        all_rows = self._messages.count
+        kept = self._messages.chunks.columns
+        first, block = kept.get(id(self._messages), (0, _NONE))
+        if not first <= column < first + block.shape[1]:
+            block = _NONE
+            kept.clear()  # free the old columns before the next are read
+            many = max(1, TOGETHER // max(1, 8 * all_rows))
+            first, last = column, min(self._spec.width, column + many)
+            block = self._read(first, last, 0, all_rows, "F")
+            kept[id(self._messages)] = first, block
+        return block[self._first : self._stop, column - first]
+
+    def _read(self, low: int, high: int, first: int, stop: int, order: Any) -> NDArray[np.int64]:
+        """Read columns ``low`` to ``high`` of rows ``first`` to ``stop`` of the whole track."""
+        out = np.empty((max(0, stop - first), high - low), np.int64, order)
+        for at, rows in self._records(first, stop):
+            begin = max(0, first - at)
+            rows = rows[begin : stop - at]
+            into = out[at + begin - first : at + begin - first + len(rows)]
+            if low == 0 and high > 0:
+                into[:, 0] = rows["time"].astype(np.int64)
+            if high > max(low, 1) and "row" in (rows.dtype.names or ()):
+                fields = max(low, 1)
+                self._spec.decode_columns(rows["row"], fields, into[:, fields - low :])
+        return out
+
+    def _records(self, first: int, stop: int) -> Iterator[tuple[int, NDArray[np.void]]]:
+        """Give blocks of messages, each with the number of its first message."""
+        if first >= stop:
+            return
+        layout = [("record", f"V{RECORD.size + 6}"), ("time", "<u8"), ("published", "<u8")]
+        wire = self._spec.wire
+        kind = np.dtype([*layout, ("row", wire)] if wire.itemsize else layout)
+        assert kind.itemsize == HEAD + (self._messages.size or 0)
+        for number, many, data, at in self._messages.runs(first):
+            if number >= stop:
+                return
+            yield number, np.frombuffer(data, kind, many, at)
+
+
+Table: TypeAlias = Words | StoredWords
+"""Rows (n, width), in memory or in a file."""
+
+
+def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words, ...]]]:
+    """Give the rows that are present in all ``tables``, in pieces of ``size`` bytes.
+
+    Each piece is the number of its first row, and the rows of each table.
+    """
+    shortest = min(map(len, tables))
+    width = max(1, *(table.shape[1] for table in tables))
+    rows = max(1, size // (8 * width))
+    for first in range(0, shortest, rows):
+        last = min(shortest, first + rows)
+        yield first, tuple(np.asarray(table[first:last]) for table in tables)

@@ -1,11 +1,11 @@
-"""Text, tables and style of the report page.  All text from a recording is escaped here."""
+"""HTML of pages and of notebooks: text, tables and style.  All text from a recording is escaped."""
 
 from __future__ import annotations
 
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _LONGEST_WORD = 30
@@ -164,6 +164,11 @@ def flat(prefix: str, value: object) -> list[tuple[str, object]]:
     return [row for k, v in items for row in flat(f"{prefix}.{k}" if prefix else str(k), v)]
 
 
+def as_json(data: object) -> str:
+    """Return JSON that can stand in a script element: it contains no end tag."""
+    return json.dumps(data, separators=(",", ":")).replace("<", r"\u003c")
+
+
 def duration(ns: object) -> str:
     if not isinstance(ns, (int, float)):
         return "n/a"
@@ -171,3 +176,44 @@ def duration(ns: object) -> str:
         if abs(ns) >= size:
             return f"{ns / size:.4g} {unit}"
     return f"{ns:.4g} ns"
+
+
+# Results in a notebook.
+
+MOST_ROWS, LONGEST = 20, 200
+"""Greatest numbers of rows of a table and of characters of a cell."""
+
+
+def shown(
+    name: str,
+    facts: Mapping[str, object],
+    head: Sequence[str] = (),
+    rows: Iterable[Sequence[object]] = (),
+) -> str:
+    """Return HTML with ``facts`` under the title ``name``, and ``rows`` with the titles ``head``.
+
+    All texts are escaped, and nothing has a colour of its own, so that dark themes apply.
+    """
+    listed = list(rows)
+    out = (
+        notebook_table(["", name], [[key, _cut(value)] for key, value in facts.items()])
+        if facts
+        else ""
+    )
+    if listed:
+        out += notebook_table(head, [[_cut(cell) for cell in row] for row in listed[:MOST_ROWS]])
+    if len(listed) > MOST_ROWS:
+        out += f"<p>{MOST_ROWS} of {len(listed)} rows are shown.</p>"
+    return out
+
+
+def notebook_table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table whose cells begin at the left, which those of notebooks do not."""
+    made = table(head, rows)
+    return re.sub(r"<(t[dh])\b[^>]*>", r"<\1 style='text-align:left'>", made)
+
+
+def _cut(value: object) -> str:
+    """Return a number with 6 digits, or a text that is not too long."""
+    said = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"

@@ -1,17 +1,20 @@
-"""Latencies of a controller, measured in a recorded run, as a latency model for another run."""
+"""What a recording shows of a run: latencies of a controller, and averages of outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.components.latency import Empirical
-from rtsim.core.errors import RecordingError
-from rtsim.record.markup import duration
+from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.estimates import Estimate, batch_means, time_average
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.record.markup import duration, mapping, table
 from rtsim.record.reading import Recording, TrackData
 
 PREFIX = "measured/"
@@ -150,3 +153,201 @@ def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(took) <= MOST:
         return took
     return np.sort(took)[np.linspace(0, len(took) - 1, MOST).round().astype(np.int64)]
+
+
+# Averages of the outputs and messages of discrete-event components.
+
+BATCHES = 20
+_FEWEST = 10 * BATCHES
+"""Least number of messages for a confidence interval."""
+
+
+class Output(NamedTuple):
+    """Statistics of one output over a run, without its warm-up."""
+
+    name: str
+    unit: str
+    average: float
+    """Time average: the declared initial value, and then that of each message, holds until the next
+    message arrives."""
+    least: float
+    greatest: float
+    last: float
+
+
+class PrintedOutput(NamedTuple):
+    """Statistics of one signal of a topic, over all messages sent after the warm-up."""
+
+    name: str
+    unit: str
+    messages: int
+    least: float
+    greatest: float
+    estimate: Estimate | None
+    """Mean estimated from batch means; ``None`` if messages are too few or all values are equal."""
+    mean: float
+
+
+def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
+    """Return the outputs of all discrete-event components from ``after_ns`` on."""
+    return [
+        _output(track, column, recording, after_ns)
+        for name, _ in _processes(recording)
+        if (track := recording.tracks.get(f"messages/{name}")) is not None
+        if len(track) or not recording.continues
+        for column in track.signals.columns
+    ]
+
+
+def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
+    """Return statistics of the messages of discrete-event components from ``after_ns`` on."""
+    return [
+        _said(track, column, later)
+        for _, part in _processes(recording)
+        for topic in part.get("messages", ())
+        for track in _output_tracks(recording, str(topic))
+        if (later := track.ns >= after_ns).any()
+        for column in track.signals.columns
+    ]
+
+
+def check_after(recording: Recording, after_ns: int) -> None:
+    """Raise :class:`ScenarioError` if there is nothing to average after ``after_ns``."""
+    if after_ns and not any(_processes(recording)):
+        raise ScenarioError(
+            f"{recording.source} has no discrete-event component, so rtsim computes no "
+            "averages; leave --after out"
+        )
+    end = _end(recording)
+    if after_ns and not 0 < after_ns < end:
+        raise ScenarioError(
+            f"--after {after_ns / NS_PER_S:g} s is outside {recording.source}, which ends at "
+            f"{end / NS_PER_S:g} s; give an earlier time > 0"
+        )
+
+
+def _processes(recording: Recording) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    parts = mapping(mapping(recording.header.get("scenario")).get("parts"))
+    for name, part in parts.items():
+        if mapping(part).get("kind") == "processes":
+            yield str(name), mapping(part)
+
+
+def _output_tracks(recording: Recording, topic: str) -> Iterator[TrackData]:
+    track = recording.tracks.get(f"messages/{topic}")
+    if track is not None and len(track):
+        yield track
+
+
+def _end(recording: Recording) -> int:
+    return max(int(mapping(recording.footer).get("ended", 0)), recording.end_ns)
+
+
+def single(track: TrackData, column: str) -> Vector:
+    """Return one column (n,); raises :class:`ScenarioError` if the signal is an array."""
+    values = track.column(column)
+    if values.ndim > 1:
+        names = track.signals[column].columns
+        raise ScenarioError(
+            f"{column} of {track.name} is an array; name one element: {names[0]} … {names[-1]}"
+        )
+    return values
+
+
+def average(
+    recording: Recording,
+    track: TrackData,
+    column: str,
+    begin_ns: int = 0,
+    before: float | None = None,
+) -> float:
+    """Return the time average of a column; each value holds until the next row or message.
+
+    ``begin_ns``: start of the average.  ``before``: the value before the first row; by default the
+    declared initial value.  If the recording continues from a checkpoint, this value is not known,
+    and the average begins with the first row.
+    """
+    ns, values = _held(track, column)
+    columns = track.signals.columns
+    if recording.continues and before is None and len(ns):
+        begin_ns = max(begin_ns, int(ns[0]))
+    if before is None:
+        before = float(track.signals.initial()[columns.index(column)]) if column in columns else 0.0
+    return time_average(ns, values, begin_ns, _end(recording), before)
+
+
+def _held(track: TrackData, column: str) -> tuple[NDArray[np.int64], Vector]:
+    """Return the values, and the time [ns] from which each holds: its row's time or its arrival."""
+    values = single(track, column)
+    if "arrival" not in track.integers:
+        return track.ns, values
+    arrival = track.integer("arrival")
+    order = np.argsort(arrival, kind="stable")
+    order = order[arrival[order] >= 0]
+    return arrival[order], values[order]
+
+
+def _output(track: TrackData, column: str, recording: Recording, after_ns: int) -> Output:
+    ns, values = _held(track, column)
+    start = float(track.signals.initial()[track.signals.columns.index(column)])
+    name = f"{track.name.removeprefix('messages/')}.{column}"
+    if recording.continues:  # the value before the first row is not known
+        after_ns = max(after_ns, int(ns[0]))
+    first, behind = np.searchsorted(ns, (after_ns, _end(recording)), side="right")
+    held = np.insert(values, 0, start)[first : behind + 1]  # without messages on their way
+    over = average(recording, track, column, after_ns) if _end(recording) > 0 else start
+    unit = track.spec.units[column]
+    return Output(name, unit, over, float(held.min()), float(held.max()), float(held[-1]))
+
+
+def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> PrintedOutput:
+    values = track.column(column)[later]
+    name = f"{track.name.removeprefix('messages/')}.{column}"
+    many = len(values) >= _FEWEST and np.isfinite(values).all()
+    estimate = batch_means(values, BATCHES) if many else None
+    least, greatest = float(values.min()), float(values.max())
+    unit = track.spec.units[column]
+    return PrintedOutput(name, unit, len(values), least, greatest, estimate, float(values.mean()))
+
+
+def section(recording: Recording, after_ns: int = 0) -> str:
+    """Return :func:`outputs` and :func:`said` as HTML tables; empty if both are empty."""
+    held = [
+        (o.name, *(f"{v:.6g}" for v in (o.average, o.least, o.greatest, o.last)), o.unit)
+        for o in outputs(recording, after_ns)
+    ]
+    said_ = [
+        (s.name, s.messages, f"{s.mean:.6g}", "" if s.estimate is None else
+         f"{s.estimate.half_width:.3g}", f"{s.least:.6g}", f"{s.greatest:.6g}", s.unit)
+        for s in said(recording, after_ns)
+    ]  # fmt: skip
+    out = ""
+    if held or said_:
+        warm = "The averages include the warm-up; rtsim report --after SECONDS leaves it out."
+        if after_ns:
+            warm = f"The averages begin at {after_ns / NS_PER_S:g} s."
+        out += f"<p class=soft>{warm}</p>"
+    if held:
+        heads = ("output", "time average", "least", "greatest", "final value", "unit")
+        out += table(heads, held, numeric=1)
+    if said_:
+        names = ("message", "count", "mean", "± 95 %", "least", "greatest", "unit")
+        out += "<h3>Values in messages</h3>" + table(names, said_, numeric=1)
+        out += (
+            f"<p class=soft>± is the half-width of a 95 % interval from {BATCHES} batch means."
+            " For reliable intervals run replications: rtsim.testing.replications.</p>"
+        )
+    return out
+
+
+def as_json(recording: Recording, after_ns: int = 0) -> dict[str, Any]:
+    """Return :func:`outputs` and :func:`said` as plain data, with the start of the averages, s."""
+    said_ = {s.name: s._asdict() for s in said(recording, after_ns)}
+    for one in said_.values():
+        estimate = one.pop("estimate")
+        if estimate is not None:
+            one |= {"half_width": estimate.half_width, "level": estimate.level}
+    held = {o.name: o._asdict() for o in outputs(recording, after_ns)}
+    for row in (*held.values(), *said_.values()):
+        del row["name"]
+    return {"after_s": after_ns / NS_PER_S, "outputs": held, "messages": said_}

@@ -9,25 +9,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Duration, Tag, to_ns
-from rtsim.record.chunks import SMALL, Messages
-from rtsim.record.claim import begun
-from rtsim.record.contents import declared_tracks, stored_events
-from rtsim.record.event import Event
-from rtsim.record.recorded_views import viewed_in
-from rtsim.record.salvage import Salvaged, salvage
-from rtsim.record.schema import FOOTER, HEADER, TrackSpec, unsealed
-from rtsim.record.stored import PIECE, StoredWords, Table, pieces
+from rtsim.record.chunks import (
+    PIECE,
+    SMALL,
+    Messages,
+    Salvaged,
+    StoredWords,
+    Table,
+    pieces,
+    salvage,
+)
+from rtsim.record.events import Event
+from rtsim.record.output_files import begun
+from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, MOST_COLUMNS, TrackSpec, unsealed
 from rtsim.record.table import (
     MESSAGES,
     SignalTable,
@@ -36,7 +43,54 @@ from rtsim.record.table import (
     message_table,
     signal_table,
 )
-from rtsim.record.views import Viewed
+from rtsim.record.views import Viewed, viewed_in
+
+# The tracks that a file declares, and its events.
+
+_LEAST_EVENTS = 1 << 20
+_EVENTS_DENSEST = 16
+"""The events may take 1 MiB plus this number times the size of the file."""
+_MOST_COLUMNS = 2 * MOST_COLUMNS
+"""Greatest number of columns of all tracks together."""
+
+
+def _declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
+    """Return the layout of each track that the header declares.
+
+    Columns are counted first, because few bytes can declare arrays of any size.  Raises
+    :class:`RecordingError` for too many columns.
+    """
+    columns = sum(
+        len(track["integers"]) + sum(math.prod(s.get("shape", ())) for s in track["signals"])
+        for track in header["tracks"]
+    )
+    if columns > _MOST_COLUMNS:
+        raise RecordingError(
+            f"{path} is refused: it declares {columns} columns, but at most {_MOST_COLUMNS} "
+            "are accepted, because the file could fill the memory of this machine"
+        )
+    return [TrackSpec.from_json(data) for data in header["tracks"]]
+
+
+def _stored_events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
+    """Return the events, and what is damaged in them.
+
+    Raises :class:`RecordingError` for too many.
+    """
+    messages = parts.topics.get(EVENT_TOPIC, Messages(parts.chunks))
+    most = _LEAST_EVENTS + _EVENTS_DENSEST * path.stat().st_size
+    if messages.total > most:
+        raise RecordingError(
+            f"{path} is refused: its events have {messages.total} bytes, but at most {most} "
+            "are accepted, because the file could fill the memory of this machine"
+        )
+    out: list[Event] = []
+    for ns, data in messages.each():
+        try:
+            out.append(Event.decode(ns, data))
+        except DecodeError as error:
+            return out, f"event {len(out)} is damaged ({error})"
+    return out, None
 
 
 class Rows(NamedTuple):
@@ -304,7 +358,7 @@ class Recording(Tabular):
         return sum(8 * len(t) * t.spec.width for t in self.tracks.values()) > SMALL
 
     def viewed(self) -> Viewed:
-        """Return what :func:`rtsim.record.default_views.views_of` makes views from."""
+        """Return what :func:`rtsim.record.views.views_of` makes views from."""
         return viewed_in(self.source, self.header, self.tracks)
 
     def digest(self) -> str:
@@ -347,8 +401,8 @@ def _assemble(path: Path, parts: Salvaged) -> Recording:
     if header is None:
         raise RecordingError(f"{path} is damaged: the checksum of its header is wrong")
     footer = unsealed(parts.metadata.get(FOOTER, {}))
-    tracks = {s.name: _track(s, parts) for s in declared_tracks(path, header)}
-    events, damage = stored_events(path, parts)
+    tracks = {s.name: _track(s, parts) for s in _declared_tracks(path, header)}
+    events, damage = _stored_events(path, parts)
     broken = broken or damage
     if broken is None and footer is None:
         broken = "the run was cut off before its end"

@@ -21,11 +21,12 @@ from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.extras import extra
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Duration, to_ns
-from rtsim.record import notebook
+from rtsim.record import markup
 
 if TYPE_CHECKING:
-    from rtsim.record.event import Event
+    from rtsim.record.events import Event
     from rtsim.record.schema import TrackSpec
+
 
 Side = Literal["plus", "minus", "+", "-"]
 _AFTER, _BEFORE = ("plus", "+"), ("minus", "-")
@@ -91,7 +92,7 @@ class Tabular(ABC):
 
     def plot(self, *names: str, **how: Unpack[TableKeywords]) -> Any:
         """Return :meth:`table` as a plotly figure: signals of one unit share one plot."""
-        from rtsim.record.plots import plotted
+        from rtsim.record.plotly_html import plotted
 
         table = self.table(*names, **how)
         return plotted(table.time, table.columns, table.units)
@@ -101,7 +102,7 @@ class Tabular(ABC):
         return f"<{type(self).__name__}: {said}>"
 
     def _repr_html_(self) -> str:
-        return notebook.shown(type(self).__name__, self.facts())
+        return markup.shown(type(self).__name__, self.facts())
 
     def to_arrow(self, *names: str, **how: Unpack[TableKeywords]) -> Any:
         """Return :meth:`table` as a ``pyarrow.Table`` with the time in ns."""

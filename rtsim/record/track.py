@@ -55,7 +55,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lent:
+class BorrowedBuffer:
     """Two buffers (capacity, width) of a track, which compiled code fills from ``row`` on.
 
     If the buffers have no rows, the track only counts the rows.  ``addresses``: of both buffers.
@@ -147,13 +147,13 @@ class Track:
     keeps = True
     """False if rows are only counted."""
 
-    def lend(self) -> Lent:
+    def lend(self) -> BorrowedBuffer:
         """Return the present buffer and a spare one, into which compiled code writes rows."""
         if self._lent is None:  # a lent buffer is no spare one of take()
             self._lent = self._spare.pop() if self._spare else _Block(self._capacity, self._width)
         block, spare = self._block, self._lent
         at = (block.address, spare.address)
-        return Lent(block.words, spare.words, self._row, self._capacity, self._width, at)
+        return BorrowedBuffer(block.words, spare.words, self._row, self._capacity, self._width, at)
 
     def returned(self, row: int, rolled: bool) -> None:
         """Take over the rows up to ``row`` of the buffer, or if ``rolled`` of the spare buffer."""
@@ -287,9 +287,9 @@ class NullTrack(Track):
 
     keeps = False
 
-    def lend(self) -> Lent:
+    def lend(self) -> BorrowedBuffer:
         nothing = np.empty((0, self._width), np.int64)
-        return Lent(nothing, nothing, 0, 0, self._width, 2 * (nothing.ctypes.data,))
+        return BorrowedBuffer(nothing, nothing, 0, 0, self._width, 2 * (nothing.ctypes.data,))
 
     def returned(self, row: int, rolled: bool) -> None:  # noqa: ARG002
         self._rolled += row

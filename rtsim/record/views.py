@@ -1,20 +1,23 @@
 """Views of a run: named plots that every reader of the run shows.
 
 A scenario declares views with ``plot()``, and its recordings contain them.  Without a declaration,
-:func:`views_of` derives views from the wires of the scenario
-(:mod:`rtsim.record.default_views`).
+:func:`views_of` derives views from the wires of the scenario.  The order of derived views is: what
+controllers read and send, outputs of plants, values of other components, states.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Protocol
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
 
-from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.signals import Signals
+from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals
+from rtsim.record.table import MESSAGES, Rows
 
 LONGEST_TITLE = 200
 MOST_SIGNALS = 50
@@ -207,3 +210,223 @@ def _names(signals: Signals) -> set[str]:
 def with_unit(title: str, unit: str) -> str:
     """Return ``title`` with its unit; the unit ``1`` (none) is left out."""
     return title if unit in ("", "1") else f"{title} [{unit}]"
+
+
+# Views that are derived from the wires of a scenario.
+
+_COMMAND = re.compile(
+    r"(?P<stem>.*?)_?(command|commanded|cmd|setpoint|set_point|reference|target|demand|wanted)\Z"
+)
+"""Matches the name of an input that is a command; ``stem`` is the name of the quantity."""
+_NO_MEASUREMENT = ("controller", "source")
+"""Kinds of components whose signals follow after the signals that controllers measure."""
+
+
+class _Wire(NamedTuple):
+    """An input of a component and the signal that it reads."""
+
+    reader: str
+    input: str
+    source: str
+
+
+def views_of(run: Viewable) -> tuple[View, ...]:
+    """Return the declared views of a scenario or a recording, else the default views.
+
+    Raises :class:`ScenarioError` if a recording contains an invalid view.
+    """
+    data = run.viewed()
+    return tuple(data.declared) or default_views(data)
+
+
+def default_views(data: Viewed) -> tuple[View, ...]:
+    """Return views of all signals, most useful ones first.
+
+    The order is: the inputs and outputs of controllers, outputs of plants, values of other
+    components, states.  A command stands beside its response.  An array is one view.
+    """
+    return tuple(_Defaults(data).views())
+
+
+class _Defaults:
+    """Derives the default views from wires and descriptions."""
+
+    def __init__(self, data: Viewed) -> None:
+        self._data = data
+        self._signals = {
+            f"{owner}.{one.name}": one for owner, some in data.signals.items() for one in some
+        }
+        self._kinds = {name: str(part.get("kind", "")) for name, part in data.parts.items()}
+        self._wires = [
+            _Wire(name, wanted, source)
+            for name, part in data.parts.items()
+            for wanted, source in _mapping(part.get("inputs")).items()
+            if isinstance(source, str) and source in self._signals
+        ]
+        self._shown: set[str] = set()
+
+    def views(self) -> Iterator[View]:
+        states = self._states()
+        orders = (
+            self._of_controllers(),
+            self._sent_by_controllers(),
+            self._rest(self._of_kind("plant", but=states)),
+            self._rest(n for n in self._signals if n not in states),
+            self._rest(states),
+        )
+        yield from chain.from_iterable(orders)
+
+    def _of_controllers(self) -> Iterator[View]:
+        """Give what each controller reads: commands beside their responses, then measurements."""
+        for controller in self._named("controller"):
+            wires = [w for w in self._wires if w.reader == controller]
+            for command, response in self._pairs(wires):
+                yield from self._view(response, command)
+            for wire in wires:
+                if self._kinds.get(wire.source.partition(".")[0]) not in _NO_MEASUREMENT:
+                    yield from self._view(wire.source)
+
+    def _pairs(self, wires: Sequence[_Wire]) -> Iterator[tuple[str, str]]:
+        """Give commands with the responses of the same quantity, by name and unit."""
+        commands = [w for w in wires if _COMMAND.match(w.input)]
+        others = [w for w in wires if w not in commands]
+        for command in commands:
+            match = _COMMAND.match(command.input)
+            stem = match["stem"] if match else ""
+            found = [
+                w for w in others
+                if self._unit(w.source) == self._unit(command.source)
+                and stem in w.input
+            ]  # fmt: skip
+            if found and (stem or len(found) == 1):
+                yield command.source, found[0].source
+
+    def _sent_by_controllers(self) -> Iterator[View]:
+        """Give the outputs of controllers, each as the command of the input that it drives."""
+        for controller in self._named("controller"):
+            for name in self._of(controller):
+                driven = [
+                    f"{w.reader}.{w.input}"
+                    for w in self._wires
+                    if w.source == name and self._kinds.get(w.reader) == "plant"
+                ]
+                yield from self._view(*[n for n in driven if n in self._signals][:1], name)
+
+    def _rest(self, names: Iterable[str]) -> Iterator[View]:
+        wired = {f"{w.reader}.{w.input}" for w in self._wires if w.source in self._shown}
+        for name in names:
+            if name not in wired:  # an input has the values of its source
+                yield from self._view(name)
+
+    def _view(self, *names: str) -> Iterator[View]:
+        new = [n for n in names if n not in self._shown]
+        if new and names[0] in new:
+            self._shown.update(names)
+            yield View(with_unit(names[0], self._unit(names[0])), names)
+
+    def _states(self) -> list[str]:
+        return [
+            f"{owner}.{name}"
+            for owner, part in self._data.parts.items()
+            for key in ("states", "discrete")
+            for name in _mapping(part.get(key))
+            if f"{owner}.{name}" in self._signals
+        ]
+
+    def _named(self, kind: str) -> list[str]:
+        return [name for name, known in self._kinds.items() if known == kind]
+
+    def _of_kind(self, kind: str, but: Iterable[str]) -> list[str]:
+        left_out = set(but)
+        return [n for owner in self._named(kind) for n in self._of(owner) if n not in left_out]
+
+    def _of(self, owner: str) -> list[str]:
+        return [f"{owner}.{one.name}" for one in self._data.signals.get(owner, ())]
+
+    def _unit(self, name: str) -> str:
+        return self._signals[name].unit
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+# The signals of views in a recording: plants, messages and external inputs have tracks.  The values
+# of a source have none, but the controllers that sample them do.
+
+INPUTS = "inputs/"
+"""What the names of tracks of external inputs begin with."""
+SAMPLED = ".inputs"
+"""What the names of tracks end with that have the inputs of a controller."""
+_OTHER = ("measured/", "stamps/")
+
+
+class Place(NamedTuple):
+    """The track and the column, or the array of columns, that has the values of a signal."""
+
+    track: str
+    column: str
+
+
+def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> Viewed:
+    """Return views, components and signals of the recording ``source``.
+
+    Raises :class:`RecordingError` if the recording contains an invalid view.
+    """
+    signals = {owner: tracks[name].signals for owner, name in _owners(tracks)}
+    sources: dict[str, list[Signal]] = {}
+    for name, place in _sources(header, tracks).items():
+        owner, _, signal = name.rpartition(".")
+        if owner not in signals:
+            found = tracks[place.track].signals[place.column]
+            sources.setdefault(owner, []).append(replace(found, name=signal))
+    try:
+        declared = [View.from_dict(one) for one in header.get("views") or ()]
+    except (ScenarioError, TypeError) as error:
+        raise RecordingError(f"the header of {source} contains an invalid view: {error}") from error
+    return Viewed(
+        declared, _parts(header), {**signals, **{n: Signals(*s) for n, s in sources.items()}}
+    )
+
+
+def places(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
+    """Return the place of each signal and of each element of an array, by ``component.signal``.
+
+    The inputs that a controller sampled are ``controller.inputs.signal``.
+    """
+    out = dict(_sources(header, tracks))
+    requests = [(n.removeprefix(MESSAGES), n) for n in tracks if n.endswith(SAMPLED)]
+    for owner, name in (*requests, *_owners(tracks)):
+        some = tracks[name].signals
+        out.update({f"{owner}.{one}": Place(name, one) for one in (*some.columns, *some.names)})
+    return out
+
+
+def _owners(tracks: Mapping[str, Rows]) -> Iterator[tuple[str, str]]:
+    """Give component and name of each track that has signals of its own."""
+    for name, track in tracks.items():
+        if track.signals.size and not name.endswith(SAMPLED) and not name.startswith(_OTHER):
+            yield name.removeprefix(MESSAGES).removeprefix(INPUTS), name
+
+
+def _sources(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
+    """Return the places of the signals that controllers sampled, by ``component.signal``."""
+    out: dict[str, Place] = {}
+    for name, part in _parts(header).items():
+        track = f"{MESSAGES}{name}{SAMPLED}"
+        if track in tracks:
+            wires = part.get("inputs")
+            for column, source in (wires if isinstance(wires, Mapping) else {}).items():
+                if isinstance(source, str) and column in tracks[track].signals:
+                    out.setdefault(source, Place(track, column))
+    return out
+
+
+def _parts(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    scenario = header.get("scenario")
+    parts = scenario.get("parts") if isinstance(scenario, Mapping) else None
+    return (
+        {n: p for n, p in parts.items() if isinstance(p, Mapping)}
+        if isinstance(parts, Mapping)
+        else {}
+    )

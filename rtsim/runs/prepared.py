@@ -14,7 +14,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.equations.compiling import Compilation
-from rtsim.record.recorders import Begin, RunRecorder, TrackPool
+from rtsim.record.recorders import Begin, PooledRecorder, TrackPool
 from rtsim.runs.request import Output
 from rtsim.runs.reset_runs import Order, ResetRuns, Values, finished
 from rtsim.runs.result import RunResult
@@ -78,7 +78,9 @@ class Prepared:
         Ctrl-C raises :class:`KeyboardInterrupt`.
         """
         only = None if record is True else () if record is False else tuple(record)
-        found = self.run_into(lambda pool: RunRecorder(pool, only), seed=seed, set=set, until=until)
+        found = self.run_into(
+            lambda pool: PooledRecorder(pool, only), seed=seed, set=set, until=until
+        )
         return finished(found)
 
     def run_into(

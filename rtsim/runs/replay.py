@@ -23,7 +23,12 @@ from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.engine.trace import COMMAND, INSERTED, request_topic
 from rtsim.equations.source_hash import source_hash
 from rtsim.record.reading import Recording
-from rtsim.record.replay_comparison import end_of, ended_by_itself, recorder_for_again, said_no_more
+from rtsim.record.replay_comparison import (
+    end_of,
+    ended_by_itself,
+    recorder_for_repeat,
+    said_no_more,
+)
 from rtsim.runs.request import FedInputs, RunRequest, compilation_of
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import load_scenario
@@ -52,7 +57,7 @@ def rerun(
     error that prevents the repetition on this machine (:func:`ended_by_itself`).
     """
     request = to_repeat(recording, scenario, start=start, stop_ns=stop_ns)
-    result = run(request.into(recorder_for_again(recording)))
+    result = run(request.into(recorder_for_repeat(recording)))
     again = result.recording()
     error = result.error or result.lost
     if error is not None and not ended_by_itself(recording, again, error):

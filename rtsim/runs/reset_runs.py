@@ -17,7 +17,7 @@ from rtsim.engine.system import InitialValue, System
 from rtsim.engine.trace import Trace
 from rtsim.equations.compiling import Compilation
 from rtsim.record.events import RunEnding
-from rtsim.record.recorders import Begin, RunRecorder, TrackPool
+from rtsim.record.recorders import Begin, PooledRecorder, TrackPool
 from rtsim.runs.first_values import FirstValues
 from rtsim.runs.request import RunRequest
 from rtsim.runs.result import RunResult
@@ -90,7 +90,7 @@ class ResetRuns:
         self._until: tuple[Duration | None, int] = (None, scenario.until_ns)
         """The latest end of a run, as given and in ns."""
         self._certificates: dict[int, Certificate] = {}
-        trace = Trace(self._system, RunRecorder(self._pool, None), paced=False)
+        trace = Trace(self._system, PooledRecorder(self._pool, None), paced=False)
         if engine != INTERPRETED:
             self._load(trace)
 
@@ -150,7 +150,7 @@ class ResetRuns:
     # -- in one stretch
 
     def _in_one_stretch(
-        self, whole: WholeRun, order: Order, recorder: RunRecorder, until_ns: int
+        self, whole: WholeRun, order: Order, recorder: PooledRecorder, until_ns: int
     ) -> RunResult | None:
         """Run in compiled code alone; ``None`` if something needs the interpreter."""
         system = self._system
@@ -187,7 +187,7 @@ class ResetRuns:
 
     # -- tag by tag
 
-    def _by_executive(self, order: Order, recorder: RunRecorder) -> RunResult | None:
+    def _by_executive(self, order: Order, recorder: PooledRecorder) -> RunResult | None:
         """Run as ``simulate`` does, with the system put back."""
         request = replace(order.request(), engine=self._compiled_engine())
         system = self._system

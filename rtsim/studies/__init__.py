@@ -59,7 +59,7 @@ _HOMES = {
         "SobolSequence", "Space", "Strata", "Table", "UnitDesign",
     ),
     "rtsim.studies.folder": ("Folder",),
-    "rtsim.studies.summary": ("interactions", "sensitivity"),
+    "rtsim.studies.summary": ("interactions", "sensitivity", "summarise"),
     "rtsim.studies.reductions": (
         "REDUCTIONS", "FirstCrossing", "IntegralSquaredError", "Last", "Max", "MaxAbs", "Mean",
         "MeanOfRows", "Min", "Overshoot", "Reduction", "Running", "SettlingTime",
@@ -69,7 +69,6 @@ _HOMES = {
     "rtsim.studies.running": ("repeat", "resume", "start"),
     "rtsim.studies.interim_analysis": ("Stop",),
     "rtsim.studies.study": ("Study",),
-    "rtsim.studies.summary": ("summarise",),
 }  # fmt: skip
 __all__ = [
     "DESIGNS", "REDUCTIONS", "Antithetic", "CommonRandomNumbers", "Design", "FirstCrossing",

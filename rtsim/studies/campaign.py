@@ -1,23 +1,122 @@
-"""The loop of a study: batches go to the workers, rows come back and are stored."""
+"""The loop of a study: batches go to the workers, rows come back and are stored.
+
+A search runs generation by generation.  Differential evolution gives the same candidates if it is
+given the same margins, so a search is continued by a replay from its first generation, in which
+the stored rows take the place of runs.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.studies.folder import Folder
-from rtsim.studies.looks import needed
-from rtsim.studies.plan import Ordered, Orders
-from rtsim.studies.pools import Batch, Outcome, Pool
-from rtsim.studies.rows import ERROR, LOST, TIMEOUT, Row
-from rtsim.studies.tally import Tally
+from rtsim.studies.designs import Search
+from rtsim.studies.designs.search import Candidate
+from rtsim.studies.folder import Ended, Folder, StudyError
+from rtsim.studies.interim_analysis import needed
+from rtsim.studies.measures import ERROR, LOST, TIMEOUT, Row
+from rtsim.studies.one_run import check_worker, run_batch
+from rtsim.studies.plan import Ordered, Orders, seed_of_draw
+from rtsim.studies.progress import Tally
+
+# Where batches are executed.
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Runs that are executed together."""
+
+    orders: Sequence[Ordered]
+    alone: bool = False
+    """True for a single run that is suspected to end its process."""
+    avoid: str = ""
+    """A worker that must not execute the batch, if there is another worker."""
+    tries: int = 0
+    """How often the batch was submitted before."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A batch that has ended."""
+
+    batch: Batch
+    rows: Sequence[Row] = field(default_factory=tuple)
+    died: str = ""
+    """Why the process of the batch ended before the batch was complete."""
+    began: bool = True
+    """False if the process ended before the first run of the batch began."""
+    ran_s: float = 0.0
+    """If the process ended: wall-clock time since the first run began, s."""
+    worker: str = ""
+
+
+class Pool(Protocol):
+    """Executes batches; used as a context."""
+
+    @property
+    def workers(self) -> int:
+        """The present number of workers."""
+
+    @property
+    def capacity(self) -> int:
+        """The number of batches that should be submitted at one time."""
+
+    @property
+    def about(self) -> str:
+        """Where the pool can be watched, such as the address of a dashboard; may be empty."""
+
+    def check(self, order: Ordered) -> None:
+        """Raise :class:`ScenarioError` if a worker cannot run the scenario with ``order``."""
+
+    def submit(self, batch: Batch) -> None:
+        """Begin to execute ``batch``."""
+
+    def finished(self) -> list[Outcome]:
+        """Wait until at least one batch has ended, and return all that have ended.
+
+        After about 1 s the result may be empty.
+        """
+
+    def close(self) -> None:
+        """End all workers that the pool has started."""
+
+
+class InProcess:
+    """Executes batches in this process, one after the other, for example under a debugger.
+
+    A run that ends its process ends the study, and no run is ended after a time limit.
+    """
+
+    workers = 1
+    capacity = 1
+    about = ""
+
+    def __init__(self, job_text: str) -> None:
+        self._job_text = job_text
+        self._waiting: deque[Batch] = deque()
+
+    def check(self, order: Ordered) -> None:
+        if problem := check_worker(self._job_text, order):
+            raise ScenarioError(problem)
+
+    def submit(self, batch: Batch) -> None:
+        self._waiting.append(batch)
+
+    def finished(self) -> list[Outcome]:
+        batch = self._waiting.popleft()
+        return [Outcome(batch, run_batch(self._job_text, batch.orders, limited=False))]
+
+    def close(self) -> None:
+        self._waiting.clear()
+
 
 _BATCH_S = 0.5
 """Wall-clock time that a batch should take."""
@@ -199,3 +298,65 @@ class Campaign:
         self.folder.add(row)
         self.tally.add(row)
         self.stored(row)
+
+
+# The loop of a search: the rows of a generation decide the next.
+
+
+class Searching:
+    """Runs the search of a campaign's folder to its end."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._plan, self._folder = campaign.folder.plan, campaign.folder
+        design = self._plan.sampled
+        assert isinstance(design, Search)
+        self._design = design
+        self._seed = seed_of_draw(self._plan.seed, 0)
+        self._runs = 0
+        self._rows: dict[int, Mapping[str, Any]] = {}
+
+    def run(self) -> None:
+        """Search until the end, and store it; what was computed is stored in any case.
+
+        Raises :class:`RtsimError` if the search cannot continue, and :class:`KeyboardInterrupt`.
+        """
+        names = ("run", *self._plan.space.names, self._design.margin)
+        self._rows = {row["run"]: row for row in self._folder.table(*names).to_pylist()}
+        self._campaign.stored = self._take
+        try:
+            why = self._design.minimise(self._plan.space, self._margins)
+        finally:
+            self._folder.write()
+        self._campaign.tally.runs = self._runs
+        self._folder.end(Ended(self._runs, why))
+
+    def _take(self, row: Row) -> None:
+        self._rows[row.order.run] = row.columns()
+
+    def _margins(self, generation: int, candidates: list[Candidate]) -> list[float]:
+        """Return the margins of new candidates, which become the next runs of the study."""
+        first, self._runs = self._runs, self._runs + len(candidates)
+        orders = {
+            run: Ordered(run, self._seed, candidate, {"generation": generation})
+            for run, candidate in enumerate(candidates, first)
+        }
+        for run, order in orders.items():
+            self._check_equal(run, order)
+        if missing := [run for run in orders if run not in self._rows]:
+            self._campaign.execute(missing, orders)
+        margins = (self._rows[run].get(self._design.margin) for run in orders)
+        return [math.nan if margin is None else margin for margin in margins]
+
+    def _check_equal(self, run: int, order: Ordered) -> None:
+        """Raise :class:`StudyError` if the row of a run was made with other factors."""
+        row = self._rows.get(run)
+        if row is None:
+            return
+        for name, value in order.factors.items():
+            if row[name] != value:
+                raise StudyError(
+                    f"the search cannot continue: run {run} has {name} = {row[name]!r}, but the "
+                    f"installed versions of SciPy and NumPy give {value!r}; install the versions "
+                    "with which the search began, or start a new search"
+                )

@@ -1,24 +1,28 @@
-"""Batches of runs on workers of Dask: what is sent, what comes back, and what is lost."""
+"""Batches of runs on workers of Dask: what is sent, what comes back, and what is lost.
+
+Dask keeps its latest messages, so the orders of a batch travel as one short text.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import json
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
-from rtsim.studies.batch import check_worker, run_batch
-from rtsim.studies.nannies import Nannies
+from rtsim.studies.campaign import Batch, Outcome
+from rtsim.studies.measures import Row
+from rtsim.studies.one_run import check_worker, run_batch
 from rtsim.studies.plan import Ordered
-from rtsim.studies.pools import Batch, Outcome
-from rtsim.studies.wire import Sent, orders_of_text, received, sent, text_of_orders
 from rtsim.studies.workers import (
+    LocalWorkers,
     Where,
     count_of,
     distributed,
@@ -27,6 +31,51 @@ from rtsim.studies.workers import (
     settings,
     started,
 )
+
+# Orders and rows as they travel.
+
+Sent = tuple[object, ...]
+"""A row as a worker sends it: its fields without the order, which the receiver knows."""
+
+
+def text_of_orders(orders: Sequence[Ordered]) -> str:
+    """Return the orders of a batch as JSON text; all of them have the same factors."""
+    first = orders[0]
+    return json.dumps(
+        {
+            "run": [order.run for order in orders],
+            "seed": [order.seed for order in orders],
+            "factors": {n: [order.factors[n] for order in orders] for n in first.factors},
+            "marks": {n: [order.marks[n] for order in orders] for n in first.marks},
+        },
+        separators=(",", ":"),
+    )
+
+
+def orders_of_text(text: str) -> list[Ordered]:
+    """Return the orders that :func:`text_of_orders` wrote."""
+    data = json.loads(text)
+    factors, marks = data["factors"], data["marks"]
+    return [
+        Ordered(
+            run, seed, {n: column[k] for n, column in factors.items()},
+            {n: column[k] for n, column in marks.items()},
+        )
+        for k, (run, seed) in enumerate(zip(data["run"], data["seed"], strict=True))
+    ]  # fmt: skip
+
+
+def sent(rows: Iterable[Row]) -> list[Sent]:
+    """Return ``rows`` as a worker sends them."""
+    return [
+        (*row[1:5], dict(row.values), *row[6:9], dict(row.histories), *row[10:]) for row in rows
+    ]
+
+
+def received(orders: Sequence[Ordered], rows: Sequence[Any]) -> list[Row]:
+    """Return the rows that :func:`sent` made, with their orders."""
+    return [Row(order, *row) for order, row in zip(orders, rows, strict=True)]
+
 
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
@@ -82,12 +131,12 @@ class DaskPool:
         self._number = 0
         self._present = stopwatch()
         """When the cluster last had a worker, as far as is known."""
-        self._nannies: Nannies | None = None
+        self._local: LocalWorkers | None = None
         with ExitStack() as stack:
             stack.enter_context(settings())
             self._client = joined(where) if where.remote else started(where, stack)
             if not where.remote:
-                self._nannies = Nannies(self._client.cluster, count_of(where))
+                self._local = LocalWorkers(self._client.cluster, count_of(where))
             stack.callback(self._client.close)
             self._client.subscribe_topic(_TOPIC, self._heard)
             self._stack = stack.pop_all()
@@ -157,8 +206,8 @@ class DaskPool:
 
     def finished(self) -> list[Outcome]:
         out = []
-        if self._nannies is not None:
-            self._nannies.look()
+        if self._local is not None:
+            self._local.replace_lost()
         try:
             out.append(self._outcome(*self._ended.get(timeout=_WAIT_S)))
             self._present = stopwatch()

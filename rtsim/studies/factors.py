@@ -1,11 +1,17 @@
-"""Factors: the values of a scenario that differ from run to run, and how they are distributed."""
+"""Factors: the values that differ from run to run, their distributions and their random numbers.
+
+Each name has a Philox generator whose key is derived from the study's seed and the name, and whose
+counter is the number of the run.  The order, the number of workers, a resume and later runs
+therefore change nothing, and a new factor changes no value of another factor.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,7 +233,7 @@ def spread(given: object) -> Spread:
     if isinstance(given, Spread):
         return given
     if isinstance(given, str):
-        return spread_of_text(given)
+        return _spread_of_text(given)
     if isinstance(given, tuple) and len(given) == 2:
         return Range(_number("range", given[0]), _number("range", given[1]))
     if isinstance(given, list):
@@ -248,7 +254,7 @@ def _single(value: object) -> Value:
     return value
 
 
-def spread_of_text(text: str) -> Spread:
+def _spread_of_text(text: str) -> Spread:
     """Return the spread of ``range:LOW,HIGH``, ``values:A,B,...`` or ``NAME:ARGUMENTS``."""
     call = call_of(text)
     if call.name == "range":
@@ -270,3 +276,129 @@ def spread_of(plain: Mapping[str, Any]) -> Spread:
     return Distributed(
         plain["distribution"], tuple(plain["arguments"]), tuple(sorted(plain["named"].items()))
     )
+
+
+# Correlation: a Gaussian copula, which keeps the distribution of each factor.
+
+Pairs = Mapping[tuple[str, str], float]
+
+
+@dataclass(frozen=True)
+class Copula:
+    """Correlation coefficients of pairs of factors, before their distributions are applied."""
+
+    pairs: tuple[tuple[str, str, float], ...] = ()
+    _factors: dict[tuple[str, ...], list[list[float]]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, given: Pairs, names: Sequence[str]) -> Copula:
+        """Return the copula of the factors ``names``; raises :class:`ScenarioError`."""
+        found: dict[tuple[str, str], float] = {}
+        for (a, b), rho in given.items():
+            for name in (a, b):
+                if name not in names:
+                    raise UnknownName("factor", name, names, "the correlation")
+            if a == b or not -1.0 < rho < 1.0:
+                raise ScenarioError(
+                    f"the correlation of {a} and {b} is {rho!r}; give two factors and a number "
+                    "between -1 and 1"
+                )
+            low, high = sorted((a, b))
+            found[low, high] = float(rho)
+        out = cls(tuple((a, b, rho) for (a, b), rho in sorted(found.items())))
+        out.lower(tuple(names))
+        return out
+
+    def lower(self, names: tuple[str, ...]) -> list[list[float]]:
+        """Return the Cholesky factor of the correlation matrix of ``names``, row by row."""
+        if names not in self._factors:
+            matrix = np.eye(len(names))
+            for a, b, rho in self.pairs:
+                i, j = names.index(a), names.index(b)
+                matrix[i, j] = matrix[j, i] = rho
+            try:
+                self._factors[names] = np.linalg.cholesky(matrix).tolist()
+            except np.linalg.LinAlgError:
+                raise ScenarioError(
+                    "no random numbers have these correlations: their matrix is not positive "
+                    "definite; make the correlations smaller"
+                ) from None
+        return self._factors[names]
+
+    def apply(self, names: tuple[str, ...], unit: list[Vector]) -> list[Vector]:
+        """Return correlated numbers in (0, 1) from independent ones, (n,) for each name."""
+        if not self.pairs:
+            return unit
+        from scipy.special import ndtr, ndtri
+
+        normal = [ndtri(u) for u in unit]
+        out = []
+        for row in self.lower(names):
+            total = np.zeros_like(normal[0])
+            for weight, one in zip(row, normal, strict=True):  # no BLAS: sums in a fixed order
+                if weight:
+                    total = total + weight * one
+            out.append(np.clip(ndtr(total), 2.0**-53, 1.0 - 2.0**-53))
+        return out
+
+
+def normals(
+    names: Sequence[str], mean: Sequence[float], covariance: Sequence[Sequence[float]]
+) -> tuple[dict[str, Distributed], dict[tuple[str, str], float]]:
+    """Return normal factors with a ``covariance`` matrix (n, n), and their correlations.
+
+    factors, correlation = normals(["a", "b"], [0, 1], [[1, 0.5], [0.5, 4]])
+    Study(factors=factors, correlation=correlation, ...)
+    """
+    matrix = np.asarray(covariance, dtype=float)
+    n = len(names)
+    if matrix.shape != (n, n) or len(mean) != n or not np.array_equal(matrix, matrix.T):
+        raise ScenarioError(
+            f"{n} factors need {n} means and a symmetric covariance matrix ({n}, {n}); got "
+            f"{len(mean)} means and a matrix {matrix.shape}"
+        )
+    if not (np.diag(matrix) > 0.0).all():
+        raise ScenarioError("a variance of the covariance matrix is not positive; give values > 0")
+    deviation = np.sqrt(np.diag(matrix))
+    factors = {
+        name: Distributed("norm", (float(mean[i]), float(deviation[i])))
+        for i, name in enumerate(names)
+    }
+    correlation = {
+        (names[i], names[j]): float(matrix[i, j] / (deviation[i] * deviation[j]))
+        for i in range(n)
+        for j in range(i)
+        if matrix[i, j]
+    }
+    return factors, correlation
+
+
+# Random numbers, which depend on the study's seed and on the number of the run alone.
+
+_OUTPUTS = 4
+"""64-bit outputs of Philox for each value of its counter; a run uses the first of them."""
+_SEED_BITS = 53
+"""Seeds of runs are below 2^53, so that programs that read JSON numbers as doubles keep them."""
+
+
+def _key(seed: int, name: str) -> NDArray[np.uint64]:
+    digest = hashlib.sha256(f"{seed}/study/{name}".encode()).digest()
+    return np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
+
+
+def uniforms(seed: int, name: str, first: int, count: int) -> Vector:
+    """Return the numbers (count,) in (0, 1) called ``name`` of the runs from ``first`` on."""
+    stream = np.random.Philox(key=_key(seed, name), counter=first)
+    raw = stream.random_raw(_OUTPUTS * count)[::_OUTPUTS]
+    return ((raw >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+def seed_of(seed: int, name: str) -> int:
+    """Return a seed below 2^53 that is derived from the study's ``seed`` by ``name``."""
+    digest = hashlib.sha256(f"{seed}/study/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> (64 - _SEED_BITS)
+
+
+def seed32_of(seed: int, name: str) -> int:
+    """Like :func:`seed_of`, but below 2^32, for libraries that take no larger seed."""
+    return seed_of(seed, name) & 0xFFFFFFFF

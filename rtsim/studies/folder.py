@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -27,23 +27,149 @@ from numpy.typing import NDArray
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError, Undecided
 from rtsim.core.signals import Vector
+from rtsim.record import markup
 from rtsim.studies.designs.base import Integers
-from rtsim.studies.histories import POINTS
-from rtsim.studies.measures import margin_name
-from rtsim.studies.notebook import shown_study
+from rtsim.studies.measures import POINTS, STATES, Row, margin_name
 from rtsim.studies.plan import Ordered, Orders, Plan
-from rtsim.studies.rows import Row
 from rtsim.studies.sources import SourcesChanged
 from rtsim.studies.study import OWN_COLUMNS
-from rtsim.studies.tables import (
-    array_of,
-    broken_seal,
-    column_digests,
-    pyarrow,
-    read,
-    schema_of,
-    sealed,
-)
+
+# Tables in the format of pyarrow: their columns, and one file of them.
+
+
+def pyarrow() -> Any:
+    """Return the module; raises :class:`ScenarioError` if the extra ``study`` is not installed."""
+    try:
+        import pyarrow as module
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ScenarioError(
+            f"studies need pyarrow, which cannot be imported ({error}); type "
+            "pip install 'rtsim[study]'"
+        ) from None
+    return module
+
+
+_KEY = b"rtsim"
+"""The key of rtsim in the metadata of a file."""
+
+
+def _column_digests(table: Any) -> dict[str, str]:
+    """Return the SHA-256 of each column of a pyarrow table, as 64 hex digits, by its name."""
+    return {name: _digest(table[name].combine_chunks()) for name in table.column_names}
+
+
+def _digest(column: Any) -> str:
+    arrow = pyarrow()
+    out = hashlib.sha256(f"{len(column)}\n".encode())
+    if arrow.types.is_list(column.type):
+        out.update(json.dumps(column.value_lengths().to_pylist()).encode())
+        column = column.flatten()
+    out.update(f"{column.type}\n".encode())
+    if column.type in (arrow.float64(), arrow.int64(), arrow.int32()):
+        out.update(np.asarray(column.is_valid()).tobytes())
+        out.update(np.ascontiguousarray(column.fill_null(0).to_numpy()).tobytes())
+    else:
+        out.update(json.dumps(column.to_pylist()).encode())
+    return out.hexdigest()
+
+
+def sealed(table: Any, about: Mapping[str, str]) -> Any:
+    """Return the table with ``about`` and the digests of its columns in its metadata."""
+    seal = {**about, "columns": _column_digests(table)}
+    return table.replace_schema_metadata({_KEY: json.dumps(seal)})
+
+
+def _broken_seal(table: Any, about: Mapping[str, str]) -> str:
+    """Return in which way a table that was read is not what :func:`sealed` made; empty if it is.
+
+    ``table`` may have some of the columns only.
+    """
+    try:
+        seal = json.loads((table.schema.metadata or {})[_KEY])
+        columns = dict(seal["columns"])
+    except (KeyError, ValueError, TypeError):
+        return "it has no checksums of rtsim"
+    for key, value in about.items():
+        if seal.get(key) != value:
+            return f"its {key} is {seal.get(key)}, but expected is {value}"
+    for name, digest in _column_digests(table).items():
+        if columns.get(name) != digest:
+            return f"the checksum of its column {name} is wrong"
+    return ""
+
+
+def read(path: Path, columns: list[str]) -> Any:
+    """Return columns of one file as a pyarrow table; raises what pyarrow raises.
+
+    One thread reads the file as it is.  ``pyarrow.parquet.read_table`` would load pyarrow's
+    datasets and start a pool of threads, which takes 10 MB.
+    """
+    arrow = pyarrow()
+    with arrow.parquet.ParquetFile(path) as file:
+        table = file.read(columns=columns, use_threads=False)
+    if missing := [name for name in columns if name not in table.column_names]:
+        raise arrow.ArrowInvalid(f"it has no column {', '.join(missing)}")
+    return table.select(columns)
+
+
+def _array_of(column: Any) -> NDArray[Any]:
+    """Return a column as an array in which equal texts are one object."""
+    if str(column.type) != "string" or column.null_count:
+        return np.asarray(column)
+    found = column.combine_chunks().dictionary_encode()
+    texts = np.array([*found.dictionary.to_pylist(), None], dtype=np.object_)[:-1]
+    return np.asarray(texts[found.indices.to_numpy()])
+
+
+def _schema_of(plan: Plan) -> Any:
+    """Return the columns of the results of a study, as a pyarrow schema."""
+    arrow = pyarrow()
+    kinds = {
+        "run": arrow.int64(), "seed": arrow.int64(), "state": arrow.string(),
+        "cause": arrow.string(), "reason": arrow.string(), "ended_s": arrow.float64(),
+        "attempts": arrow.int32(), "wall_s": arrow.float64(), "digest": arrow.string(),
+        "sources": arrow.string(), "sources_sha256": arrow.string(),
+    }  # fmt: skip
+    first = plan.example
+    for name, values in {**first.marks, **first.values}.items():
+        kind = np.asarray(values).dtype.kind
+        kinds[name] = {"b": arrow.bool_(), "i": arrow.int64(), "f": arrow.float64()}.get(
+            kind, arrow.string()
+        )
+    for name in (*plan.results, *plan.margins):
+        kinds[name] = arrow.float64()
+    return arrow.schema(list(kinds.items()))
+
+
+# The study in a notebook: how its runs ended, and the range of each result.
+
+
+def _shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generic]]) -> str:
+    """Return a study as HTML: counts and ranges, which are facts of any design.
+
+    ``path``: the folder of the study; ``columns``: its results, one element for each run.
+    """
+    states = columns["state"]
+    counts = {state: int((states == state).sum()) for state in STATES}
+    facts: dict[str, object] = {
+        "folder": path,
+        "design": plan.design["design"],
+        "runs": f"{len(states)} of {plan.runs}",
+        "states": ", ".join(f"{count} {state}" for state, count in counts.items() if count),
+    }
+    for one in plan.job.required:
+        met = columns[margin_name(one)].astype(np.float64) >= 0.0  # False for NaN
+        facts[str(one)] = f"met in {int(met.sum())} of {len(met)} runs"
+    rows = []
+    for name in plan.results:
+        values = columns[name].astype(np.float64)
+        finite = values[np.isfinite(values)]
+        ends = (float(finite.min()), float(finite.max())) if len(finite) else ("", "")
+        rows.append([name, len(finite), *ends])
+    return markup.shown("Study", facts, ("result", "finite values", "least", "greatest"), rows)
+
 
 PLAN, RESULTS, HISTORIES = "plan.json", "results", "histories"
 LOCK, ENDED = "lock", "ended.json"
@@ -198,7 +324,7 @@ class Folder:
     def schema(self) -> Any:
         """The columns of the results, as a pyarrow schema."""
         if self._schema is None:
-            self._schema = schema_of(self.plan)
+            self._schema = _schema_of(self.plan)
         return self._schema
 
     @cached_property
@@ -286,7 +412,7 @@ class Folder:
         arrow = pyarrow()
         try:
             table = read(path, columns)
-            why = broken_seal(table, self._about(path))
+            why = _broken_seal(table, self._about(path))
         except (OSError, ValueError, arrow.ArrowException) as error:
             why = str(error)
         if why:
@@ -401,7 +527,7 @@ class Folder:
                 )
 
     def _repr_html_(self) -> str:
-        return shown_study(self.path, self.plan, self.columns())
+        return _shown_study(self.path, self.plan, self.columns())
 
     @property
     def ended(self) -> Ended:
@@ -442,7 +568,7 @@ class Folder:
         wall-clock time and the number of attempts are left out.
         """
         kept = [name for name in self._names if name not in ("wall_s", "attempts")]
-        columns = column_digests(self.table(*kept))
+        columns = _column_digests(self.table(*kept))
         return hashlib.sha256(json.dumps([self.plan.digest, columns]).encode()).hexdigest()
 
     @property
@@ -457,7 +583,7 @@ class Folder:
         """
         names = names or tuple(name for name in self.schema.names if name not in _ABOUT)
         table = self.table(*names)
-        return {name: array_of(table[name]) for name in names}
+        return {name: _array_of(table[name]) for name in names}
 
     def left(self, runs: int) -> NDArray[np.int64]:
         """Return the numbers (n,) below ``runs`` of the runs that have no row, in their order."""

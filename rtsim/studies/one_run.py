@@ -1,23 +1,28 @@
-"""One run of a study in the calling process: the only place where a study runs a scenario."""
+"""The runs of a study in the calling process: one run, a batch of runs, and the check before them.
+
+Only this module runs a scenario for a study; workers call :func:`run_batch`.
+"""
 
 from __future__ import annotations
 
+import faulthandler
 import math
+import os
+import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.raised import Interrupted, from_outside, in_words
 from rtsim.core.tag import NS_PER_S
-from rtsim.record.ending import TO_THE_END
-from rtsim.record.memory_recorder import Recorder
-from rtsim.record.reduced import ReducingRecorder
-from rtsim.record.reused import TrackPool
+from rtsim.core.version import __version__
+from rtsim.record.events import TO_THE_END
+from rtsim.record.recorders import Recorder, ReducingRecorder, TrackPool
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.prepared import Prepared, prepare
 from rtsim.runs.request import Connections, Output, RunRequest
@@ -25,14 +30,14 @@ from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import ScenarioMaker
 from rtsim.scenario.scenario import Scenario
-from rtsim.studies.measures import Measures
+from rtsim.studies.measures import ERROR, FAILED, NAN, OK, Measures, Row
 from rtsim.studies.plan import Job, Ordered, text_of
-from rtsim.studies.rows import ERROR, FAILED, NAN, OK, Row
-from rtsim.studies.sources import Sources, SourcesChanged, text_of_files
+from rtsim.studies.sources import Sources, SourcesChanged, check_versions, text_of_files
 from rtsim.studies.texts import Value
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
+
 
 Live = Callable[[Scenario], AbstractContextManager[Connections]]
 """Opens what shows a run while it is in progress, such as a window."""
@@ -315,3 +320,96 @@ def _cause(error: BaseException) -> str:
     """Return one line that says what went wrong."""
     text = f"{type(error).__name__}: {error}" if isinstance(error, RtsimError) else in_words(error)
     return " ".join(text.split())
+
+
+# What a worker is called with.
+
+_RUNNERS: dict[str, Runner] = {}
+"""The scenario of the latest study, loaded and compiled once in this process."""
+_ONE_AT_A_TIME = threading.Lock()
+"""A worker with several threads runs one batch after the other."""
+_NOWHERE: list[IO[str]] = []
+_GRACE_S = 1.0
+"""A run ends so much after its limit, so that the study, which sees its begin later, sees the
+limit passed."""
+_READY_S = 60.0
+"""Wall-clock time that a new process has to build and compile its scenario, at least."""
+
+
+def _runner_of(job_text: str) -> Runner:
+    """Return the runner of a job; the scenario is loaded at the first call.
+
+    Raises :class:`ScenarioError` if this process has other versions, or other source files, than
+    the study began with.
+    """
+    if job_text not in _RUNNERS:
+        job = Job.of_text(job_text)
+        if job.rtsim != __version__:
+            raise ScenarioError(
+                f"the study was made with rtsim {job.rtsim}, but this process has {__version__}; "
+                "install the same version"
+            )
+        check_versions(job.versions)
+        runner = Runner(job, checked=True)
+        _RUNNERS.clear()
+        _RUNNERS[job_text] = runner
+    return _RUNNERS[job_text]
+
+
+def run_batch(
+    job_text: str,
+    orders: Sequence[Ordered],
+    began: Callable[[], object] = lambda: None,
+    limited: bool = True,
+) -> list[Row]:
+    """Run ``orders`` one after the other and return their rows.
+
+    ``began`` is called before the first run, and once more when a new process is ready for it.  If
+    ``limited``, a run that takes longer than the limit of the job ends this process.  The limit
+    does not include what is done once in a process: loading, building and compiling the scenario.
+    """
+    with _ONE_AT_A_TIME:
+        runner = _runner_of(job_text)
+        limit = runner.job.limit if limited else None
+        began()
+        if limit is not None and not runner.ready:
+            with _Limit(max(limit, _READY_S)):
+                runner.make_ready(orders[0])
+            began()
+        rows = []
+        for order in orders:
+            with _Limit(None if limit is None else limit + _GRACE_S):
+                rows.append(runner.row(order))
+        return rows
+
+
+def check_worker(job_text: str, order: Ordered) -> str:
+    """Return why this process cannot run the scenario with ``order``; empty if it can.
+
+    The scenario is loaded anew, because its files may have changed since an earlier study.
+    """
+    try:
+        with _ONE_AT_A_TIME:
+            _RUNNERS.clear()
+            _runner_of(job_text).check(order)
+    except RtsimError as error:
+        return str(error)
+    return ""
+
+
+class _Limit:
+    """A context that ends the process after ``seconds``, even if compiled code never returns."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        if self._seconds is None:
+            return
+        if not _NOWHERE:
+            _NOWHERE.append(open(os.devnull, "w"))
+        faulthandler.dump_traceback_later(self._seconds, file=_NOWHERE[0], exit=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._seconds is not None:
+            faulthandler.cancel_dump_traceback_later()

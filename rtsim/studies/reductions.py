@@ -19,9 +19,6 @@ from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.signals import Vector
 from rtsim.studies.texts import call_of, made
 
-Take = Callable[[Vector, Vector], None]
-"""Takes further times (n,) in s and values (n,) of the signal, in their order."""
-
 
 @dataclass(frozen=True)
 class Reduction(ABC):

@@ -1,31 +1,120 @@
-"""Start, continue and repeat a study: what the command line and notebooks call."""
+"""Start, continue and repeat a study, and record selected runs of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+import numpy as np
+
+from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged, Outcome
-from rtsim.record.ending import TO_THE_END
+from rtsim.record.events import TO_THE_END
+from rtsim.record.file import FileRecorder
 from rtsim.runs.pace import MAX, Pace
-from rtsim.studies.campaign import Campaign
+from rtsim.studies.campaign import Campaign, InProcess, Pool, Searching
 from rtsim.studies.cluster import DaskPool
-from rtsim.studies.folder import Folder
-from rtsim.studies.keeping import keep, run_into
-from rtsim.studies.looks import needed
+from rtsim.studies.factors import uniforms
+from rtsim.studies.folder import Folder, Stored, StudyError
+from rtsim.studies.interim_analysis import needed
+from rtsim.studies.measures import ERROR, FAILED, NAN, Row, decided
 from rtsim.studies.one_run import Live, Runner
-from rtsim.studies.plan import Plan, find_study, ordered
-from rtsim.studies.pools import InProcess, Pool
-from rtsim.studies.progress import study_shown
-from rtsim.studies.rows import Row
-from rtsim.studies.searching import Searching
-from rtsim.studies.study import Study
-from rtsim.studies.tally import Tally
+from rtsim.studies.plan import Job, Orders, Plan, find_study, ordered
+from rtsim.studies.progress import Tally, study_shown
+from rtsim.studies.study import EXTREMES, FAILURES, Study
 from rtsim.studies.workers import LOCAL, Where
+
+# Recordings of selected runs: each of them is run again, with a recorder.
+
+RECORDINGS = "recordings"
+
+
+def chosen(folder: Folder) -> list[int]:
+    """Return the numbers of the runs whose recordings the plan keeps.
+
+    Runs that were lost or took too long are left out, because running them again could end this
+    process.
+    """
+    plan = folder.plan
+    table = folder.columns("run", "state", *plan.results, *plan.margins)
+    runs, states = table["run"], table["state"]
+    wanted = np.zeros(len(runs), np.bool_)
+    for kind in plan.keep:
+        if kind == FAILURES:
+            wanted |= (states == NAN) | (states == ERROR) | (states == FAILED)
+            for name in plan.margins:
+                wanted |= np.asarray(table[name], np.float64) < 0.0
+        elif kind == EXTREMES:
+            for name in plan.results:
+                values = np.asarray(table[name], np.float64)
+                finite = np.flatnonzero(np.isfinite(values))
+                if len(finite):
+                    wanted[finite[[values[finite].argmin(), values[finite].argmax()]]] = True
+        else:
+            wanted |= uniforms(plan.seed, "keep", 0, plan.runs)[runs] < float(kind)
+    wanted &= decided(states) | (states == ERROR)
+    return [int(run) for run in runs[wanted]]
+
+
+def _record_selected(
+    folder: Folder, job: Job, show: Callable[[int, int], object] = lambda *_: None
+) -> None:
+    """Write the recordings that the plan keeps and that are not there yet.
+
+    ``show`` is called with the numbers of recordings that are written and that are wanted.  Raises
+    :class:`StudyError` if a run gives other rows than before.
+    """
+    if not folder.plan.keep:
+        return
+    runs = chosen(folder)
+    where = folder.path / RECORDINGS
+    missing = [run for run in runs if not recording_of(folder, run).exists()]
+    if missing:
+        where.mkdir(exist_ok=True)
+        table = folder.table("run", "digest")
+        found = table.take(np.searchsorted(np.asarray(table["run"]), missing))
+        stored = dict(zip(missing, found["digest"].to_pylist(), strict=True))
+        runner, orders = Runner(job, checked=True), folder.orders
+    for done, run in enumerate(missing, len(runs) - len(missing)):
+        show(done, len(runs))
+        target = recording_of(folder, run)
+        part = target.with_suffix(".part.mcap")
+        part.unlink(missing_ok=True)
+        row = run_into(runner, orders, run, part)
+        if stored[run] and row.digest != stored[run]:
+            raise StudyError(
+                f"run {run} gives other rows than before, so its recording is not kept; see {part}"
+            )
+        if part.exists():  # it does not if the run failed before its first row
+            part.replace(target)
+
+
+def recording_of(folder: Folder, run: int) -> Path:
+    """Return the file in which the recording of ``run`` is kept."""
+    return folder.path / RECORDINGS / f"run-{run:06d}.mcap"
+
+
+def run_into(
+    runner: Runner,
+    orders: Orders | Stored,
+    run: int,
+    path: Path | None,
+    pace: Pace | str | float = MAX,
+    overwrite: bool = True,
+    live: Live | None = None,
+) -> Row:
+    """Run number ``run`` once more and record it to ``path``; ``None``: without a recording.
+
+    ``pace`` and ``live`` as in :meth:`Runner.row`.
+    """
+    recorder = None if path is None else FileRecorder(path, stopwatch, overwrite=overwrite)
+    with recorder or nullcontext():  # a run that fails at its beginning does not close it
+        return runner.row(orders[run], pace=pace, recorder=recorder, live=live)
+
 
 Show = Callable[[Tally, Pool], object]
 Keeping = Callable[[int, int], object]
@@ -102,7 +191,7 @@ def carry_out(
 
     The scenario that the plan names must be trusted (docs/trust.md), unless the user has just
     ``named`` it.  ``show`` is called about once per second, and then
-    ``keeping`` as :func:`keep` calls it.
+    ``keeping`` as :func:`_record_selected` calls it.
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
@@ -115,7 +204,7 @@ def carry_out(
                 campaign.run()
             else:
                 Searching(campaign).run()
-    keep(folder, job, keeping)
+    _record_selected(folder, job, keeping)
     return tally
 
 

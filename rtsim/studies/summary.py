@@ -1,21 +1,34 @@
-"""The results of a study in figures: estimates with intervals, pass rates, counts of states."""
+"""The results of a study: estimates with intervals, pass rates, sensitivities, the worst case."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Columns, Marks
+from rtsim.studies.designs import DESIGNS
+from rtsim.studies.designs.base import Columns, Indices, Marks, PairIndices
 from rtsim.studies.folder import Folder, ranges, ranges_text
-from rtsim.studies.looks import needed
-from rtsim.studies.measures import margin_name
+from rtsim.studies.interim_analysis import needed
+from rtsim.studies.measures import (
+    ERROR,
+    FAILED,
+    LOST,
+    NAN,
+    STATES,
+    TIMEOUT,
+    decided,
+    guard_of,
+    margin_name,
+)
 from rtsim.studies.plan import Plan
-from rtsim.studies.rows import ERROR, FAILED, LOST, NAN, STATES, TIMEOUT, decided, guard_of
+from rtsim.studies.texts import Value, runs_of
 
 
 class Reason(NamedTuple):
@@ -238,3 +251,111 @@ def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]
         for name in plan.results
     }
     return {name: rows for name, rows in found.items() if rows}
+
+
+# Sensitivity indices, as the design computes them.
+
+
+def sensitivity(folder: Folder, result: str) -> Indices:
+    """Return the indices of ``result`` for each factor.
+
+    Runs without a finite result are left out, as the design needs it.  Raises
+    :class:`UnknownName` for a result that the study does not have, and :class:`ScenarioError` for a
+    design without indices, and if too few runs have a result.
+    """
+    design = folder.plan.sampled
+    if not design.has_indices():
+        able = " or ".join(name for name, one in DESIGNS.items() if one.has_indices())
+        raise ScenarioError(f"the design {design.name} gives no sensitivity indices; use {able}")
+    return design.sensitivity(folder.plan.space, _values(folder, result))
+
+
+def interactions(folder: Folder, result: str) -> PairIndices:
+    """Return the second-order indices of ``result`` by pairs of factors.
+
+    Empty unless the design is ``saltelli`` with ``second=True``.  Raises what :func:`sensitivity`
+    raises for a result that is not there, and for too few runs.
+    """
+    return folder.plan.sampled.interactions(folder.plan.space, _values(folder, result))
+
+
+def _values(folder: Folder, result: str) -> Vector:
+    """Return the result of each planned run (runs,); NaN for a run without a row."""
+    plan = folder.plan
+    if result not in plan.results:
+        raise UnknownName("result", result, plan.results, "the study")
+    columns = folder.columns("run", result)
+    values = np.full(plan.runs, np.nan)
+    values[columns["run"]] = columns[result].astype(np.float64)
+    return values
+
+
+# What a search has found: the command line and the page say the same.
+
+_ENDS = {
+    "converged": "the margins of the population are nearly equal",
+    "maximum": "the largest number of runs is reached",
+    "miss": "a run does not meet the requirement",
+    "no margin": "a run has no margin",
+    "": "the search has not ended",
+}
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """The worst run of a search so far."""
+
+    ended: str
+    """Why the search has ended."""
+    counts: list[str]
+    """How many runs miss the requirement or have no margin."""
+    run: int | None
+    """The number of the worst run; ``None`` if there is no run yet."""
+    worst: str
+    """The worst run and its margin, or why it has none; empty if there is no run yet."""
+    factors: Mapping[str, Value]
+
+
+def worst_case(folder: Folder, found: Mapping[str, Any]) -> WorstCase:
+    """Return the worst run of a search; ``found`` is what ``summarise`` returns."""
+    one, run = found["search"], found["search"]["worst_run"]
+    ended, worst = _ENDS.get(found["ended"], found["ended"]), ""
+    if one["worst_margin"] is not None:
+        worst = f"worst margin {one['worst_margin']:.4g} in run {run}"
+    elif run is not None:
+        row = folder.row(run)
+        why = f"{one['worst_state']}: {row['cause']}" if row else one["worst_state"]
+        worst = f"worst: run {run} has no margin ({why})"
+        if found["ended"] == "no margin":
+            ended = worst.removeprefix("worst: ")
+    return WorstCase(ended, _counts(one, found["rows"]), run, worst, one["factors"])
+
+
+def shown(value: Value) -> str:
+    """Return a value of a factor as the command line shows it."""
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def command(folder: Folder, run: int, recording: str) -> str:
+    """Return the command that repeats a run and records it."""
+    return f"rtsim study run {shlex.quote(str(folder.path))} {run} -o {recording}"
+
+
+def _counts(one: Mapping[str, Any], rows: int) -> list[str]:
+    none, out = one["without_margin"], []
+    if one["misses"]:
+        many, first = one["misses"], one["first_miss"] + 1
+        out.append(
+            f"{runs_of(many)} {'misses' if many == 1 else 'miss'} it; {runs_of(first)} "
+            f"{'was' if first == 1 else 'were'} needed to find the first"
+        )
+    elif rows > none or not rows:
+        with_margin = f"{runs_of(rows - none)}{' with a margin' if none else ''}"
+        out.append(f"no miss found in {with_margin}; this does not prove that none exists")
+    if none:
+        have = "has" if none == 1 else "have"
+        out.append(f"{runs_of(none)} {have} no margin, which counts as worse than every margin")
+        if one["smallest_run"] is not None:
+            least = one["smallest_margin"]
+            out.append(f"smallest margin of the others {least:.4g} in run {one['smallest_run']}")
+    return out

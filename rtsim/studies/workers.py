@@ -1,22 +1,98 @@
 """The workers of a study: processes of this machine, or a Dask cluster that the user has started.
 
-Only this module imports :mod:`distributed`.
+Only this module imports :mod:`distributed`.  Two things that Dask leaves open for local workers are
+done here.  A nanny of Dask starts a worker again whose process has ended, but not if the process
+ends while it starts: such a worker would be missing until the end of the study.  And the workers'
+temporary folder is removed even after a kill of its owner.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import logging
+import os
+import shutil
 import signal
 import socket
 import sys
-from contextlib import ExitStack, suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
-from rtsim.studies.scratch import scratch
 from rtsim.timing.machine import usable_cpus
+
+# The temporary folder of the local workers.
+
+PREFIX = "rtsim-workers-of-a-study-"
+MARK = ".remove-when-unlocked"
+"""File that only this module writes: a folder without it is not removed."""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Give a new folder and remove it afterwards; also remove those of processes that were killed.
+
+    The owner holds a lock on its folder, which the system releases when the process ends.
+    """
+    _remove_left_ones()
+    path = Path(tempfile.mkdtemp(prefix=PREFIX))
+    held = _locked(path)
+    try:
+        (path / MARK).touch()  # after the lock, so that no other process removes the folder
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        _release(held)
+
+
+def _remove_left_ones() -> None:
+    """Remove the folders whose owners have ended; on Windows they stay."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        held = _locked(path) if _is_ours(path) else None
+        if held is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            _release(held)
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether :func:`scratch` made the folder for this user."""
+    if sys.platform == "win32":
+        return False
+    try:
+        mark = (path / MARK).lstat()
+    except OSError:
+        return False
+    return mark.st_uid == path.lstat().st_uid == os.geteuid() and not path.is_symlink()
+
+
+def _locked(path: Path) -> int | None:
+    """Return a file descriptor that locks ``path``; ``None`` if that is not possible."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        held = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None  # another user's, or gone
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        return None
+    return held
+
+
+def _release(held: int | None) -> None:
+    if held is not None:
+        os.close(held)
+
 
 _START_S = 60.0
 _JOIN_S = 20.0
@@ -131,7 +207,7 @@ def settings() -> Any:
             "distributed.admin.tick.interval": "1s",
             "distributed.worker.memory.monitor-interval": "500ms",
             # Dask would look this long after each death whether the worker is there, and end it if
-            # it just starts again; rtsim.studies.nannies looks itself
+            # it just starts again; LocalWorkers does that
             "distributed.deploy.lost-worker-timeout": "365 days",
             "distributed.worker.preload": [__name__],
             "distributed.worker.profile.enabled": False,
@@ -209,3 +285,43 @@ def started(where: Where, stack: ExitStack) -> Any:
     client = module.Client(cluster, timeout=_START_S)
     client.wait_for_workers(count, timeout=_START_S)
     return client
+
+
+# Local workers that have no process.
+
+_PATIENCE_NS = 5_000_000_000
+"""A worker that has no process for longer than this is replaced."""
+
+
+class LocalWorkers:
+    """The workers of a local cluster, of which there should be ``count``."""
+
+    def __init__(self, cluster: Any, count: int) -> None:
+        """``cluster``: a ``LocalCluster`` of Dask."""
+        self._cluster, self._count = cluster, count
+        self._scaled = stopwatch()
+        self._since: dict[Any, int] = {}
+        """When a nanny was first seen without a process, for nannies that still have none, ns."""
+
+    def replace_lost(self) -> None:
+        """Replace workers that have no process; to be called about once per second."""
+        now = stopwatch()
+        nannies = list(self._cluster.workers.values())
+        missing = [nanny for nanny in nannies if not nanny.is_alive()]
+        self._since = {nanny: self._since.get(nanny, now) for nanny in missing}
+        lost = {one for one, since in self._since.items() if now - since > _PATIENCE_NS}
+        few = len(nannies) < self._count and now - self._scaled > _PATIENCE_NS
+        if lost or few:
+            self._scaled = now
+            self._since = {one: since for one, since in self._since.items() if one not in lost}
+            self._cluster.loop.add_callback(self._replace, lost)
+
+    async def _replace(self, lost: set[Any]) -> None:
+        """Forget ``lost`` and start what is missing; runs in the thread of the cluster."""
+        for name, nanny in list(self._cluster.workers.items()):
+            if nanny in lost and not nanny.is_alive():
+                del self._cluster.workers[name]
+        self._cluster.scale(self._count)
+        for nanny in (one for one in lost if not one.is_alive()):
+            with suppress(Exception):  # whatever a nanny without a process says at its end
+                await asyncio.wait_for(nanny.close(), _PATIENCE_NS * 1e-9)

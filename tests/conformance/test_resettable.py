@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import PythonController, Scenario, Signals, simulate
 from rtsim.components.bus import Topic
@@ -15,6 +14,7 @@ from rtsim.components.ports import SignalPort, Source, Wiring
 from rtsim.components.tasks import Environment, Ticking
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Period, Tag
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.scenario import Built, Component, Settable, Site
 from rtsim.scenario.component import Others, changeable, initials

@@ -12,12 +12,12 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.delays import Delayed
 from rtsim.equations.model import Guard, Model, bind
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import GOOD, RODAS5P, TOO_MANY, Rosenbrock, Stepper, quotients

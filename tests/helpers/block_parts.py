@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtsim.record.recorders import MemoryRecorder
-
 from rtsim.blocks import Diagram
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Solver

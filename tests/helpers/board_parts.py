@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from protocol_parts import FakeBoard
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 from sil_parts import faulty_interface
 
 from hitl.boards.contract import BoardError as LinkError
@@ -22,6 +20,8 @@ from rtsim.components.latency import Fixed
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

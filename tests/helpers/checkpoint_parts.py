@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rtsim.record.recorders import MemoryRecorder
 from semantics_parts import INTEGRATOR, copy_input, law_of
 
 from rtsim.components.latency import Duplicate, Gamma, Loss, Reorder, SerialLine, Uniform
@@ -25,6 +24,7 @@ from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

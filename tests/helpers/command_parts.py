@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 
-from rtsim.record.recorders import MemoryRecorder
-
 from rtsim.core.clock import Wake
 from rtsim.core.errors import RtsimError
 from rtsim.engine.checkpoint.file import Checkpoint
@@ -14,6 +12,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import Command, read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtsim.record.recorders import MemoryRecorder
-
 from rtsim import Guard, Model, Scenario, Signal, Signals, simulate
+from rtsim.record.recorders import MemoryRecorder
 
 Row = list[float]
 

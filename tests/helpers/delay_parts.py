@@ -7,11 +7,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rtsim.record.recorders import MemoryRecorder
-
 from rtsim import Delayed, Model, Scenario, Signals, simulate
 from rtsim.core.signals import Vector
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.solve import Solver
 
 S = 1_000_000_000

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim import Guard, Model, Scenario, Signal, Signals
 from rtsim.core.errors import RtsimError
 from rtsim.engine.executive import Executive
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
 
 

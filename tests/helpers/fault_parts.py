@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rtsim.record.events import Event
 from semantics_parts import INTEGRATOR, U, law_of
 
 from rtsim.components.controller import PythonController
 from rtsim.components.latency import ZERO, LatencyModel
 from rtsim.core.signals import Signals, Vector
+from rtsim.record.events import Event
 from rtsim.record.reading import Recording
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rtsim.record.events import Event
 from semantics_parts import U
 
 from hitl.boards.contract import BoardError, BoardLink, Pins, Stamped
@@ -21,6 +20,7 @@ from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.present import Present
+from rtsim.record.events import Event
 
 HZ = 1_000_000
 BYTE = 20

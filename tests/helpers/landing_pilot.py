@@ -6,7 +6,6 @@ import math
 from functools import cache
 
 import numpy as np
-from rtsim.record.recorders import Recorder
 
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
@@ -15,6 +14,7 @@ from rtsim.models.f16.aircraft import FLOWN
 from rtsim.models.f16.by_wire import STICK
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, along_runway, local
 from rtsim.models.units import DEG, KT
+from rtsim.record.recorders import Recorder
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

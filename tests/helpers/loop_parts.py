@@ -7,13 +7,13 @@ from typing import Any
 
 from command_parts import Script
 from fault_parts import ramp
-from rtsim.record.events import Event
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import OverrunError
 from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox
+from rtsim.record.events import Event
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rtsim.record.recorders import Recorder
-
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
 from rtsim.engine.executive import StatePublisher
 from rtsim.pilot.interpolation import StatePair
 from rtsim.pilot.loop import Cockpit
+from rtsim.record.recorders import Recorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

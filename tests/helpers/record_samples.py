@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from rtsim.record.recorders import Recorder
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
+from rtsim.record.recorders import Recorder
 
 MS = 1_000_000
 PLANT = Signals(

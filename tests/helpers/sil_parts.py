@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.building.build import PLAIN, Build, build
 from hitl.controllers.sil import SilController
@@ -22,6 +20,8 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

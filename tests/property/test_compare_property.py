@@ -9,11 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import compare, compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 
 LAYOUT = Signals(
     "a [m]",

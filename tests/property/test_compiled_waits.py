@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lent_clock import LentClock
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import OverrunError
 from rtsim.engine.compiled import layout as at
@@ -19,6 +18,7 @@ from rtsim.engine.compiled.paced_frames import PacedFrames
 from rtsim.equations.addresses import INTEGER, WORDS
 from rtsim.equations.compiling import compile_function
 from rtsim.models.unstable import scenario as unstable
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.timing.certificate import certify
 from rtsim.timing.frame import RECORDING

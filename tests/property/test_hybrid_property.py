@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder, NullRecorder
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.engine.checkpoint.kept import Ring
@@ -19,6 +18,7 @@ from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder, NullRecorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver, solver_named

@@ -12,8 +12,6 @@ from engine_scenarios import GAIN, feedback, scenarios
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from lent_clock import Late, LentClock
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim import PythonController, Scenario, Signals
 from rtsim.core.errors import RtsimError
@@ -23,6 +21,8 @@ from rtsim.engine.compiled.paced_frames import unpaceable
 from rtsim.engine.executive import Executive
 from rtsim.record import track as tracks
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.pace import Pace
 from rtsim.runs.simulation import simulate
 from rtsim.timing.certificate import certify

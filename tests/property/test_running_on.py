@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from discrete_parts import Steps, one
 from hypothesis import given, settings
-from rtsim.record.recorders import MemoryRecorder, NullRecorder
-from rtsim.record.replay_comparison import compare_exact
 from running_parts import Member, plans, scenario_of
 from semantics_parts import add_one, law_of
 
@@ -31,6 +29,8 @@ from rtsim.engine.running_on import RunningOn
 from rtsim.engine.trace import Trace
 from rtsim.models.queues import scenario as queue
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder, NullRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
 
 LOOP: list[Executive] = []

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from engine_parts import PLANT
 from engine_scenarios import GAIN, feedback
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.timing.frame import REST
 from rtsim.timing.pacing import Pacer

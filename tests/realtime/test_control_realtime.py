@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.clock import Wake, WallClock, stopwatch
 from rtsim.core.tag import NS_PER_S
@@ -25,6 +24,7 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.gateway.client import Run, connect
 from rtsim.models import unstable
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.timing.certificate import Certificate
 from rtsim.timing.frames import NO_SAMPLE

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from frame_parts import frame_files
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.buses import FrameController, FrameInput, open_frame_link
 from rtsim.components.frames import Frame, read_frames
 from rtsim.core.signals import Signals
 from rtsim.engine.trace import INSERTED
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Pace
 from rtsim.scenario.scenario import Scenario

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 
 pytestmark = [

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl import pitl
 from hitl.controllers.board import BoardController
@@ -20,6 +18,8 @@ from hitl.firmware import firmware
 from hitl.interface import load_interface
 from rtsim.core.tag import Tag
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

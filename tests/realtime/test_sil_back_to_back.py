@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.building import store
 from rtsim.cli import main
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 
 pytestmark = pytest.mark.skipif(

@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 from test_f16_pitl import scenario
 
 from hitl.controllers.board import BoardController
@@ -19,6 +17,8 @@ from hitl.controllers.sil import SilController
 from rtsim.components.controller import Controller
 from rtsim.models.f16.published import compare_with_nasa
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
 from rtsim.testing.determinism import trace_of
 

@@ -11,8 +11,6 @@ from functools import cache
 import numpy as np
 import pytest
 from f16_loop import amplification, growth
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 from test_f16_c_law import TOLERANCES
 from test_f16_sil import FLOAT, LAW
 
@@ -22,6 +20,8 @@ from rtsim.components.controller import Controller
 from rtsim.models.f16.controller import LAW_OUTPUTS
 from rtsim.models.f16.published import compare_with_nasa
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

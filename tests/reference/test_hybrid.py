@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from published import figures
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL, bounce, derivative, height
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver

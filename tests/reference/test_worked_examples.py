@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import Diagram, Integrator, PeriodicSampler, Waveform, ZeroOrderHold
 from rtsim.core.signals import Signals, Vector
@@ -23,6 +22,7 @@ from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Model
 from rtsim.models import orbit
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import RK4, RKN4, Nystrom, NystromTableau

@@ -17,7 +17,6 @@ from back_to_back_parts import (
     from_step,
     write_law,
 )
-from rtsim.record.recorders import MemoryRecorder
 from sil_parts import children, nothing_left
 
 from hitl.building.build import Build, build
@@ -33,6 +32,7 @@ from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from hitl.comparison.tolerances import (
     DOUBLE,
@@ -25,6 +24,7 @@ from hitl.comparison.tolerances import (
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import compare
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import EXACT, Tolerance
 
 LOOSE, TIGHT = Tolerance(1.0, 0.0), Tolerance(1e-6, 0.0)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from hitl.comparison.flight import LoopComparison, allowance
 from hitl.comparison.verdict import BackToBack, _when, headline
@@ -17,6 +16,7 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import SignalResult, Tolerance
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from rtsim.record.recorders import MemoryRecorder, NullRecorder
 
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
+from rtsim.record.recorders import MemoryRecorder, NullRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench import (
     blocks,

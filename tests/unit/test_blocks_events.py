@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from block_parts import crossed, flown
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import (
     Constant,
@@ -45,6 +44,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.addresses import TICK
 from rtsim.equations.compiling import compile_function
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from block_parts import flown
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import (
     Constant,
@@ -21,6 +20,7 @@ from rtsim.blocks import (
 )
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

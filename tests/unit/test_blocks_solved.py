@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from constraint_parts import TANK, last, scenario_of
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import simulate
 from rtsim.blocks import Constant, Diagram, Expression, Gain, Integrator, Sum
 from rtsim.blocks.continuous import Differential
 from rtsim.core.errors import ModelError, ScenarioError
+from rtsim.record.recorders import MemoryRecorder
 from tools.bench.constraint_problems import PENDULUM
 
 

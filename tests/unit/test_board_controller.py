@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from board_parts import HZ, MS, MS_CYCLES, Rig, answers, steps, ticks, told
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.boards.contract import BoardLink
 from hitl.controllers.case import Case
@@ -20,6 +19,7 @@ from hitl.protocol.line import Budget
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
+from rtsim.record.replay_comparison import compare_exact
 
 LATE, MISSED, DISCARDED, FAILED = "Late", "Missed", "Discarded", "Failed"
 EXCHANGE = 1_222_500

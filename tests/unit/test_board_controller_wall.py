@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from board_parts import MS, MS_CYCLES, Rig, answers, patch_clock, told
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.controllers.board_line import WallLine
 from hitl.protocol.errors import BoardReset, OldFirmware, SilentBoard
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.testing import FakeClock

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from emulated_board_parts import need, with_simavr
 from protocol_parts import f16
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.firmware import firmware
 from rtsim.components.controller import Controller
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

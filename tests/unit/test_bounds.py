@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Guard, Model, PythonController, Recording, Scenario, Signals, compiled, simulate
 from rtsim.cli import main
 from rtsim.core.errors import ControllerError, ModelError, RtsimError
 from rtsim.core.tag import Period
 from rtsim.equations.model import Timer
+from rtsim.record.recorders import MemoryRecorder
 
 Function = Callable[..., None]
 ONE = Signals("a")

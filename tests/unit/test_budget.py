@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Guard, Model, bind
 from rtsim.models.ball import BALL
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Progress, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import BS32, DP54, GOOD, OUT_OF_BUDGET, Adaptive

@@ -10,8 +10,6 @@ import pytest
 from frame_parts import frame_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.components.can_bus import (
     CanBus,
@@ -34,6 +32,8 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.linear import open_loop
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

@@ -15,11 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from record_samples import ticking
-from rtsim.record.reports import charts
-from rtsim.record.reports.charts import Chart, Line, Thinning
-from rtsim.record.reports.comparison_pages import render_overlay
-from rtsim.record.reports.run_page import render
-from rtsim.record.reports.view_charts import MOST_OPEN, ViewCharts, shown_views
 
 from rtsim.cli import main
 from rtsim.core.errors import RecordingError
@@ -28,6 +23,11 @@ from rtsim.models.ball import scenario as ball
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.reports import charts
+from rtsim.record.reports.charts import Chart, Line, Thinning
+from rtsim.record.reports.comparison_pages import render_overlay
+from rtsim.record.reports.run_page import render
+from rtsim.record.reports.view_charts import MOST_OPEN, ViewCharts, shown_views
 from rtsim.record.views import View
 from rtsim.runs.simulation import simulate
 

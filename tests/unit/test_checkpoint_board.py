@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from protocol_parts import f16
-from rtsim.record.recorders import MemoryRecorder
 from test_board_flight import image, scenario_with
 
 from hitl.controllers.board import BoardController
@@ -16,6 +15,7 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 
 __all__ = ["image"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.checkpoint.kept import Ring
@@ -13,6 +11,8 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import Command
 from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.equations.model import Model
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import FedInputs, simulate
 from rtsim.scenario.scenario import Scenario

@@ -17,10 +17,10 @@ from checkpoint_parts import (
     scenario,
     split_tags,
 )
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ControllerError, RtsimError
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import BUILT_IN, load_scenario
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.components.controller import Controller
 from rtsim.core.errors import CheckpointError, ScenarioError
@@ -17,6 +16,7 @@ from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Files, Ring, beside, path_beside
 from rtsim.engine.checkpoint.taking import Taking
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

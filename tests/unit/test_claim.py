@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from record_samples import ticking
-from rtsim.record.output_files import MAGIC, PathTaken
 
 from rtsim.cli import main
 from rtsim.record.file import FileRecorder
+from rtsim.record.output_files import MAGIC, PathTaken
 from rtsim.record.reading import Recording
 
 

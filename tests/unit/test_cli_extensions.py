@@ -12,7 +12,6 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.cli import main
 from rtsim.components.allowed_latency import (
@@ -27,6 +26,7 @@ from rtsim.components.latency import Fixed, Gamma, SerialLine, TruncatedNormal, 
 from rtsim.core.errors import LatencyError, ScenarioError, UnknownName
 from rtsim.models.ball import scenario as ball
 from rtsim.models.unstable import scenario as unstable
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import RK4, SOLVERS, solver_named

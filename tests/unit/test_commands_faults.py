@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from command_parts import Flown, Told
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Files, Ring
@@ -16,6 +15,7 @@ from rtsim.engine.commands.inbox import NEXT_TAG
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

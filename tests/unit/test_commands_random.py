@@ -12,7 +12,6 @@ from command_parts import Flown, Told
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_command_parts import WRONG, right, scenario
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.past import CheckpointHistory
@@ -20,6 +19,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import KINDS, CommandError
 from rtsim.models import unstable
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
 

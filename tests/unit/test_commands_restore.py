@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from command_parts import Flown, Told
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Tag
@@ -17,6 +16,7 @@ from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models import unstable
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
 

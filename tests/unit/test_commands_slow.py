@@ -11,13 +11,13 @@ import pytest
 from command_parts import Flown, Told
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import SLOWEST
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import fed_commands, rerun
 from rtsim.runs.simulation import FedInputs, Progress, simulate
 from rtsim.scenario.scenario import Scenario

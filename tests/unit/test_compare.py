@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison, SignalResult, compare, compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 
 STATE = Signals(
     Signal("h", "m"),

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 from test_cli import data, rtsim
 
 from rtsim.cli.recordings import tolerances
@@ -16,6 +15,7 @@ from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import Comparison, compare
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import SignalResult, Tolerance
 
 MS = 1_000_000

@@ -9,9 +9,6 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rtsim.record.reports.comparison_pages import MOST_PLOTS, comparison_page
-from rtsim.record.reports.junit import comparison_junit
-from rtsim.record.reports.view_charts import Values, _difference
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals, simulate
 from rtsim.cli.main import main
@@ -19,6 +16,9 @@ from rtsim.core.signals import Vector
 from rtsim.record.comparison import compare
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.reports.comparison_pages import MOST_PLOTS, comparison_page
+from rtsim.record.reports.junit import comparison_junit
+from rtsim.record.reports.view_charts import Values, _difference
 
 
 def turn(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals
 from rtsim.record.comparison import ComparedRows, Comparison, compare
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 
 MS = 1_000_000
 

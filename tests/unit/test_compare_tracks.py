@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import START, Tag
 from rtsim.record.comparison import Comparison, SignalResult, compare, compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import Tolerance
 
 Rows = Sequence[tuple[int, float]]

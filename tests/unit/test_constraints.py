@@ -11,7 +11,6 @@ import pytest
 from checkpoint_parts import rest
 from constraint_parts import TANK, last, pipe, scenario_of
 from engine_parts import check_equal
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Guard, Model, Scenario, Signals, simulate
 from rtsim.core.errors import ModelError
@@ -21,6 +20,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import bind
 from rtsim.record.comparison import compare
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.solve import RK4

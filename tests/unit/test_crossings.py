@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ModelError, RecordingError, ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
@@ -20,6 +19,7 @@ from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL, bounce, derivative, height
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario

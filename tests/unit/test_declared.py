@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals, compiled, simulate
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.discrete import Processes
 from rtsim.equations.reading_functions import never_written
+from rtsim.record.recorders import MemoryRecorder
 
 SECOND = 1
 TWO = Signals("torque [N m]", "valve")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from delay_parts import DECAY, S, by_steps, decay, ran, single
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Delayed, Guard, Model, Scenario, Signal, Signals, simulate
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.delayed_values import ORDER
 from rtsim.equations.history import History
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.solve import Adaptive, Solver
 
 FIXED = ("euler", "midpoint", "rk4", "abm4")

@@ -9,7 +9,6 @@ from functools import cache
 import numpy as np
 import pytest
 from delay_parts import S, by_steps, decay, ran, single
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import (
     Delayed,
@@ -26,6 +25,7 @@ from rtsim.core.signals import Vector
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.solve import Solver
 

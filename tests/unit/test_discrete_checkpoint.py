@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 from semantics_parts import INTEGRATOR, law_of
 
 from rtsim.core.errors import CheckpointError
@@ -22,6 +21,7 @@ from rtsim.engine.checkpoint.kept import Files, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

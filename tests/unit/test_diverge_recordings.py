@@ -18,7 +18,6 @@ from diverge_parts import (
     place,
     shaken,
 )
-from rtsim.record.events import Event
 from semantics_parts import INTEGRATOR, MS, U
 from test_cli import rtsim
 
@@ -28,6 +27,7 @@ from rtsim.core.tag import Tag
 from rtsim.engine.commands.commands import Command
 from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.equations.model import Model
+from rtsim.record.events import Event
 from rtsim.runs.diverging import diverge
 from rtsim.runs.simulation import FedInputs
 from rtsim.scenario.scenario import Scenario

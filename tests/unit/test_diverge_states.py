@@ -20,7 +20,6 @@ from diverge_parts import (
     sensed,
     shaken,
 )
-from rtsim.record.replay_comparison import compare_exact
 from semantics_parts import INTEGRATOR, MS, law_of
 
 from rtsim.components.latency import Fixed, Loss
@@ -29,6 +28,7 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.diverging import diverge, finder
 from rtsim.runs.diverging.repeating import RecordedRun
 from rtsim.scenario.scenario import Scenario

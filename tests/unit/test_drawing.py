@@ -9,8 +9,6 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from rtsim.record.reports.drawing import MOST_BOXES, Drawing, component_table, drawn
-from rtsim.record.reports.run_page import render
 
 from rtsim import Gamma, Loss, Model, PythonController, Scenario, Signals, Uniform, simulate
 from rtsim.cli.main import main
@@ -18,6 +16,8 @@ from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.graph import Edge, Graph, Node
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.reports.drawing import MOST_BOXES, Drawing, component_table, drawn
+from rtsim.record.reports.run_page import render
 from rtsim.scenario.loading import BUILT_IN, load_scenario
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -16,7 +16,6 @@ from engine_parts import check_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from rtsim.record.replay_comparison import compare_exact
 from scipy import integrate, linalg, stats
 
 from rtsim import Scenario
@@ -26,6 +25,7 @@ from rtsim.equations.compiling import plainly
 from rtsim.models import wind as module
 from rtsim.models.wind import AIR_INPUTS, DRYDEN_OUTPUTS, dryden, high_intensity, mean_wind, scales
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of

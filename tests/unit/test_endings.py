@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.events import CUT_OFF, ERROR, UNKNOWN, RunEnding, died_of, in_words, names_lack
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import end_of, ended_by_itself, ended_otherwise, said_no_more
 
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.comparison import SHARE, Growth, by_range, compare, growth
+from rtsim.record.events import CUT_OFF, ERROR, UNKNOWN, RunEnding, died_of, in_words, names_lack
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import end_of, ended_by_itself, ended_otherwise, said_no_more
 
 SECOND = NS_PER_S
 WALL = {"deterministic": "no"}

@@ -11,7 +11,6 @@ import pytest
 from command_parts import Told
 from fault_parts import ramp
 from pacing_parts import LaterClock
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.clock import Clock, VirtualClock
 from rtsim.core.raised import ENDING, Interrupted
@@ -23,6 +22,7 @@ from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.executive import RECORDING_LOST, Executive
 from rtsim.equations.model import Model
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from back_to_back_parts import passing
-from rtsim.record.recorders import MemoryRecorder
 
 from hitl.comparison.conditions import LoopRun
 from hitl.comparison.exercise import Effects, Exercise, FlightCoverage
@@ -20,6 +19,7 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.trace import request_topic
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import SignalResult
 
 MS = 1_000_000

@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 from landing_pilot import Lands, Pilot, TakesOff, bound, piloted
 from pilot_parts import flight
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
-from rtsim.record.reports.run_page import render
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
@@ -30,6 +27,9 @@ from rtsim.models.terrain import HIGHEST, along_runway, cover, ground_grid, loca
 from rtsim.models.units import DEG, FT, KT
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
+from rtsim.record.reports.run_page import render
 from rtsim.runs.replay import rerun
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.models.f16.dispersed import study
 from rtsim.models.f16.plant import gust_shape
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.scenario.loading import load_scenario
 from rtsim.studies import MonteCarlo, start
 from rtsim.testing.determinism import trace_of

@@ -12,7 +12,6 @@ import pytest
 from fault_parts import flown, in_words, ramp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.plants import PlantFixture
 from rtsim.core.errors import ScenarioError
@@ -20,6 +19,7 @@ from rtsim.engine.faults import Fault, FaultError, read_faults
 from rtsim.engine.faults.condition import parse_condition
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.kinds import KINDS
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 

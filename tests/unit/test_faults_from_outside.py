@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from fault_parts import count, flown, ramp, sampled, told
-from rtsim.record.events import described, spans
 
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
@@ -20,6 +19,7 @@ from rtsim.engine.faults.at_signals import SignalFault
 from rtsim.engine.faults.kind import FaultKind, Parameter
 from rtsim.engine.faults.kinds import KINDS, OWN_KINDS, add_fault_kind
 from rtsim.engine.faults.line_kinds import BoardFault, LineFault, Timed
+from rtsim.record.events import described, spans
 from rtsim.testing.faults import check_fault_kind
 
 

@@ -11,8 +11,6 @@ from fault_parts import count, in_words, ramp, reader, told
 from faulty_line_parts import BYTE, HZ, EchoBoard, Line, Wired
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.boards.contract import BoardError
 from hitl.testing import check_link
@@ -21,6 +19,8 @@ from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.present import Present
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

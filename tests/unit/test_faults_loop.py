@@ -9,7 +9,6 @@ import pytest
 from command_parts import Flown, Told
 from fault_parts import flown, sampled
 from loop_parts import MS, Paced, computed, late, marks, scenario
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.clock import VirtualClock, Wake
 from rtsim.core.errors import ScenarioError
@@ -19,6 +18,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.trace import Trace
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import _pacer
 from rtsim.testing import FakeClock

@@ -9,12 +9,12 @@ import pytest
 from fault_parts import count, flown, in_words, ramp, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.record.replay_comparison import compare_exact
 from semantics_parts import MS
 
 from rtsim.components.latency import Fixed, Reorder, Uniform
 from rtsim.core.random_streams import RandomStreams
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 
 

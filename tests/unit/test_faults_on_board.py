@@ -10,13 +10,13 @@ import pytest
 from emulated_board_parts import need
 from fault_parts import in_words, told
 from protocol_parts import f16
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
 from rtsim.core.clock import Clock
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from fault_parts import flown, ramp, sampled
-from rtsim.record.events import Event
 
 from rtsim.components.ports import SignalPort
 from rtsim.core.errors import ScenarioError, UnknownName
@@ -20,6 +19,7 @@ from rtsim.engine.faults.kind import FaultError
 from rtsim.engine.faults.present import Present
 from rtsim.engine.faults.schedule import FIRST, FaultTask, Schedule
 from rtsim.engine.system import System
+from rtsim.record.events import Event
 
 MS = 1_000_000
 TENTH = Period.of("0.1")

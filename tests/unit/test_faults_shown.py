@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from fault_parts import copy_input, flown, ramp
-from rtsim.record.events import Span, rows, spans
-from rtsim.record.reports.run_page import render
 from semantics_parts import U
 
 from rtsim.cli import main
@@ -17,6 +15,8 @@ from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
+from rtsim.record.events import Span, rows, spans
+from rtsim.record.reports.run_page import render
 from rtsim.testing.determinism import trace_of
 
 FAULTS = """

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from fault_parts import TIMES, flown, in_words, offset, ramp, sampled, told
-from rtsim.record.replay_comparison import compare_exact
 from semantics_parts import INTEGRATOR, law_of
 
 from rtsim.core.errors import ModelError
@@ -15,6 +14,7 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.faults import FaultError
 from rtsim.equations.model import Model
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
@@ -275,10 +275,10 @@ def test_a_replay_has_the_same_faults() -> None:
 
 def test_a_saved_run_goes_on_as_if_nothing_was() -> None:
     """Streams, activations and captured values are part of it."""
-    from rtsim.record.recorders import MemoryRecorder
     from semantics_parts import MS
 
     from rtsim.engine.executive import Executive
+    from rtsim.record.recorders import MemoryRecorder
     from rtsim.testing import FakeClock
     from rtsim.timing.pacing import Pacer
 

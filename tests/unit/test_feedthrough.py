@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import Diagram, Differential, Gain, Integrator
 from rtsim.core.errors import ScenarioError, UnknownName
@@ -16,6 +15,7 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
 from rtsim.equations.reading_functions import direct_inputs
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 

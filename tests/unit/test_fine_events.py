@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_parts import check_equal
-from rtsim.record.recorders import MemoryRecorder
 from scipy.linalg import expm
 
 from rtsim.core.errors import ZenoError
@@ -17,6 +16,7 @@ from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Guard, Model
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, Solver

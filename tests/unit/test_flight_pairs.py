@@ -7,13 +7,13 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from hitl.comparison.flights import OVERLAP, compare_flights, first_late
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import Tolerance
 
 Rows = Sequence[tuple[int, ...]]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from hitl.boards.paced_line import Timing
 from hitl.comparison.execution import HOST, MODELLED, TARGET
@@ -20,6 +19,7 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import SignalResult, Tolerance
 
 MS = 1_000_000

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from frame_parts import frame_files
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.buses import FrameController, FrameInput, open_frame_link
 from hitl.buses.external import MOST_KEPT, ReadAhead
@@ -23,6 +22,7 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.controllers import check_controller

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 from gateway_parts import live
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.cli.main import main
 from rtsim.core.clock import stopwatch
@@ -26,6 +25,7 @@ from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Progress, simulate
 

@@ -16,8 +16,6 @@ from typing import Any, Protocol
 
 import pytest
 from checkpoint_parts import SEED, noisy
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.net.messagepack import pack
 from rtsim.core.net.sockets import MOST_BYTES, Caller
@@ -25,6 +23,8 @@ from rtsim.gateway.client import VERSION, Run, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.registry import find
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import Progress, simulate
 from rtsim.testing import FakeClock
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signal, Signals, Vector
@@ -18,6 +17,7 @@ from rtsim.equations.delays import Delayed
 from rtsim.equations.model import Guard, Model, Timer
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from back_to_back_parts import Stand
-from rtsim.record.recorders import MemoryRecorder
 
 from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.comparison.flights import compare_flights
@@ -20,6 +19,7 @@ from rtsim.core.tag import Tag
 from rtsim.equations.model import Model
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import SignalResult, Tolerance
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

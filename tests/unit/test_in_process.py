@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 import hitl
 from hitl.building.build import build
@@ -19,6 +18,7 @@ from hitl.controllers.sil import SilController
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -10,8 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim import Model, PythonController, Scenario, Signals, simulate
 from rtsim.components.latency import Duplicate, LatencyModel, Loss
@@ -20,6 +18,8 @@ from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.testing.controllers import check_controller

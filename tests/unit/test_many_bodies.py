@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.equations import compiling, source_hash
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench import bodies, prepared
 from tools.bench.results import Row

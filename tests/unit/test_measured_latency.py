@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from rtsim.record.events import Event
 
 from rtsim.components.allowed_latency import from_plain, to_plain
 from rtsim.components.latency import Empirical, Fixed
 from rtsim.core.errors import LatencyError, RecordingError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
+from rtsim.record.events import Event
 from rtsim.record.measured import FEWEST, MOST, measured_latency
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import rerun

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.clock import Clock, VirtualClock
 from rtsim.core.signals import Signals, Vector
@@ -14,6 +13,7 @@ from rtsim.core.tag import Tag
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.system import Change, System
 from rtsim.engine.trace import Trace
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 

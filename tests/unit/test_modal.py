@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ModelError, UnknownName
@@ -19,6 +18,7 @@ from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario

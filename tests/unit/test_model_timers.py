@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_parts import check_equal
-from rtsim.record.recorders import MemoryRecorder
 from semantics_parts import MS
 
 from rtsim.core.errors import ModelError
@@ -19,6 +18,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Model, Timer
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_parts import check_equal, ran
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.model import Guard, Model
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Solver

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 import rtsim
 from hitl.comparison.ladder import Ladder
@@ -14,6 +13,7 @@ from rtsim.core.errors import Undecided
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.comparison import Comparison, compare
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import SignalResult
 from rtsim.runs.diverging import diverge
 from rtsim.runs.simulation import simulate

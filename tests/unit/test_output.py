@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from rtsim.record.output_files import write_whole
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.reports.run_page import write_report
 
 from rtsim import Recording, simulate
 from rtsim.cli import main
@@ -23,6 +20,9 @@ from rtsim.core.net.sockets import Broadcast
 from rtsim.engine.faults.reading import read_faults
 from rtsim.gateway.addresses import check_free
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
+from rtsim.record.output_files import write_whole
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.reports.run_page import write_report
 from rtsim.scenario.loading import load_scenario
 
 RTSIM = f"{shlex.quote(sys.executable)} -m rtsim"

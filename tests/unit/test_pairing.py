@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from rtsim.record.events import RunEnding
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.signals import Signals
+from rtsim.record.events import RunEnding
 from rtsim.record.reading import TrackData
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import ComparisonWindow, Paired, paired
 
 END, DIED = RunEnding(100, 100, "end"), RunEnding(100, 200, "error", "it fell")

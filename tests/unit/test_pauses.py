@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import BoundModel, Guard, Model, bind
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pilot_parts import flight
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.clock import stopwatch
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pilot_parts import Script, flight
-from rtsim.record.replay_comparison import compare_exact
 from scipy.optimize import least_squares
 
 from rtsim.core.clock import stopwatch
@@ -21,6 +20,7 @@ from rtsim.core.signals import Vector
 from rtsim.linear import margins, open_loop
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

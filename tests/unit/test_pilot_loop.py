@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from pilot_parts import flight, watched
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals
@@ -28,6 +27,7 @@ from rtsim.pilot.sequence import Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pilot_parts import flight
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.cli.run_options import RunOptions, Wanted
 from rtsim.cli.running import run_segments
@@ -24,6 +23,7 @@ from rtsim.pilot.shared import ANSWER, FREE_NS, MOST_ORDERS
 from rtsim.pilot.viewer.state import RunState, Telling
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.record.verdict import what_both_have
 from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun

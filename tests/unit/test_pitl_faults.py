@@ -20,8 +20,6 @@ from emulated_board_parts import need
 from fault_parts import in_words, told
 from protocol_parts import f16
 from rig_parts import EXAMPLE, RIG
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from hitl.boards.contract import BoardLink
 from hitl.boards.faulty import FaultyLink, faulty
@@ -36,6 +34,8 @@ from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Period
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Guard, Model, Scenario, Signal, Signals, compiled, simulate
 from rtsim.core.errors import ModelError
@@ -17,6 +16,7 @@ from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import compile_function
 from rtsim.equations.other_math import like_compiled_code
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 
 
 @compiled

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Guard, Model, PythonController, Scenario, Signal, Signals, simulate
 from rtsim.components.latency import ZERO, Duplicate, Fixed, Gamma, LatencyModel, Loss, Uniform
@@ -27,6 +26,7 @@ from rtsim.core.errors import (
 from rtsim.engine.compiled import whole
 from rtsim.engine.executive import Executive
 from rtsim.equations.compiling import Compilation
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.scenario.loading import known_scenarios, load_scenario
 

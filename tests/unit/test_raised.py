@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import Fixed, Model, PythonController, Recording, Scenario, Signals, simulate
 from rtsim.cli import main
@@ -21,6 +20,7 @@ from rtsim.core.errors import ControllerError, ModelError, RtsimError, ScenarioE
 from rtsim.core.raised import held_back, on_signals
 from rtsim.discrete import Processes
 from rtsim.equations.model import Guard
+from rtsim.record.recorders import MemoryRecorder
 
 ENDS: list[type[BaseException]] = [SystemExit, GeneratorExit, KeyboardInterrupt]
 ONE = Signals("a")

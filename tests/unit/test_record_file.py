@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 from record_samples import MS, ODD, SIGNALLING_NAN, fly, ticking
-from rtsim.record.events import overrun_event
-from rtsim.record.recorders import MemoryRecorder, NullRecorder
 
 from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.trace import Trace
+from rtsim.record.events import overrun_event
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder, NullRecorder
 from rtsim.record.schema import message_class
 from rtsim.timing.ledger import Ledger
 from rtsim.timing.overrun import UNKNOWN_NS, CaughtUp

@@ -21,8 +21,6 @@ from mcap.records import Channel, Chunk, Header, Metadata
 from mcap.writer import MCAP0_MAGIC
 from numpy.typing import NDArray
 from record_samples import fly, ticking
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.cli.export import message_rows
 from rtsim.cli.main import main
@@ -33,6 +31,8 @@ from rtsim.record.chunks import HEAD, MessageBlock, StoredWords, runs
 from rtsim.record.comparison import compare
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.record.schema import HEADER, sealed
 from rtsim.record.verdict import EXACT, ComparedSignal, Tolerance
 
@@ -190,8 +190,8 @@ def test_a_long_flight_is_replayed_beside_itself(
     treat_as_large(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = replay_comparison.recorder_for_again(Recording.open(path))
-    assert isinstance(recorder, replay_comparison.SpareRecorder)
+    recorder = replay_comparison.recorder_for_repeat(Recording.open(path))
+    assert isinstance(recorder, replay_comparison.TemporaryRecorder)
     recorder.close()
     del recorder
     done = CliRunner().invoke(main, ["replay", str(path)])
@@ -205,7 +205,7 @@ def test_what_cannot_be_recorded_beside_it_is_no_difference(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = replay_comparison.SpareRecorder()
+    recorder = replay_comparison.TemporaryRecorder()
     recorder.failed = "No space left on device (errno 28)"
     with pytest.raises(RecordingError, match=r"No space left.*set TMPDIR"):
         recorder.recording()

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from rtsim.record.reports.run_page import render
 
 from rtsim.cli import main
 from rtsim.components.latency import Fixed
@@ -19,6 +18,7 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.discrete import Agenda, Processes
 from rtsim.record.measured import outputs, said
 from rtsim.record.reading import Recording
+from rtsim.record.reports.run_page import render
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 from rtsim.testing.replications import held_average

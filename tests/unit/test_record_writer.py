@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from mcap.records import Chunk
 from mcap.stream_reader import StreamReader
 from record_samples import fly, ticking
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError
@@ -31,6 +30,7 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.record.writer import Inlet, RecordingFile, serve
 from rtsim.record.writer_process import HEAD, LONGEST, FrameBuffer, FrameKind, RecordFrame, pack

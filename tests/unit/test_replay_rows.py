@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.events import Event
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.components.bus import STAMPS
 from rtsim.core.errors import ControllerError, RecordingError
@@ -20,7 +18,9 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.commands.commands import Command
+from rtsim.record.events import Event
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import (
     _happenings,
     _script,

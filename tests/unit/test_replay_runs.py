@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.events import Event
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.components.latency import Empirical, Fixed
 from rtsim.core.errors import ControllerError, ModelError, RecordingError
@@ -21,7 +18,10 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.source_hash import source_hash
+from rtsim.record.events import Event
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs import replay
 from rtsim.runs.replay import (
     changed_since,

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from diverge_parts import SCENARIO, diverged, fly, lab_in, place
-from rtsim.record.events import died_of
-from rtsim.record.recorders import MemoryRecorder
 from test_cli import data, rtsim
 
 from rtsim.cli import replay as replay_module
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import by_range
+from rtsim.record.events import died_of
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import replay
 from rtsim.runs.diverging import repeating
 from rtsim.runs.replay import rerun

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 from record_samples import fly
-from rtsim.record.events import Event, Span
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.reports.charts import thin
-from rtsim.record.reports.run_page import MOST_LINES, log_histogram, marked, render, write_report
 
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
+from rtsim.record.events import Event, Span
 from rtsim.record.markup import table
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.reports.charts import thin
+from rtsim.record.reports.run_page import MOST_LINES, log_histogram, marked, render, write_report
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 STAMPS = (

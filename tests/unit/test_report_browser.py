@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser, browser
-from rtsim.record.reports.run_page import write_report
 
+from rtsim.record.reports.run_page import write_report
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 

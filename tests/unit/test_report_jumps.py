@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rtsim.record.reports import charts
-from rtsim.record.reports.charts import Line
-from rtsim.record.reports.run_page import render
 
 from rtsim.core.errors import UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.models.ball import scenario as ball
 from rtsim.models.queues import scenario as queue
 from rtsim.record.reading import Recording
+from rtsim.record.reports import charts
+from rtsim.record.reports.charts import Line
+from rtsim.record.reports.run_page import render
 from rtsim.testing.determinism import trace_of
 
 Drawn = Callable[[Recording, str], Line]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import CheckpointError
 from rtsim.core.signals import Signals, Vector
@@ -17,6 +16,7 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import replay, resume
 from rtsim.runs.replay import BUILD_CHANGED, to_repeat
 from rtsim.runs.request import RunRequest

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import CheckpointError
 from rtsim.core.signals import Signals
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.resume import fits, moment, nearest, started_again
 
 VALUES = [1.0, 2.0, 3.0]

@@ -7,12 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
 from rtsim.engine.checkpoint.kept import Files, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.file import FileRecorder
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import run, simulate
 from rtsim.runs.pace import Pace
 from rtsim.runs.request import ConnectionKeywords, Connections, Output, Progress, RunRequest

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import CHROMIUM, browser
+
+from rtsim.core.signals import Signals
+from rtsim.models.ball import scenario as ball
+from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.reports import drawing
 from rtsim.record.reports.charts import Chart, Line, grid
@@ -16,10 +20,6 @@ from rtsim.record.reports.comparison_pages import render_overlay
 from rtsim.record.reports.page import page
 from rtsim.record.reports.run_page import render
 from rtsim.record.reports.view_charts import ViewCharts, overlaid, shown_views
-
-from rtsim.core.signals import Signals
-from rtsim.models.ball import scenario as ball
-from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 

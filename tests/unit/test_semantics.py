@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 from semantics_parts import INTEGRATOR, MS, U, X, add_one, copy_input, count, law_of, rows
 
 from rtsim.components.controller import PythonController
@@ -22,6 +21,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.engine.executive import Executive
 from rtsim.equations.model import Model
 from rtsim.models.unstable import scenario as unstable
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

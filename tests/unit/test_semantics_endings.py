@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 from semantics_parts import INTEGRATOR, MS, U, add_one, count, law_of, rows
 
 from rtsim.components.controller import PythonController
@@ -20,6 +18,8 @@ from rtsim.engine.executive import Executive
 from rtsim.equations.model import Model
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import changed_since, rerun
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario

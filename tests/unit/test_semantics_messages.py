@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 from semantics_parts import INTEGRATOR, MS, U, add_one, count, law_of, rows
 
 from rtsim.components.latency import Fixed
@@ -18,6 +17,7 @@ from rtsim.models.unstable import UNSTABLE
 from rtsim.models.unstable import controller as unstable_controller
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

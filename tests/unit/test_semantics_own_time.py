@@ -7,8 +7,6 @@ from copy import copy
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 from semantics_parts import MS, U, rows
 
 from rtsim.components.latency import Fixed
@@ -16,6 +14,8 @@ from rtsim.core.errors import ControllerError, RtsimError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

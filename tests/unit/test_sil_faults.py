@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_parts import with_gcc
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 from sil_parts import FAULT_MS, MS, alive, built, flown, kinds, loop, nothing_left
 
 from hitl.building.build import SANITIZE, Build
@@ -27,6 +25,8 @@ from hitl.worker.ending import Died
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 

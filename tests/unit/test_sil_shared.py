@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rtsim.record.replay_comparison import compare_exact
 from sil_parts import FAULTS, built, flown, loop, nothing_left
 
 from hitl.building.build import Build
@@ -33,6 +32,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.pace import Pace
 from rtsim.runs.request import RunRequest
 from rtsim.runs.simulation import pacer_of

@@ -10,7 +10,6 @@ import pytest
 from back_to_back_parts import Change, Stand, write_law
 from click.testing import CliRunner, Result
 from pitl_parts import FakeBoard, as_float
-from rtsim.record.recorders import MemoryRecorder
 
 from hitl.comparison.back_to_back import BackToBack, Rung, back_to_back, climb
 from hitl.comparison.tolerances import AT_REST, SINGLE, of_signals, one_step, span_of
@@ -22,6 +21,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Model
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import Tolerance
 from rtsim.scenario.scenario import Scenario
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 from sil_parts import FAULTS, alive, built, flown, loop, nothing_left
 
 from hitl.building.build import Build
@@ -26,6 +25,7 @@ from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.core.net.sockets import keys_of
 from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 
 

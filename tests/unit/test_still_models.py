@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import Diagram, Gain, SampledPID, Sum
 from rtsim.blocks.continuous import Differential
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Guard, Model, standing
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import SOLVERS

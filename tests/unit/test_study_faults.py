@@ -19,7 +19,7 @@ import rtsim.studies.workers as nannies_module
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.cluster import ClusterLost, DaskPool
-from rtsim.studies.workers import Nannies, Where
+from rtsim.studies.workers import LocalWorkers, Where
 from tools.study_faults.__main__ import main as tool
 from tools.study_faults.faults import SIL, Fault, full_disk, table, wrong_run
 from tools.study_faults.flights import elsewhere, flights
@@ -182,11 +182,11 @@ def test_a_local_worker_without_a_process_for_some_seconds_is_replaced(
         workers={0: good, 1: dead}, scale=scaled.append,
         loop=SimpleNamespace(add_callback=lambda call, *words: asyncio.run(call(*words))),
     )  # fmt: skip
-    nannies = Nannies(cluster, 2)
+    workers = LocalWorkers(cluster, 2)
 
     def look(seconds: int) -> dict[int, Nanny]:
         now[0] += seconds * 1_000_000_000
-        nannies.look()
+        workers.replace_lost()
         return dict(cluster.workers)
 
     assert look(1) == {0: good, 1: dead}

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signals
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from mcap.writer import Writer
-from rtsim.record.output_files import MAGIC
 from study_commands import parsed, rtsim
 from study_samples import made_up, x_of
 
 from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.record.file import FileRecorder
+from rtsim.record.output_files import MAGIC
 from rtsim.record.reading import Recording
 from rtsim.studies import Last, MonteCarlo, Study, resume, start, summarise
 from rtsim.studies import folder as folder_module

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.models.unstable import scenario as unstable
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.studies.designs.base import rate

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim import PythonController
 from rtsim.components.latency import Fixed
@@ -23,6 +22,7 @@ from rtsim.discrete import Agenda, Processes
 from rtsim.models.queues import scenario as queue
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.measured import outputs
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

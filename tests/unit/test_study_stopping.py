@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rtsim.studies.interim_analysis import Stop, needed
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import interval
 from rtsim.studies.designs import Antithetic, LatinHypercube, MonteCarlo, Replications
 from rtsim.studies.folder import Folder
+from rtsim.studies.interim_analysis import Stop, needed
 from rtsim.studies.running import resume, start
 from rtsim.studies.study import Study
 from rtsim.studies.summary import summarise

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from checkpoint_parts import law_in_c
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 from test_cli import data, rtsim
 from test_semantics_outside import RUNS, Kept, scenario_of
 
@@ -17,6 +15,8 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.record.verdict import what_both_have
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Pace, simulate

@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.errors import ScenarioError
 from rtsim.equations.earth import EARTH_RATE
@@ -28,6 +26,8 @@ from rtsim.gateway.client import ControlError, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.timing.policy import parse_policy
 

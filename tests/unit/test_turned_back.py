@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import Constant, Diagram, Gain, Integrator, LevelCrossing, Sampler
 from rtsim.core.errors import ZenoError
@@ -23,6 +22,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import SOLVERS, Adaptive, Solver

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Kind, Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.verdict import EXACT, ComparedSignal, SignalResult, Tolerance, short
 
 PASSED, FAILED, UNDECIDED = Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED

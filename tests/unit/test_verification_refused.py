@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rtsim.record.recorders import MemoryRecorder
 from test_verification import decaying
 
 from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signals, Vector
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import check_determinism, trace_of
 from rtsim.testing.verification import check_analytic, check_degenerate, check_limit, order_of

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rtsim.record.reports.view_charts import ViewCharts, shown_views
 
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.model import Model
 from rtsim.record.reading import Recording
+from rtsim.record.reports.view_charts import ViewCharts, shown_views
 from rtsim.record.views import Published, View, places, views_of
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -10,7 +10,6 @@ import pytest
 from engine_parts import check_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtsim.record.replay_comparison import compare_exact
 
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
@@ -21,6 +20,7 @@ from rtsim.models.f16.trim import trim
 from rtsim.models.nesc import BRICK, SPHERE
 from rtsim.models.orbit import scenario as orbit
 from rtsim.models.wind import AIR_INPUTS, MOVING_AIR, in_moving_air
+from rtsim.record.replay_comparison import compare_exact
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import PlantComponent

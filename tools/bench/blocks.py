@@ -15,12 +15,12 @@ from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.blocks import Diagram, Gain, Integrator, Sum
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import BoundModel, Model, bind
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from tools.bench import blocks_bdsim, blocks_pathsim

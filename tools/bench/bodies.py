@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from rtsim.record.recorders import NullRecorder
 
 from rtsim.core.clock import stopwatch
 from rtsim.models.f16.scenario import scenario
+from rtsim.record.recorders import NullRecorder
 from rtsim.runs.pace import Pace
 from rtsim.runs.prepared import prepare
 from rtsim.runs.simulation import simulate

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import simpy
-from rtsim.record.recorders import MemoryRecorder, Recorder
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.random_streams import RandomStreams
 from rtsim.models.queues import ARRIVALS, SERVICES, scenario
+from rtsim.record.recorders import MemoryRecorder, Recorder
 from rtsim.runs.simulation import simulate
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.models.f16.controller import COURSE_PARAMETERS, LAW_INPUTS, LAW_PARAMETERS
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.scenario import case, scenario
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench.f16_c import FLAGS, compile_library
 

@@ -18,13 +18,13 @@ from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.trace import TIMING
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.frames import NO_SAMPLE

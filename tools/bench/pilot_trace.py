@@ -16,9 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rtsim.record.events import OVERRUN
-
 from rtsim.core.tag import Tag
+from rtsim.record.events import OVERRUN
 from rtsim.record.file import FileRecorder
 from rtsim.timing.overrun import CaughtUp
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rtsim.record.recorders import NullRecorder
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
 from rtsim.record.file import FileRecorder
+from rtsim.record.recorders import NullRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import CatchUp

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from rtsim.record.recorders import NullRecorder
 from scipy.integrate import solve_ivp
 
 from rtsim.core.clock import stopwatch
@@ -20,6 +19,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.model import Guard, Model
+from rtsim.record.recorders import NullRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import GOOD, Adaptive

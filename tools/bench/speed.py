@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import TrackData
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench.f16_c import FLAGS, NoCompiler
 from tools.bench.f16_loop import AGREE, CASE, CLoop, check

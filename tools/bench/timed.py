@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rtsim.record.recorders import NullRecorder
-
 from rtsim.core.clock import stopwatch
 from rtsim.record.file import FileRecorder
+from rtsim.record.recorders import NullRecorder
 
 
 class TimedFile(FileRecorder):

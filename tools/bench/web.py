@@ -19,8 +19,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from rtsim.record.events import OVERRUN
-from rtsim.record.recorders import MemoryRecorder
 
 from rtsim.cli.telemetry import told
 from rtsim.core.errors import RtsimError
@@ -28,6 +26,8 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.trace import TIMING
 from rtsim.gateway.loop import Gateway
+from rtsim.record.events import OVERRUN
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

@@ -1,19 +1,32 @@
-"""Random designs: replications, Monte Carlo, antithetic pairs, Latin hypercube, Sobol sequence."""
+"""Random designs: Monte Carlo and its relatives, strata, and common random numbers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rtsim.core.errors import ScenarioError
-from rtsim.core.estimates import LEVEL, Estimate
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.estimates import LEVEL, Estimate, stratified
 from rtsim.core.signals import Vector
-from rtsim.studies.designs.base import Columns, Marks, Points, Space, UnitDesign, inside, positive
-from rtsim.studies.rates import Share, rate
-from rtsim.studies.uniforms import seed_of, uniforms
+from rtsim.studies.designs.base import (
+    Columns,
+    Design,
+    Integers,
+    Marks,
+    Points,
+    Share,
+    Space,
+    UnitDesign,
+    inside,
+    positive,
+    rate,
+)
+from rtsim.studies.factors import Choice, Values, seed_of, uniforms
 
 
 def scipy_generator(seed: int) -> Any:
@@ -24,7 +37,7 @@ def scipy_generator(seed: int) -> Any:
     return {"rng" if version >= (1, 15) else "seed": np.random.default_rng(seed)}
 
 
-def pair_means(pairs: Vector, values: Vector) -> Vector:
+def _pair_means(pairs: Vector, values: Vector) -> Vector:
     """Return the mean of each complete pair, (m,)."""
     names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
     sums = np.bincount(which, weights=values, minlength=len(names))
@@ -100,7 +113,7 @@ class Antithetic(MonteCarlo):
         return Points(out.values, out.draws, {"pair": out.draws // 2})
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
-        return super().mean(columns, pair_means(columns["pair"], values), level)
+        return super().mean(columns, _pair_means(columns["pair"], values), level)
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
         """Return the share of runs; its interval is that of half as many independent runs.
@@ -182,3 +195,258 @@ class SobolSequence(UnitDesign):
         if first:
             sequence.fast_forward(first)
         return [inside(column) for column in sequence.random(count).T]
+
+
+# Strata: rare values of a factor get more runs than their share.
+
+
+@dataclass(frozen=True)
+class Strata(UnitDesign):
+    """Strata of ``factor`` between the quantiles ``at``, with ``runs`` in each of the strata.
+
+    ``Strata("gust", at=(0.9, 0.99), runs=(100, 100, 200))`` makes 100 runs with the factor below
+    its quantile 0.9, 100 runs from there to its quantile 0.99, and 200 runs above.  The column
+    ``stratum`` numbers the strata, and ``weight`` is the share of the population for which the run
+    stands.
+    """
+
+    name: ClassVar[str] = "strata"
+
+    factor: str
+    at: tuple[float, ...]
+    runs: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", tuple(map(float, self.at)))
+        object.__setattr__(self, "runs", tuple(self.runs))
+        if len(self.runs) != len(self.at) + 1:
+            raise ScenarioError(
+                f"{len(self.at)} quantiles make {len(self.at) + 1} strata, but runs has "
+                f"{len(self.runs)} numbers; give one number of runs for each stratum"
+            )
+        for runs in self.runs:
+            positive(self, runs=runs)
+        if not all(a < b for a, b in pairwise(self._edges)):
+            raise ScenarioError(
+                f"the quantiles {', '.join(f'{q:g}' for q in self.at)} do not rise from 0 to 1"
+            )
+
+    @property
+    def _edges(self) -> tuple[float, ...]:
+        return (0.0, *self.at, 1.0)
+
+    @property
+    def shares(self) -> list[float]:
+        """The share of the population in each stratum."""
+        return [b - a for a, b in pairwise(self._edges)]
+
+    def check(self, space: Space) -> None:
+        if self.factor not in space.names:
+            raise UnknownName("factor", self.factor, space.names, "the design strata")
+        if any(self.factor in pair[:2] for pair in space.copula.pairs):
+            raise ScenarioError(
+                f"the factor {self.factor} of the strata is correlated with another factor; use "
+                "the design monte_carlo, or leave this correlation out"
+            )
+
+    def count(self, space: Space) -> int:  # noqa: ARG002
+        return sum(self.runs)
+
+    def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
+        strata = [values[columns["stratum"] == k] for k in range(len(self.runs))]
+        return stratified(strata, self.shares, level) if min(map(len, strata)) > 1 else None
+
+    def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:
+        found = self.mean(columns, met.astype(np.float64), level)
+        if found is None:
+            return None
+        return Share(found.mean, max(0.0, found.low), min(1.0, found.high), level)
+
+    def weights(self, columns: Columns) -> Vector | None:
+        strata = np.asarray(columns["stratum"])
+        count = np.bincount(strata, minlength=len(self.runs))
+        each = np.array(self.shares) / np.maximum(count, 1)
+        return each[strata] / each[strata].sum() if len(strata) else None
+
+    def order(self, columns: Columns) -> Integers:
+        """Return an order in which all strata are filled at the same pace."""
+        strata = np.asarray(columns["stratum"])
+        part = np.zeros(len(strata))
+        for k in range(len(self.runs)):
+            mine = strata == k
+            part[mine] = (np.arange(mine.sum()) + 0.5) / max(1, mine.sum())
+        return np.argsort(part, kind="stable")
+
+    def _strata(self, first: int, count: int) -> Values:
+        ends = np.cumsum(self.runs)
+        return np.searchsorted(ends, np.arange(first, first + count), side="right")
+
+    def unit(self, space: Space, first: int, count: int) -> list[Vector]:
+        stratum = self._strata(first, count)
+        low = np.array(self._edges)[stratum]
+        wide = np.array(self.shares)[stratum]
+        out = []
+        for name in space.names:
+            u = uniforms(space.seed, name, first, count)
+            out.append(low + wide * u if name == self.factor else u)
+        return out
+
+    def points(self, space: Space, first: int, count: int) -> Points:
+        out = super().points(space, first, count)
+        stratum = self._strata(first, count)
+        each = [share / runs for share, runs in zip(self.shares, self.runs, strict=True)]
+        assert math.isclose(sum(self.shares), 1.0)
+        marks = {"stratum": stratum, "weight": np.array(each)[stratum]}
+        return Points(out.values, out.draws, marks)
+
+    @classmethod
+    def named(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the values with ``at`` and ``runs`` as tuples, also with one value each."""
+        return {
+            name: value if name == "factor" or isinstance(value, tuple) else (value,)
+            for name, value in given.items()
+        }
+
+
+# Common random numbers: alternatives under the same seeds and the same factors.
+
+
+@dataclass(frozen=True)
+class CommonRandomNumbers(Design):
+    """Each run of the design ``base`` once for each value of the factor ``alternatives``.
+
+    This factor is a list of values, such as two gains or two controllers.  The runs of one
+    replication have the same seed and the same values of all other factors, so that a difference
+    between two alternatives has a small variance.  The column ``replication`` numbers them.
+    """
+
+    name: ClassVar[str] = "common_random_numbers"
+    pooled: ClassVar[bool] = False
+
+    alternatives: str
+    base: Design = MonteCarlo()
+
+    def check(self, space: Space) -> None:
+        if self.alternatives not in space.names:
+            raise UnknownName("factor", self.alternatives, space.names, f"the design {self.name}")
+        if not isinstance(space.factors[self.alternatives], Choice):
+            raise ScenarioError(
+                f"the factor {self.alternatives} has no list of values; give a list, such as "
+                f"{{{self.alternatives!r}: [1.0, 2.0]}}"
+            )
+        values = self._choice(space).values
+        if len(set(values)) < len(values):
+            raise ScenarioError(
+                f"the alternatives {self.alternatives} name a value twice; give each value once"
+            )
+        if any(self.alternatives in pair[:2] for pair in space.copula.pairs):
+            raise ScenarioError(
+                f"the alternatives {self.alternatives} are correlated with another factor; leave "
+                "this correlation out"
+            )
+        self._check_base(space.without(self.alternatives))
+
+    def _check_base(self, rest: Space) -> None:
+        """Raise :class:`ScenarioError` if the base gives no independent runs of equal weight."""
+        base = self.base
+        if not base.pooled:
+            raise ScenarioError(
+                f"the base of the design {self.name} has the design {base.name}, but only one "
+                "factor can have alternatives; give a base such as monte_carlo. To compare "
+                "combinations of two factors, write an argument of scenario() whose values name "
+                "the combinations"
+            )
+        if not base.planned:
+            raise ScenarioError(
+                f"the runs of the design {base.name} follow from the results of its earlier runs, "
+                f"so it cannot be the base of the design {self.name}; give a base such as "
+                "monte_carlo"
+            )
+        base.check(rest)
+        if "weight" in base.example(rest).marks:
+            raise ScenarioError(
+                f"the runs of the design {base.name} have weights, which the design {self.name} "
+                "cannot use; give a base without weights, such as monte_carlo or latin_hypercube"
+            )
+
+    def _choice(self, space: Space) -> Choice:
+        choice = space.factors[self.alternatives]
+        assert isinstance(choice, Choice)
+        return choice
+
+    def count(self, space: Space) -> int:
+        rest = space.without(self.alternatives)
+        return self.base.count(rest) * len(self._choice(space).values)
+
+    def points(self, space: Space, first: int, count: int) -> Points:
+        array = self._choice(space).array()
+        n = len(array)
+        run = np.arange(first, first + count)
+        replication = run // n
+        begin = int(first // n)
+        rest = space.without(self.alternatives)
+        base = self.base.points(rest, begin, int((first + count - 1) // n) - begin + 1)
+        where = replication - begin
+        values = {name: column[where] for name, column in base.values.items()}
+        marks = {name: column[where] for name, column in base.marks.items()}
+        return Points(
+            {**values, self.alternatives: array[run % n]},
+            base.draws[where],
+            {**marks, "replication": replication},
+        )
+
+    def series(self, columns: Columns) -> dict[str, Marks]:
+        which = columns[self.alternatives]
+        values, first = np.unique(which, return_index=True)
+        ordered = values[np.argsort(first)]  # as the study declares them
+        return {f"{self.alternatives} = {value}": which == value for value in ordered}
+
+    def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
+        """Return the mean of runs of one alternative, as the base weights them."""
+        return self.base.mean(columns, values, level)
+
+    def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:
+        """Return the share of runs of one alternative, as the base weights them."""
+        return self.base.share(columns, met, level)
+
+    def compared(
+        self, space: Space, columns: Columns, values: Vector, level: float = LEVEL
+    ) -> list[dict[str, Any]]:
+        """Return the mean in each alternative, and its difference to the first alternative.
+
+        A difference takes the replications with a finite result in both alternatives.
+        """
+        rows: list[dict[str, Any]] = []
+        finite = np.isfinite(values)
+        first: dict[int, float] = {}
+        for value in self._choice(space).values:
+            mine = np.flatnonzero((columns[self.alternatives] == value) & finite)
+            own = {name: column[mine] for name, column in columns.items()}
+            groups, results = own["replication"], values[mine]
+            row: dict[str, Any] = {"value": value}
+            if mean := self.base.mean(own, results, level):
+                row |= mean.to_plain()
+            if rows:
+                both = np.isin(groups, list(first))
+                less = results[both] - np.array([first[k] for k in groups[both].tolist()])
+                pairs = {name: column[both] for name, column in own.items()}
+                if difference := self.base.mean(pairs, less, level):
+                    row["difference"] = difference.to_plain()
+            else:
+                first = dict(zip(groups.tolist(), results.tolist(), strict=True))
+            rows.append(row)
+        return rows
+
+    @classmethod
+    def named(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the values with ``runs=N`` as the base of ``N`` random runs."""
+        rest = {name: value for name, value in given.items() if name != "runs"}
+        runs = given.get("runs")
+        return {**rest, "base": MonteCarlo(runs)} if isinstance(runs, int) else given
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "design": self.name,
+            "alternatives": self.alternatives,
+            "base": self.base.to_plain(),
+        }

@@ -62,11 +62,11 @@ def place(i: int, titles: Sequence[str], columns: int = COLUMNS) -> dict[str, in
     return {"row": i // columns + 1, "col": i % columns + 1}
 
 
-def color_of(k: int) -> str:
+def _color_of(k: int) -> str:
     return COLORS[k % len(COLORS)]
 
 
-def faint(color: str) -> str:
+def _faint(color: str) -> str:
     """Return ``color`` (#rrggbb) as a transparent fill."""
     red, green, blue = (int(color[k : k + 2], 16) for k in (1, 3, 5))
     return f"rgba({red},{green},{blue},{_BAND})"
@@ -79,7 +79,7 @@ def band(x: Any, low: Any, high: Any, color: str, **more: Any) -> go.Scatter:
     x, low, high = x[there], low[there], high[there]
     return go.Scatter(
         x=np.concatenate([x, x[::-1]]), y=np.concatenate([high, low[::-1]]), fill="toself",
-        fillcolor=faint(color), line={"width": 0}, hoverinfo="skip", mode="lines", **more,
+        fillcolor=_faint(color), line={"width": 0}, hoverinfo="skip", mode="lines", **more,
     )  # fmt: skip
 
 
@@ -103,11 +103,11 @@ def spread(runs: Runs, name: str) -> str:
     left, right = (place(k, titles, 2) for k in range(2))
     finite = [one.finite(name)[1] for one in runs.series]
     every = np.concatenate(finite) if finite else np.empty(0)
-    edges = edges_of(every)
+    edges = _edges_of(every)
     if edges is None:
         return ""
     for k, series in enumerate(runs.series):
-        color = color_of(k)
+        color = _color_of(k)
         more: dict[str, Any] = {"name": escaped(series.label), "legendgroup": str(k)}
         figure.add_trace(_histogram(series, name, edges, color, more), **left)
         x, y = distribution(series, name, MOST_POINTS)
@@ -124,7 +124,7 @@ def spread(runs: Runs, name: str) -> str:
     return plot_html(figure)
 
 
-def edges_of(values: Vector) -> Vector | None:
+def _edges_of(values: Vector) -> Vector | None:
     """Return the edges of a histogram's bins; ``None`` without values, or if their range overflows.
 
     The number of bins is twice the cube root of the number of values (Rice's rule), within limits.
@@ -190,7 +190,7 @@ def fan(
     """Return the fan of one signal over time, and single runs as (number, history)."""
     figure = go.Figure()
     for k, one in enumerate(found):
-        color, label = color_of(k), f"{escaped(one.label)} " if one.label else ""
+        color, label = _color_of(k), f"{escaped(one.label)} " if one.label else ""
         group = {"legendgroup": str(k)}
         area = f"{label}5 to 95 % of the runs"
         figure.add_trace(band(seconds, one.low, one.high, color, name=area, **group))
@@ -249,7 +249,7 @@ def indices(found: Indices) -> str:
             go.Bar(
                 x=[found[name][key] for name in factors], y=[escaped(name) for name in factors],
                 orientation="h", error_x=bars, name=_WORDS.get(key, escaped(key)),
-                marker_color=color_of(k), showlegend=len(keys) > 1,
+                marker_color=_color_of(k), showlegend=len(keys) > 1,
             ),
             **place(0, titles, 2),
         )  # fmt: skip
@@ -280,7 +280,7 @@ def convergences(found: Sequence[Convergence]) -> str:
     figure = panels(titles)
     for one in found:
         at, k = place(titles.index(one.title), titles), labels.index(one.label)
-        color = color_of(k)
+        color = _color_of(k)
         line = {"color": color, "width": 1.5}
         figure.add_trace(band(one.runs, one.low, one.high, color, showlegend=False), **at)
         trace = go.Scatter(

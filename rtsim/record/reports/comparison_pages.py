@@ -1,26 +1,144 @@
-"""One HTML page about several runs: their views over each other, and their differences."""
+"""HTML pages about a comparison of two runs, and about several runs over each other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rtsim.core.errors import RecordingError
-from rtsim.record.atomic_write import write_whole
-from rtsim.record.charts import Chart, grid
-from rtsim.record.ending import RunEnding
+from rtsim.core.outcome import Outcome
+from rtsim.record.comparison import Comparison
+from rtsim.record.events import RunEnding
 from rtsim.record.markup import table, text
-from rtsim.record.overlay import difference_title, overlaid
-from rtsim.record.page import page
+from rtsim.record.output_files import write_whole
 from rtsim.record.reading import Recording
-from rtsim.record.report import Say, unheard, verdict
-from rtsim.record.view_charts import Shown, ViewCharts, shown_views
+from rtsim.record.reports.charts import Chart, grid
+from rtsim.record.reports.page import page
+from rtsim.record.reports.run_page import Say, unheard, verdict
+from rtsim.record.reports.view_charts import (
+    Shown,
+    ViewCharts,
+    difference_title,
+    overlaid,
+    shown_views,
+)
+from rtsim.record.verdict import SignalResult
 from rtsim.record.views import View
+
+MOST_PLOTS = 12
+"""Number of signals that are drawn; the others are in the table only."""
+_HEAD = ("signal", "unit", "rows", "largest difference", "relative", "first differs", "verdict")
+_WORDS = {
+    Outcome.PASSED: "The recordings agree",
+    Outcome.FAILED: "The recordings differ",
+    Outcome.UNDECIDED: "The comparison is undecided",
+}
+
+
+def comparison_page(
+    result: Comparison,
+    baseline: Recording,
+    candidate: Recording,
+    say: Callable[[str], object] = lambda _: None,
+) -> str:
+    """Return the page as text; ``say`` is called with a progress text."""
+    signals = [one for one in result.worst_first() if not one.stamp]
+    stamps = [one for one in result.worst_first() if one.stamp]
+    sections = [
+        ("plots", "Plots", _plots(signals, baseline, candidate, say)),
+        ("signals", "Signals", _scrolled(signals)),
+        ("stamps", "Times and stamps of messages", _folded(stamps)),
+        ("runs", "Runs", _runs(result, baseline, candidate)),
+    ]
+    return page("Comparison", _head(result, baseline, candidate), sections)
+
+
+def _head(result: Comparison, baseline: Recording, candidate: Recording) -> str:
+    outcome = result.outcome
+    facts = {
+        "baseline": _name(baseline), "candidate": _name(candidate), "compared": result.covered,
+        "signals that fail": f"{len(result.failures)} of {len(result.results)}",
+    }  # fmt: skip
+    boxes = "".join(f"<div><span>{k}</span>{text(str(v))}</div>" for k, v in facts.items())
+    why = f"<div class=warn>{text(result.why)}</div>" if result.why else ""
+    return (
+        f"<h1>Comparison</h1><div class='verdict {outcome.name.lower()}'>{_WORDS[outcome]}</div>"
+        f"<div class=facts>{boxes}</div>{why}"
+    )
+
+
+def _table(results: list[SignalResult]) -> str:
+    return table(_HEAD, [one.cells() for one in results]) if results else ""
+
+
+def _scrolled(results: list[SignalResult]) -> str:
+    return f"<div class=scroll>{_table(results)}</div>" if results else ""
+
+
+def _folded(results: list[SignalResult]) -> str:
+    if not results:
+        return ""
+    failed = sum(bool(one.reason) for one in results)
+    opened = " open" if failed else ""
+    title = f"{failed} of {len(results)} fail"
+    return f"<details{opened}><summary>{title}</summary>{_table(results)}</details>"
+
+
+def _plots(
+    results: list[SignalResult],
+    baseline: Recording,
+    candidate: Recording,
+    say: Callable[[str], object],
+) -> str:
+    """Return plots of the signals that differ most, or of the first ones if none differs."""
+    runs = [(f"A: {_name(baseline)}", baseline), (f"B: {_name(candidate)}", candidate)]
+    drawn = [one for one in results if _column(one, baseline)][:MOST_PLOTS]
+    out: list[Chart] = []
+    for number, one in enumerate(drawn, start=1):
+        say(f"plot {number} of {len(drawn)}")
+        track = one.name.rpartition(".")[0]
+        out += overlaid(runs, track, _column(one, baseline), one.tolerance)
+    left = len(results) - len(drawn)
+    rest = "The other signal is" if left == 1 else f"The other {left} signals are"
+    note = f"<p class=soft>{rest} in the table only.</p>" if left else ""
+    return grid(out) + note if out else ""
+
+
+def _column(one: SignalResult, baseline: Recording) -> str:
+    """Return the column to draw: of an array the one that differs most; empty without rows."""
+    name, _, signal = one.name.rpartition(".")
+    track = baseline.tracks.get(name)
+    if track is None or not len(track) or signal not in track.signals:
+        return ""
+    return one.column or track.signals[signal].columns[0]
+
+
+def _runs(result: Comparison, baseline: Recording, candidate: Recording) -> str:
+    both = zip("AB", (baseline, candidate), strict=True)
+    rows = [
+        [letter, one.source, one.header.get("seed", ""), one.header.get("pace", ""),
+         one.truncated or ""]
+        for letter, one in both
+    ]  # fmt: skip
+    endings = "".join(
+        f"<li>{letter} {text(str(ending))}</li>"
+        for letter, ending in zip("AB", result.endings, strict=False)
+    )
+    extra = f"<p>Only in B: {text(', '.join(result.extra))}</p>" if result.extra else ""
+    head = ("", "recording", "seed", "pace", "incomplete")
+    return f"{table(head, rows)}<ul>{endings}</ul>{extra}"
+
+
+def _name(recording: Recording) -> str:
+    return Path(recording.source).name
+
+
+# Several runs: their views over each other, and the differences from the first.
 
 MOST_RUNS = 12
 """Greatest number of runs of one page."""
-_HEAD = ("", "recording", "scenario", "seed", "pace", "end", "rows", "trace")
+_RUN_HEAD = ("", "recording", "scenario", "seed", "pace", "end", "rows", "trace")
 
 
 def write_overlay(recordings: Sequence[Recording], path: str | Path, say: Say = unheard) -> None:
@@ -50,10 +168,10 @@ def render_overlay(recordings: Sequence[Recording], say: Say = unheard) -> str:
     folded = f"<details><summary>{len(shown.rest)} more views</summary>{rest}</details>"
     sections = [
         ("views", "Views", f"{first}{folded if rest else ''}{drawn.notes()}"),
-        ("runs", "Runs", _runs(runs)),
+        ("runs", "Runs", _overlaid_runs(runs)),
     ]
     title = f"{len(runs)} runs"
-    return page(title, _head(runs), sections)
+    return page(title, _overlay_head(runs), sections)
 
 
 class _Overlay:
@@ -134,7 +252,7 @@ def _names(recordings: Sequence[Recording]) -> list[str]:
     return [f"{chr(ord('A') + k)}: {name}" for k, name in enumerate(names)]
 
 
-def _head(runs: Sequence[tuple[str, Recording]]) -> str:
+def _overlay_head(runs: Sequence[tuple[str, Recording]]) -> str:
     lines = "".join(verdict(run, name) for name, run in runs)
     first = runs[0][1].digest()
     equal = [name for name, run in runs[1:] if run.digest() == first]
@@ -147,7 +265,7 @@ def _head(runs: Sequence[tuple[str, Recording]]) -> str:
     return f"<h1>{len(runs)} runs</h1>{lines}{same if equal else ''}{cut}"
 
 
-def _runs(runs: Sequence[tuple[str, Recording]]) -> str:
+def _overlaid_runs(runs: Sequence[tuple[str, Recording]]) -> str:
     rows = []
     for name, run in runs:
         scenario = run.header.get("scenario")
@@ -156,4 +274,4 @@ def _runs(runs: Sequence[tuple[str, Recording]]) -> str:
             (name, run.source, called, run.header.get("seed", ""), run.header.get("pace", ""),
              RunEnding.of(run).in_brief, run.trace_rows, run.digest()[:16])
         )  # fmt: skip
-    return table(_HEAD, rows)
+    return table(_RUN_HEAD, rows)

@@ -6,6 +6,7 @@ the recording is escaped.  Long traces are thinned for display, and the page say
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,19 +15,151 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.errors import RecordingError
-from rtsim.core.tag import Duration, Tag, to_ns
-from rtsim.record import fault_marks, figures, outputs, set_up
-from rtsim.record.atomic_write import write_whole
-from rtsim.record.charts import grid, page_marks
-from rtsim.record.ending import ERROR, UNKNOWN, RunEnding
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Duration, Tag, to_ns
+from rtsim.record import events, measured
+from rtsim.record.events import ERROR, FAULT, FAULT_ENDED, UNKNOWN, Event, RunEnding, Span
 from rtsim.record.markup import block, duration, flat, mapping, table, text
-from rtsim.record.page import Section, page
+from rtsim.record.output_files import write_whole
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.recorded_views import SAMPLED
+from rtsim.record.reports import drawing
+from rtsim.record.reports.charts import COMMAND, RESPONSE, Chart, Line, grid, page_marks, thin
+from rtsim.record.reports.page import Section, page
+from rtsim.record.reports.view_charts import ViewCharts, shown_views
 from rtsim.record.table import MESSAGES
-from rtsim.record.view_charts import ViewCharts, shown_views
-from rtsim.record.views import View, with_unit
-from rtsim.timing.frames import WorstFrame
+from rtsim.record.views import SAMPLED, View, with_unit
+from rtsim.timing.frames import NO_SAMPLE, WorstFrame
+
+# The charts, except those of the views.
+
+MOST_LINES = 30
+"""Greatest number of events, and of faults, that every chart marks."""
+_FAULTS = (FAULT, FAULT_ENDED)
+_EVENT_COLOR = 4
+_BINS_PER_DECADE = 12
+_FEWEST_BINS = 30
+_ROW_PX, _FRAME_PX = 26, 64
+
+
+def marked(
+    events: Sequence[Event], faults: Sequence[Span]
+) -> tuple[list[float], list[tuple[float, float]]]:
+    """Return the times (s) of events and the spans (s) of faults that every chart marks.
+
+    Kinds of events with few events come first; the others, and faults that are too many, are in
+    the timeline only.
+    """
+    kinds: dict[str, set[float]] = {}
+    for event in events:
+        if event.kind not in _FAULTS:
+            kinds.setdefault(event.kind, set()).add(event.tag.seconds)
+    seconds: set[float] = set()
+    for times in sorted(kinds.values(), key=len):
+        seconds |= times if len(seconds | times) <= MOST_LINES else set()
+    spans = [(began, ended) for _, began, ended, _ in faults]
+    return sorted(seconds), spans if len(spans) <= MOST_LINES else []
+
+
+def timeline(events: Sequence[Event], end_ns: int, faults: Sequence[Span] = ()) -> str:
+    """Return a chart of all events over time, with a row for each kind and each fault."""
+    events = [e for e in events if not (faults and e.kind in _FAULTS)]
+    kinds = list(dict.fromkeys(e.kind for e in events))
+    names = sorted({span.fault for span in faults})
+    lines = [_bars(k, n, [s for s in faults if s.fault == n]) for k, n in enumerate(names)]
+    for k, kind in enumerate(kinds, start=len(names)):
+        x = np.unique([e.tag.seconds for e in events if e.kind == kind])
+        lines.append(Line(kind, x, np.full(len(x), float(k)), _EVENT_COLOR, points=True))
+    rows = [*(f"fault {name}" for name in names), *kinds]
+    height = _FRAME_PX + _ROW_PX * len(rows)
+    span = (0.0, end_ns / NS_PER_S)
+    return Chart("Events", lines, rows=rows, marks=False, span=span, height=height).html()
+
+
+def _bars(row: int, name: str, activations: Sequence[Span]) -> Line:
+    """Return a row of the timeline: a line while a fault acted."""
+    x = [t for span in activations for t in (span.began, span.ended, span.ended)]
+    y = [v for _ in activations for v in (float(row), float(row), math.nan)]
+    order = np.argsort(x, kind="stable")
+    return Line(f"fault {name}", np.array(x)[order], np.array(y)[order], COMMAND, wide=True)
+
+
+def latencies(recording: Recording) -> str:
+    """Return charts of latency from initiation to arrival [ms], for each topic with a latency."""
+    shown = [(t, *_delays(t)) for t in recording.tracks.values() if "arrival" in t.integers]
+    shown = [row for row in shown if len(row[1]) and row[3].any()]
+    charts = []
+    for track, t, compute, total in shown:
+        lines = [
+            Line(name, *thin(t, values), color, points=True)
+            for name, values, color in (
+                ("to completed", compute, COMMAND),
+                ("to arrival", total, RESPONSE),
+            )
+        ]
+        title = f"{track.name.removeprefix('messages/')}: latency [ms]"
+        charts.append(Chart(title, lines, x_label="initiated [s]"))
+    return grid(charts)
+
+
+def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
+    """Return initiation [s], compute and total latency [ms] of the messages that arrived."""
+    initiated, completed, arrival = map(track.integer, ("initiated", "completed", "arrival"))
+    there = arrival >= 0
+    order = np.argsort(initiated[there], kind="stable")
+    start = initiated[there][order]
+    return (
+        start / NS_PER_S,
+        (completed[there][order] - start) / 1e6,
+        (arrival[there][order] - start) / 1e6,
+    )
+
+
+def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]], counted: str = "frames") -> str:
+    """Return histograms on logarithmic axes; each of ``samples`` is (values [ns], counts)."""
+    charts = []
+    for name, (values, counts) in samples.items():
+        edges, heights, below = log_histogram(values, counts)
+        note = f"us (and {below} at or below 0)" if below else "us"
+        y = np.r_[heights, heights[-1:]].astype(np.float64)
+        y[y == 0.0] = np.nan  # a logarithmic axis has no 0
+        line = Line(counted, edges / 1e3, y, stairs=True)
+        charts.append(Chart(name, [line], note, counted, log=True, timed=False))
+    return grid(charts)
+
+
+def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
+    """Return the edges (k + 1,) and heights (k,) of a histogram, and the count of values <= 0."""
+    above = values > 0
+    below = int(counts[~above].sum())
+    if not above.any():
+        return np.array([1.0, 10.0]), np.zeros(1), below
+    logs = np.log10(values[above])
+    fine = max(_BINS_PER_DECADE, min(_FEWEST_BINS / max(np.ptp(logs), 1e-3), 100.0))
+    bins = logs * fine
+    edges = np.arange(math.floor(bins.min()), math.floor(bins.max()) + 2)
+    heights, _ = np.histogram(bins, edges, weights=counts[above])
+    return 10.0 ** (edges / fine), heights, below
+
+
+def _samples_of(
+    recording: Recording, certificate: Mapping[str, Any]
+) -> dict[str, tuple[Vector, Vector]]:
+    """Return timing samples by name: from the timing track, or without one from the certificate."""
+    track = recording.tracks.get("timing")
+    out: dict[str, tuple[Vector, Vector]] = {}
+    if track is not None and len(track):
+        for name in track.integers:
+            values = track.integer(name)
+            values = values[values != NO_SAMPLE].astype(np.float64)
+            out[name.replace("_", " ")] = (values, np.ones(len(values)))
+        return out
+    for name in ("lateness", "compute", "margin"):
+        bins = certificate.get(name, {}).get("histogram") or []
+        if bins:
+            table = np.array(bins, np.float64).reshape(-1, 3)
+            out[name] = ((table[:, 0] + table[:, 1]) / 2, table[:, 2])
+    return out
+
 
 MOST_ROWS = 200
 STATUS = {0: "", 1: "lost", 2: "second copy"}
@@ -86,7 +219,7 @@ def render(
     sections = [
         *first,
         ("views", "Views", _views(recording, say)),
-        ("discrete", "Discrete events", outputs.section(recording, to_ns(after, "--after"))),
+        ("discrete", "Discrete events", measured.section(recording, to_ns(after, "--after"))),
         ("messages", "Messages", _messages(recording)),
         ("timing", "Timing", _timing(recording)),
         ("faults", "Faults", _faults(recording)),
@@ -164,15 +297,15 @@ def _setup(recording: Recording) -> str:
     """Return the set-up of the run: one collapsed section per component, then the other data."""
     header = dict(recording.header)
     header.pop("tracks", None)
-    views = set_up.views_table(header.pop("views", None))
+    views = drawing.views_table(header.pop("views", None))
     scenario = dict(mapping(header.pop("scenario", None)))
     parts = mapping(scenario.pop("parts", None))
     folds = "".join(_fold(name, part) for name, part in parts.items() if isinstance(part, Mapping))
     rest = {**{k: v for k, v in scenario.items() if k not in _STATED}, **header}
     plain = {k: v for k, v in rest.items() if not isinstance(v, (list, Mapping))}
     blocks = "".join(block(k, v) for k, v in rest.items() if k not in plain)
-    drawing = set_up.drawn(recording.header.get("scenario")).html()
-    return f"{drawing}{folds}<div class=columns>{block('settings', plain)}{blocks}</div>{views}"
+    picture = drawing.drawn(recording.header.get("scenario")).html()
+    return f"{picture}{folds}<div class=columns>{block('settings', plain)}{blocks}</div>{views}"
 
 
 def _fold(name: str, part: Mapping[str, Any]) -> str:
@@ -195,20 +328,20 @@ def _events(recording: Recording) -> str:
     ]
     listed = table(("time", "kind", "source", "text", "values"), rows)
     return (
-        figures.timeline(events, recording.end_ns, _spans(recording))
+        timeline(events, recording.end_ns, _spans(recording))
         + f"<div class=scroll>{listed}</div>"
         + _more(len(events), "events")
     )
 
 
-def _spans(recording: Recording) -> list[fault_marks.Span]:
-    described = fault_marks.described(recording.header)
-    return fault_marks.spans(recording.events, described, recording.end_ns)
+def _spans(recording: Recording) -> list[events.Span]:
+    described = events.described(recording.header)
+    return events.spans(recording.events, described, recording.end_ns)
 
 
 def _faults(recording: Recording) -> str:
     """Return a table of the faults and their activations."""
-    rows = fault_marks.rows(recording.events, fault_marks.described(recording.header))
+    rows = events.rows(recording.events, events.described(recording.header))
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
     return table(heads, rows, numeric=4) if rows else ""
 
@@ -235,7 +368,7 @@ def _views(recording: Recording, say: Say) -> str:
     sampled_charts = _sampled(recording, drawer)
     if not (first or rest or sampled_charts):
         return ""
-    events = figures.marked(recording.events, faults := _spans(recording))
+    events = marked(recording.events, faults := _spans(recording))
     notes = ["Time in s. A vertical jump is a change from x- to x+."]
     if any(events):
         notes.append("Dotted lines are events." + (" Orange bands are faults." if faults else ""))
@@ -310,7 +443,7 @@ def _messages(recording: Recording) -> str:
     listed = table(names, (r[1:] for r in rows[:MOST_ROWS]), numeric=2)
     return (
         table(heads, counts, numeric=2)
-        + figures.latencies(recording)
+        + latencies(recording)
         + f"<h3>Table</h3><div class=scroll>{listed}</div>"
         + _more(sum(map(len, tracks)), "messages")
     )
@@ -347,8 +480,8 @@ def _seconds(tag: Tag) -> str:
 
 def _timing(recording: Recording) -> str:
     certificate = mapping(mapping(recording.footer).get("certificate"))
-    samples = figures.samples_of(recording, certificate)
-    out = figures.timing_histograms(samples) if samples else ""
+    samples = _samples_of(recording, certificate)
+    out = timing_histograms(samples) if samples else ""
     summaries = {k: v for k, v in certificate.items() if "median" in mapping(v)}
     if summaries:
         rows = [

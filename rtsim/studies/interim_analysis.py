@@ -1,15 +1,21 @@
-"""When a study stops early: at a look, if the interval of a result is narrow enough."""
+"""Interim analyses of a study: after how many runs its results are looked at, and when it stops."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rtsim.core.errors import ScenarioError
-from rtsim.core.estimates import LEVEL
+from rtsim.core.estimates import LEVEL, Estimate
+from rtsim.studies.measures import decided, margin_name
 from rtsim.studies.texts import call_of, listed, made
+
+if TYPE_CHECKING:
+    from rtsim.studies.folder import Folder
 
 
 @dataclass(frozen=True)
@@ -67,3 +73,47 @@ class Stop:
         call = call_of(text)
         named = {name: listed(value) for name, value in call.named.items()}
         return made(f"stop {text!r}", cls, [call.name, *call.values], named)
+
+
+def needed(folder: Folder) -> int:
+    """Return the number of runs that the study needs: up to the next look, or to its end.
+
+    Looks are decided one after the other, each from exactly the runs before it.  The answer
+    therefore depends neither on the order of the runs nor on a resume.  A search needs its largest
+    number of runs until it has ended.
+    """
+    plan, stop = folder.plan, folder.plan.stopping
+    if not plan.sampled.planned and folder.ended.why:
+        return folder.ended.runs
+    if stop is None:
+        return plan.runs
+    columns = folder.columns()
+    for look in stop.looks:
+        if look >= plan.runs:
+            break
+        before = columns["run"] < look
+        if before.sum() < look:
+            return look
+        low, high = _interval_at(folder, stop, {n: c[before] for n, c in columns.items()})
+        if 0.5 * (high - low) <= stop.half_width:
+            return look
+    return plan.runs
+
+
+def _interval_at(folder: Folder, stop: Stop, columns: dict[str, Any]) -> tuple[float, float]:
+    """Return the interval at an interim analysis from the rows in ``columns``."""
+    plan, level = folder.plan, stop.corrected
+    ended = decided(columns["state"])
+    for requirement in plan.job.required:
+        if requirement.name == stop.result and stop.result not in plan.results:
+            met = columns[margin_name(requirement)][ended].astype(np.float64) >= 0.0
+            own = {n: c[ended] for n, c in columns.items()}
+            found = plan.sampled.share(own, met, level)
+            return (0.0, 1.0) if found is None else (found.low, found.high)
+    values = columns[stop.result].astype(np.float64)
+    good = ended & np.isfinite(values)
+    kept = {n: c[good] for n, c in columns.items()}
+    estimate: Estimate | None = plan.sampled.mean(kept, values[good], level)
+    if estimate is None or np.ptp(values[good]) == 0.0:  # equal values tell no variance
+        return -np.inf, np.inf
+    return estimate.low, estimate.high

@@ -1,7 +1,8 @@
-"""Claims a path for writing by one run at a time; only recordings may be overwritten.
+"""Output files: claimed by one run at a time, and written completely or not at all.
 
-The claim is a lock on the open file, which the writing process inherits.  It ends with that
-process, so a run that was killed does not block the next one.
+The claim of a recording is a lock on the open file, which the writing process inherits.  It ends
+with that process, so a run that was killed does not block the next one.  Only recordings may be
+overwritten by a run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import contextlib
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,3 +126,32 @@ def _lock(file: int, path: Path) -> tuple[int, ...]:
     except OSError:
         return ()  # the file system has no locks
     return (file,)
+
+
+# Files that are written completely or not at all: if a write fails, an older file stays unchanged.
+
+
+@contextmanager
+def atomically(path: Path) -> Iterator[Path]:
+    """Give a temporary path next to ``path``; it replaces ``path`` if no error is raised.
+
+    A path that is not an ordinary file (``/dev/stdout``) is given as it is.
+    """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    target = path.resolve()  # a symbolic link stays a link
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` by :func:`atomically`; raises :class:`OSError`."""
+    with atomically(path) as beside:
+        beside.write_text(text, encoding="utf-8")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rtsim.record import charts
 from rtsim.record.markup import PLOT, STYLE, text
+from rtsim.record.reports import charts
 
 Section = tuple[str, str, str]
 """A section of a page: key of its link, title, and body as markup.  The page leaves out a section

@@ -1,0 +1,355 @@
+"""Events of a run, their protobuf encoding, and what they say: faults, and how a run ended."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.record.schema import EVENT_TYPE, PACKAGE, message_class
+from rtsim.timing.overrun import Overrun
+
+if TYPE_CHECKING:
+    from rtsim.record.reading import Recording
+
+
+Value: TypeAlias = float | int | str
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of a run, such as an overrun, a late answer, a missed request or a command."""
+
+    tag: Tag
+    kind: str
+    source: str
+    text: str = ""
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        message = _event_class()()
+        message.step = self.tag.step
+        message.kind, message.source, message.text = self.kind, self.source, self.text
+        for name, value in self.values.items():
+            _fill(message.values.add(name=name), value)
+        data: bytes = message.SerializeToString()
+        return data
+
+    @classmethod
+    def decode(cls, ns: int, data: bytes) -> Event:
+        message = _event_class().FromString(data)
+        values = {v.name: getattr(v, v.WhichOneof("value") or "text") for v in message.values}
+        return cls(Tag(ns, message.step), message.kind, message.source, message.text, values)
+
+
+def _fill(entry: Any, value: Value) -> None:
+    if isinstance(value, (bool, int, np.integer)) and -(2**63) <= int(value) < 2**63:
+        entry.integer = int(value)
+    elif isinstance(value, (float, np.floating)):
+        entry.number = float(value)
+    else:
+        entry.text = str(value)
+
+
+@functools.cache
+def event_descriptor() -> bytes:
+    """Return a FileDescriptorSet with the Event message."""
+    from google.protobuf import descriptor_pb2  # not loaded by the process that runs the loop
+
+    field_of = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(
+        name=f"{PACKAGE}/Event.proto", package=PACKAGE, syntax="proto3"
+    )
+    value = file.message_type.add(name="EventValue")
+    value.oneof_decl.add(name="value")
+    value.field.add(name="name", number=1, type=field_of.TYPE_STRING, label=field_of.LABEL_OPTIONAL)
+    for number, (name, kind) in enumerate(
+        (
+            ("number", field_of.TYPE_DOUBLE),
+            ("integer", field_of.TYPE_SFIXED64),
+            ("text", field_of.TYPE_STRING),
+        ),
+        start=2,
+    ):
+        value.field.add(
+            name=name, number=number, type=kind, label=field_of.LABEL_OPTIONAL, oneof_index=0
+        )
+    event = file.message_type.add(name="Event")
+    event.field.add(
+        name="step", number=1, type=field_of.TYPE_SFIXED64, label=field_of.LABEL_OPTIONAL
+    )
+    for number, name in enumerate(("kind", "source", "text"), start=2):
+        event.field.add(
+            name=name, number=number, type=field_of.TYPE_STRING, label=field_of.LABEL_OPTIONAL
+        )
+    event.field.add(
+        name="values",
+        number=5,
+        type=field_of.TYPE_MESSAGE,
+        label=field_of.LABEL_REPEATED,
+        type_name=f".{PACKAGE}.EventValue",
+    )
+    return descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+
+
+@functools.cache
+def _event_class() -> Any:
+    return message_class(event_descriptor(), EVENT_TYPE)
+
+
+# Overruns.
+
+OVERRUN = "Overrun"
+"""Kind of the event of an overrun."""
+
+
+def overrun_event(overrun: Overrun) -> Event:
+    """Return the event that records ``overrun`` at its tag."""
+    values: dict[str, Value] = {
+        "amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive),
+        "cause": overrun.cause, "action": overrun.action,
+    }  # fmt: skip
+    if overrun.stood_ns is not None:
+        values["stood"] = float(overrun.stood_ns)
+    source = overrun.job or overrun.cause
+    return Event(Tag(overrun.tag_ns), OVERRUN, source, str(overrun), values)
+
+
+# Activations of faults: when each began and ended, and how many there were.
+
+FAULT, FAULT_ENDED, FAULT_IDLE = "Fault", "FaultEnded", "FaultIdle"
+"""Kinds of events: an activation, the end of a longer activation, and a fault without effect."""
+_AT_ONCE = ("count", "probability")
+_KINDS_AT_ONCE = ("burst", "board_reset", "stall", "late_wake", "lost_tick", "load")
+
+
+class Span(NamedTuple):
+    """One activation of a fault, times in s; an activation on one message has no duration."""
+
+    fault: str
+    began: float
+    ended: float
+    text: str
+
+
+class Acted(NamedTuple):
+    """The number of activations of one fault."""
+
+    name: str
+    kind: str
+    where: str
+    idle: str
+    """Why the fault has no effect in this run; else empty."""
+    activations: int
+    first: str
+    last: str
+    """Beginning of the first and the last activation, s; empty without activations."""
+
+
+def spans(
+    events: Iterable[Event], described: Sequence[Mapping[str, Any]], end_ns: int
+) -> list[Span]:
+    """Return all activations in the order of time.
+
+    ``described``: the faults as the header describes them.  If the end of an activation is not
+    recorded, the activation lasts to ``end_ns``, provided that its fault has a duration or does not
+    act on single items.
+    """
+    lasting = {str(f.get("name")) for f in described if lasts(f)}
+    began: dict[str, Event] = {}
+    out: list[Span] = []
+
+    def close(event: Event, ended_ns: int) -> None:
+        ended = ended_ns / NS_PER_S
+        out.append(Span(event.source, event.tag.seconds, ended, event.text))
+
+    for event in events:
+        if event.kind == FAULT:
+            before = began.pop(event.source, None)
+            if before is not None:
+                close(before, before.tag.ns)
+            began[event.source] = event
+        elif event.kind == FAULT_ENDED and event.source in began:
+            close(began.pop(event.source), event.tag.ns)
+    for name, event in began.items():
+        close(event, end_ns if name in lasting else event.tag.ns)
+    return sorted(out, key=lambda span: (span.began, span.fault))
+
+
+def lasts(described: Mapping[str, Any]) -> bool:
+    """Return whether an activation of the ``described`` fault lasts until an event ends it."""
+    if described.get("kind") in _KINDS_AT_ONCE:
+        return False
+    return "duration" in described or not any(key in described for key in _AT_ONCE)
+
+
+def rows(events: Sequence[Event], described: Sequence[Mapping[str, Any]]) -> list[Acted]:
+    """Return the activations of each fault in ``described``."""
+    counts = Counter(e.source for e in events if e.kind == FAULT)
+    idle = {e.source: e.text for e in events if e.kind == FAULT_IDLE}
+    out = []
+    for fault in described:
+        name = str(fault.get("name", ""))
+        times = [e.tag.seconds for e in events if e.kind == FAULT and e.source == name]
+        ends = (f"{times[0]:g}", f"{times[-1]:g}") if times else ("", "")
+        kind, where = str(fault.get("kind", "")), str(fault.get("where", ""))
+        out.append(Acted(name, kind, where, idle.get(name, ""), counts[name], *ends))
+    return out
+
+
+def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the faults that a recording's header describes."""
+    scenario = header.get("scenario")
+    listed = scenario.get("faults") if isinstance(scenario, Mapping) else None
+    return [f for f in listed if isinstance(f, Mapping)] if isinstance(listed, list) else []
+
+
+def notes(idle: Mapping[str, str], never: Iterable[str]) -> list[str]:
+    """Return notes on faults without effect in this run, with reasons, and on unused faults."""
+    told = "; ".join(f"{name} ({reason})" for name, reason in idle.items())
+    unmet = ", ".join(name for name in never if name not in idle)
+    out = [f"note: these faults have no effect here: {told}"] if told else []
+    return out + ([f"note: these faults never acted in this run: {unmet}"] if unmet else [])
+
+
+# The end of a run: at its requested end, or earlier, and why.
+
+TO_THE_END = frozenset(("end", "terminal"))
+"""Reasons of a complete run: its requested end, or a terminal guard."""
+LACKING = (OSError, ImportError, MemoryError)
+"""Errors of missing resources: a file, a device, a library, memory."""
+CUT_OFF, UNKNOWN, ERROR = "cut off", "unknown", "error"
+_STOPPED = {
+    "interrupted": "was interrupted at",
+    "quit": "was ended by the command quit at",
+    "restored": "went back to a checkpoint at",
+    CUT_OFF: "was cut off at",
+}
+_EACH_TIME = re.compile(r"\b0x[0-9a-fA-F]+\b|\([^()]+:\d+ in [^()]+\)")
+"""Matches addresses and source lines, which are ignored when two errors are compared."""
+_NAMED = re.compile(r"\b([A-Z]\w*): ")
+_OF_A_DEVICE = "the device of input "
+"""Beginning of the messages of :mod:`rtsim.engine.microsteps` about a device."""
+_OF_THE_LOOP = "OverrunError"
+"""Error of a run that fell behind the wall clock; at another pace it would not occur."""
+
+
+@dataclass(frozen=True)
+class RunEnding:
+    """How one run ended; as text, it completes a sentence that begins with the name of the run."""
+
+    reached_ns: int
+    asked_ns: int | None
+    """The requested end; ``None`` if the recording does not contain it."""
+    reason: str
+    """Reason of the footer, or ``cut off``, or ``unknown`` if no run wrote the recording."""
+    error: str = ""
+    """The error that ended the run, or the failure that a terminal guard declares."""
+
+    @classmethod
+    def of(cls, recording: Recording) -> RunEnding:
+        """Return the end of a recorded run, from its header, its footer and its damage."""
+        until = recording.header.get("until")
+        asked = None if until is None else int(until)
+        footer = recording.footer
+        if recording.truncated is not None or (footer is None and asked is not None):
+            return cls(recording.end_ns, asked, CUT_OFF)
+        if footer is None:
+            return cls(recording.end_ns, asked, UNKNOWN)
+        reached = int(footer.get("ended", recording.end_ns))
+        reason, error = str(footer.get("reason", "end")), str(footer.get("error", ""))
+        return cls(reached, asked, reason, error)
+
+    def up_to(self, ns: int | None) -> RunEnding:
+        """Return the ending for a comparison up to ``ns``: a run that reached ``ns`` is complete.
+
+        A recording that was cut off stays incomplete, because any of its last rows may be missing.
+        """
+        if ns is None or self.reached_ns < ns or self.reason == CUT_OFF:
+            return self
+        return replace(self, reached_ns=ns, asked_ns=ns, reason="end", error="")
+
+    @property
+    def complete(self) -> bool:
+        """True if the run reached its end, or if its end is not known."""
+        return self.reason in TO_THE_END or self.reason == UNKNOWN
+
+    @property
+    def stopped(self) -> bool:
+        """True if something outside the simulation ended the run early."""
+        return self.reason in _STOPPED
+
+    def __str__(self) -> str:
+        return f"{self.in_brief}: {self.error}" if self.error else self.in_brief
+
+    @property
+    def failed(self) -> bool:
+        """True if the run ended in an error, or at a guard that declares a failure."""
+        return self.reason == ERROR or (self.reason == "terminal" and bool(self.error))
+
+    @property
+    def in_brief(self) -> str:
+        """Return the text about the end of the run, without the message of an error."""
+        at = f"{self.reached_ns / NS_PER_S:g} s"
+        early = self.asked_ns is not None and self.reached_ns < self.asked_ns
+        of = f"{at} of {self.asked_ns / NS_PER_S:g} s" if early and self.asked_ns else at
+        if self.reason in _STOPPED:
+            return f"{_STOPPED[self.reason]} {of}"
+        if self.reason == ERROR:
+            return f"ended in an error at {of}"
+        if self.reason == "terminal":
+            return f"was ended by a terminal guard at {at}"
+        if self.reason == UNKNOWN:
+            return f"ends at {at}"
+        return f"stopped at {of}" if early else f"reached its end at {at}"
+
+    def to_json(self) -> dict[str, object]:
+        asked = None if self.asked_ns is None else self.asked_ns / NS_PER_S
+        return {
+            "reason": self.reason,
+            "reached_s": self.reached_ns / NS_PER_S,
+            "asked_s": asked,
+            "error": self.error,
+        }
+
+
+def last_error(recording: Recording) -> Event | None:
+    """Return the event of the error that ended a run; ``None`` if no error ended it."""
+    return next((e for e in reversed(recording.events) if e.kind == "Error"), None)
+
+
+def died_of(recording: Recording) -> Event | None:
+    """Return the error that ended the run and that occurs again if the run is repeated.
+
+    Returns ``None`` for an overrun of the wall clock and for a missing device or file.
+    """
+    error = last_error(recording)
+    outside = error is not None and (
+        error.source == _OF_THE_LOOP
+        or _is_lack(error.source)
+        or error.text.startswith(_OF_A_DEVICE)
+    )
+    return None if outside else error
+
+
+def in_words(died: Event | None) -> str:
+    """Return time, type and text of an error, without addresses and places in source files."""
+    return "" if died is None else _EACH_TIME.sub("", f"{died.tag} {died.source}: {died.text}")
+
+
+def _is_lack(name: str) -> bool:
+    """Return True if ``name`` is an exception type for a missing file, library, memory etc."""
+    known = getattr(builtins, name, None)
+    return isinstance(known, type) and issubclass(known, LACKING)
+
+
+def names_lack(text: str) -> bool:
+    """Return True if ``text``, a component's error message, names such an exception type."""
+    return any(map(_is_lack, _NAMED.findall(text)))

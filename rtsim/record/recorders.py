@@ -1,0 +1,299 @@
+"""Recorders: the protocol, and recorders that keep nothing, keep rows in memory, or reduce them.
+
+Runs that follow each other share the memory of a :class:`TrackPool`.  Each has a
+:class:`PooledRecorder` of its own, whose recording stays valid when the next run begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import RecordingError, UnknownName
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Tag
+from rtsim.record.events import Event, Value
+from rtsim.record.schema import TrackSpec
+from rtsim.record.track import NullTrack, Track, Tracks
+
+if TYPE_CHECKING:
+    from rtsim.record.reading import Recording
+
+
+class Recorder(Protocol):
+    """The interface through which the executive writes a recording.
+
+    A recorder that uses other processes may list their process numbers in an attribute ``beside``;
+    the run keeps these processes off the CPU that is reserved for the loop.  A recorder that may
+    fail during the run has an attribute ``on_failure``.  The run assigns a function to it, and the
+    recorder calls this function with the cause of the failure; an attribute ``kept_ns`` is then the
+    simulated time up to which every row was kept, or ``None``.  A recorder may have a method
+    ``caught_up``, which takes many overruns at once; otherwise each is an :meth:`event`.
+    """
+
+    def track(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None = None,
+    ) -> Track:
+        """Declare a topic and return the track for its rows; only possible before :meth:`start`."""
+
+    def start(self, header: Mapping[str, object]) -> None:
+        """Begin the recording with ``header``, plain JSON data; called before the first row."""
+
+    def event(
+        self,
+        tag: Tag,
+        kind: str,
+        source: str,
+        text: str = "",
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        """Record an event, such as an overrun, a late answer, a missed request or a command."""
+
+    def pump(self, wait: bool = False) -> None:
+        """Process the recorded data; with ``wait`` this may block until all data is processed."""
+
+    def finish(self, footer: Mapping[str, object]) -> None:
+        """Complete the recording with ``footer`` (the certificate), plain JSON data."""
+
+
+class NullRecorder:
+    """A recorder that records nothing."""
+
+    def track(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None = None,
+    ) -> Track:
+        return NullTrack(TrackSpec(name, integers, signals, dict(about or {})), lambda: None)
+
+    def start(self, header: Mapping[str, object]) -> None:
+        pass
+
+    def event(
+        self,
+        tag: Tag,
+        kind: str,
+        source: str,
+        text: str = "",
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        pass
+
+    def pump(self, wait: bool = False) -> None:
+        pass
+
+    def finish(self, footer: Mapping[str, object]) -> None:
+        pass
+
+
+class MemoryRecorder:
+    """A recorder that keeps all rows in memory, for tests and studies.
+
+    recorder = MemoryRecorder()
+    simulate(scenario, recorder=recorder)
+    altitude = recorder.recording()["f16.altitude"]
+    """
+
+    def __init__(self) -> None:
+        self._tracks = Tracks()
+        self._rows: dict[str, list[NDArray[np.int64]]] = {}
+        self._events: list[Event] = []
+        self._header: dict[str, object] = {}
+        self._footer: dict[str, object] | None = None
+
+    def track(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None = None,
+    ) -> Track:
+        self._rows[name] = []
+        return self._tracks.add(name, integers, signals, about)
+
+    def start(self, header: Mapping[str, object]) -> None:
+        self._tracks.started = True
+        self._header = dict(header)
+
+    def event(
+        self,
+        tag: Tag,
+        kind: str,
+        source: str,
+        text: str = "",
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        self._events.append(Event(tag, kind, source, text, dict(values or {})))
+
+    def pump(self, wait: bool = False) -> None:  # noqa: ARG002
+        if self._tracks.due:
+            self._collect()
+
+    def finish(self, footer: Mapping[str, object]) -> None:
+        self._footer = dict(footer)
+
+    def _collect(self) -> None:
+        self._tracks.due = False
+        for name, track in self._tracks.by_name.items():
+            self._rows[name].extend(words.copy() for words in track.take())
+
+    def recording(self) -> Recording:
+        """Return a recording of the data so far, which reads like a file."""
+        from rtsim.record.reading import Recording, TrackData
+
+        self._collect()
+        tracks = {}
+        for name, track in self._tracks.by_name.items():
+            empty = np.empty((0, track.spec.width), np.int64)
+            tracks[name] = TrackData(track.spec, np.concatenate([empty, *self._rows[name]]))
+        return Recording("memory", self._header, self._footer, tracks, list(self._events))
+
+
+# Recorders of runs that follow each other and share memory.
+
+Plain = Mapping[str, object]
+Begin = Callable[["TrackPool"], "PooledRecorder"]
+"""Returns the recorder of one attempt to run; what an attempt that failed recorded is dropped."""
+
+
+class TrackPool:
+    """The tracks of the runs of one system."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Track] = {}
+        self.specs: dict[str, TrackSpec] = {}
+
+    def check(self, names: Collection[str]) -> None:
+        """Raise :class:`UnknownName` if no run has a track of one of these names."""
+        for name in names:
+            if name not in self.specs:
+                raise UnknownName("track", name, self.specs, "this run")
+
+
+class PooledRecorder(MemoryRecorder):
+    """Keeps the rows of one run in memory.
+
+    ``only``: the names of the tracks to keep; ``None``: all.
+    """
+
+    def __init__(self, pool: TrackPool, only: Collection[str] | None) -> None:
+        super().__init__()
+        self._pool, self._only = pool, only
+        self.about: Callable[[], tuple[Plain, Plain]] = lambda: (self._header, self._footer or {})
+        """Returns header and footer.  It is called when the recording is read, because making
+        both takes longer than a short run."""
+        self._read: Recording | None = None
+
+    def check(self) -> None:
+        """Raise :class:`UnknownName` if a track to keep is not a track of these runs."""
+        self._pool.check(self._only or ())
+
+    def keeps(self, name: str) -> bool:
+        """Return whether the rows of the track ``name`` are kept."""
+        return self._only is None or name in self._only
+
+    def track(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None = None,
+    ) -> Track:
+        if not self.keeps(name):
+            spec = TrackSpec(name, integers, signals, dict(about or {}))
+            self._pool.specs[name] = spec
+            return NullTrack(spec, lambda: None)
+        pooled = self._pool.kept.get(name)
+        if pooled is None:
+            pooled = self._pool.kept[name] = super().track(name, integers, signals, about)
+            self._pool.specs[name] = pooled.spec
+            return pooled
+        self._rows[name] = []
+        return self._tracks.reuse(pooled)
+
+    def sink(self, name: str) -> Callable[[NDArray[np.int64]], object] | None:
+        """Return the function that takes rows (n, width) of a track; ``None`` if none are kept."""
+        if not self.keeps(name):
+            return None
+        keep = self._rows.setdefault(name, []).append
+        return lambda words: keep(words.copy())
+
+    def release(self) -> None:
+        """Take all rows, so that the next run can use the memory of the tracks."""
+        self._collect()
+
+    def recording(self) -> Recording:
+        """Return the recording; raises :class:`RecordingError` if the run kept no rows."""
+        from rtsim.record.reading import Recording, TrackData
+
+        if self._only is not None and not self._only:
+            raise RecordingError("the run was not recorded; call run() without record=False")
+        if self._read is None:
+            header, footer = self.about()
+            tracks = {}
+            for name, spec in self._pool.specs.items():
+                if self.keeps(name):
+                    empty = np.empty((0, spec.width), np.int64)
+                    words = np.concatenate([empty, *self._rows.get(name, [])])
+                    tracks[name] = TrackData(spec, words)
+            self._read = Recording("memory", header, footer, tracks, list(self._events))
+            self._rows.clear()
+        return self._read
+
+
+# A recorder that gives its rows away as they come: memory stays flat.
+
+TakeRows = Callable[[TrackSpec, NDArray[np.int64]], object]
+"""Takes new rows (n, width) of a track; the array is valid during the call only."""
+
+
+class ReducingRecorder(PooledRecorder):
+    """Calls ``take`` with the rows of each track, in their order.
+
+    ``keep``: keep the rows in memory too, so that :meth:`recording` can return them.  ``pool``: the
+    tracks that the runs of a prepared scenario share.
+    """
+
+    def __init__(self, take: TakeRows, keep: bool, pool: TrackPool | None = None) -> None:
+        super().__init__(pool or TrackPool(), None)
+        self._take, self._keep = take, keep
+        self._given: set[str] = set()
+
+    def drain(self) -> None:
+        """Give the rows that have not been given yet; call it when the run has ended.
+
+        A track without any row is given as an array of no rows.
+        """
+        self._collect()
+        for name, spec in self._pool.specs.items():
+            if name not in self._given:
+                self._take(spec, np.empty((0, spec.width), np.int64))
+
+    def sink(self, name: str) -> Callable[[NDArray[np.int64]], object]:
+        spec = self._pool.specs[name]
+
+        def give(words: NDArray[np.int64]) -> None:
+            self._give(spec, words)
+
+        return give
+
+    def _give(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
+        self._given.add(spec.name)
+        self._take(spec, words)
+        if self._keep:
+            self._rows.setdefault(spec.name, []).append(words.copy())
+
+    def _collect(self) -> None:
+        self._tracks.due = False
+        for track in self._tracks.by_name.values():
+            for words in track.take():
+                self._give(track.spec, words)

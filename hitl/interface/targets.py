@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hitl.interface import Interface, InterfaceError
-from hitl.interface.pins import SERIAL
+from hitl.interface.fields import SERIAL
 from rtsim.core.errors import UnknownName
 
 

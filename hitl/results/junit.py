@@ -11,15 +11,11 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from hitl.comparison.flight import LoopComparison, allowance
-from hitl.comparison.ladder import Ladder
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.stimulated import Stimulated
-from hitl.comparison.verdict import BackToBack
-from hitl.results.faults import faults_of
-from hitl.results.files import write
-from hitl.results.target import facts
+from hitl.comparison.verdict import BackToBack, Ladder, Stimulated
+from hitl.results.columns import facts, faults_of, write
 from rtsim.core.outcome import Outcome
 from rtsim.record.reports.junit import Suite, finished, new_document
 from rtsim.record.verdict import SignalResult

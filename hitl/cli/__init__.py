@@ -8,14 +8,14 @@ from rtsim.cli.commands import Commands
 
 COMMANDS = {
     "test": "hitl.cli.testing:test",
-    "init": "hitl.cli.starting:init",
-    "check": "hitl.cli.describing:check",
-    "header": "hitl.cli.describing:header",
-    "build": "hitl.cli.building:build",
+    "init": "hitl.cli.interfaces:init",
+    "check": "hitl.cli.interfaces:check",
+    "header": "hitl.cli.interfaces:header",
+    "build": "hitl.cli.interfaces:build",
     "fly": "hitl.cli.flying:fly_in_c",
     "case": "hitl.cli.cases:case",
     "generate": "hitl.cli.generating:generate_stimuli",
-    "serve": "hitl.cli.serving:serve",
+    "serve": "hitl.cli.cases:serve",
 }
 
 

@@ -11,10 +11,10 @@ COMMANDS = {
     "info": "hitl.cli.board_list:info",
     "compare": "hitl.cli.board_compare:compare",
     "build": "hitl.cli.board_build:build",
-    "export": "hitl.cli.board_export:export",
-    "clock": "hitl.cli.board_clock:clock",
+    "export": "hitl.cli.board_build:export",
+    "clock": "hitl.cli.board_compare:clock",
     "serve": "hitl.cli.board_serve:serve",
-    "install": "hitl.cli.boards_install:install",
+    "install": "hitl.cli.board_list:install",
 }
 
 

@@ -7,9 +7,9 @@ import click
 from rtsim.cli.commands import Commands
 
 COMMANDS = {
-    "check": "hitl.cli.bus_check:check",
-    "load": "hitl.cli.bus_load:load",
-    "listen": "hitl.cli.bus_listen:listen",
+    "check": "hitl.cli.bus:check",
+    "load": "hitl.cli.bus:load",
+    "listen": "hitl.cli.bus:listen",
 }
 
 

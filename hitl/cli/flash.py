@@ -1,4 +1,4 @@
-"""The command ``rtsim flash``: write firmware to a board, and check the board."""
+"""The command ``rtsim flash``: which image a board gets, and its upload."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from hitl.boards.contract import BoardError
 from hitl.boards.description import BoardDescription, Flasher
 from hitl.boards.intel_hex import read_image
-from hitl.boards.known import DEFAULT_BOARD
+from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import BoardUrl, parse_url
 from hitl.cli.common import board_option, chosen
-from hitl.cli.images import BoardImage, image_of
-from hitl.cli.link_words import about_board, board_json
+from hitl.cli.link_test import about_board, board_json
+from hitl.interface import Interface, load_interface
 from hitl.protocol.errors import SilentBoard
 from hitl.protocol.line import BaudRate
 from hitl.protocol.messages import HelloReply
@@ -26,6 +28,64 @@ from hitl.testing.link_trial import meet
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
+
+# The image that a board runs: an Intel HEX file, or the firmware of an interface file.
+
+firmware_option = click.option(
+    "--firmware", type=click.Path(path_type=Path), metavar="FILE.hex",
+    help="Intel HEX image that an emulated board runs.",
+)  # fmt: skip
+controller_option = click.option(
+    "-c", "--controller", metavar="INTERFACE",
+    help="Interface file of the controller on the board, such as pid.toml:single. An emulated "
+    "board runs the firmware of this controller.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BoardImage:
+    """An Intel HEX file, and the interface, build and bit rate of its controller if known."""
+
+    path: Path
+    interface: Interface | None = None
+    build: int | None = None
+    baud: int | None = None
+
+
+def image_of(
+    reference: str, baud: int | None = None, board: BoardDescription = DEFAULT_BOARD
+) -> BoardImage:
+    """Return the image of a ``FILE.hex`` or of an interface file, building it if necessary.
+
+    ``baud`` is the bit rate of the serial line, bit/s (``None``: the default rate of ``board``).
+    """
+    if reference.lower().endswith((".hex", ".ihex")):
+        return BoardImage(Path(reference), baud=baud)
+    from hitl.firmware import firmware
+
+    found = firmware(load_interface(reference), baud=baud, board=board)
+    return BoardImage(found.path, found.interface, found.build, found.baud)
+
+
+def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardImage:
+    """Return the image that the emulated board at ``at`` runs.
+
+    ``file`` is an Intel HEX file, ``controller`` an interface file. If both are given, the board
+    runs ``file``, which must contain ``controller``. Raises :class:`BoardError` if neither is
+    given, or if the board is not emulated: a real board runs the firmware in its flash memory.
+    """
+    if not at.emulated:
+        raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")
+    if file is not None:
+        interface = None if controller is None else load_interface(controller)
+        return BoardImage(file, interface, baud=at.baud)
+    if controller is None:
+        raise BoardError(
+            f"{at.text} has no firmware; give an image or a controller: "
+            "--firmware FILE.hex   or   -c INTERFACE.toml"
+        )
+    return image_of(controller, at.baud, at.description)
+
 
 _BOOT_BAUD = DEFAULT_BOARD.flasher.baud if DEFAULT_BOARD.flasher else None
 _PATIENCE_S = 120.0

@@ -15,11 +15,9 @@ from hitl.comparison.conditions import Conditions, ProgressWatch
 from hitl.comparison.recorded_inputs import inputs_of
 from hitl.controllers.sil import SilController
 from hitl.interface.shipped import ships
-from hitl.results.files import check_result, write
-from hitl.stimuli.errors import StimuliError
-from hitl.stimuli.file import MARK, beside
+from hitl.results.columns import check_result, write
+from hitl.stimuli.file import MARK, StimuliError, Table, beside
 from hitl.stimuli.generating import RUNS, STEPS, Generated, Limits, generate
-from hitl.stimuli.ranges import Table
 from rtsim.cli.common import NO, json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine

@@ -54,7 +54,7 @@ from hitl.comparison.verdict import BackToBack
 from hitl.controllers.protocols import interface_of, took_ns_of
 from hitl.controllers.sil import SilController
 from hitl.stimuli.file import Stimuli
-from hitl.stimuli.reaching import Reach
+from hitl.stimuli.generating import Reach
 from rtsim.components.allowed_latency import Latencies, latency_in_words
 from rtsim.components.controller import Controller
 from rtsim.core.errors import UnknownName

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hitl.comparison.exercise import Exercise
 from hitl.comparison.open_loop import OpenLoop
-from hitl.stimuli.file import Stimuli
-from hitl.stimuli.ranges import Table
+from hitl.stimuli.file import Stimuli, Table
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period

@@ -11,7 +11,7 @@ from hitl.comparison.mismatches import reservation
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from hitl.comparison.stimulated import Stimulated
-from hitl.stimuli.reaching import Reach
+from hitl.stimuli.generating import Reach
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison

@@ -17,9 +17,7 @@ from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.stimulated import Stimulated
 from hitl.comparison.verdict import BackToBack
-from hitl.results.faults import faults_of
-from hitl.results.files import write
-from hitl.results.target import facts
+from hitl.results.columns import facts, faults_of, write
 from rtsim.core.outcome import Outcome
 from rtsim.record.junit import Suite, finished, new_document
 from rtsim.record.verdict import SignalResult

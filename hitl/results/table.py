@@ -13,15 +13,19 @@ from hitl.comparison.flight import LoopComparison
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.verdict import BackToBack
 from hitl.results.columns import (
+    bars,
     closed_table,
     count_failed,
+    facts,
+    faults_of,
     flights_of,
+    last_of,
+    notes,
     open_table,
     stimuli_table,
+    targets_of,
+    warnings_of,
 )
-from hitl.results.faults import faults_of, notes
-from hitl.results.target import bars, facts, last_of, targets_of
-from hitl.results.warnings import warnings_of
 from rtsim.cli.faults import COLUMNS as FAULT_COLUMNS
 from rtsim.cli.tables import Column, fitted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hitl.cli.starting import write_starter
+from hitl.cli.interfaces import write_starter
 
 MACHINE = """#include "machine.h"
 #define WELL(x) ((x) > 99.5 && !((x) >= 100.5))

@@ -25,7 +25,7 @@ from hitl.comparison.back_to_back import ProgressWatch, Rung, climb
 from hitl.comparison.on_boards import check_processor, rungs
 from hitl.contexts import BoardUnderTest
 from hitl.interface import InterfaceError, load_interface
-from hitl.results.target import last_of
+from hitl.results.columns import last_of
 from rtsim.cli import main
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError

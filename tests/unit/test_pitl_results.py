@@ -20,10 +20,10 @@ from hitl.boards.paced_line import Timing
 from hitl.comparison.back_to_back import Ladder, Rung, climb
 from hitl.comparison.conditions import ProgressWatch
 from hitl.comparison.on_target import OnTarget
+from hitl.results.columns import bars, facts, histogram, last_of
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
 from hitl.results.table import Tables
-from hitl.results.target import bars, facts, histogram, last_of
 from rtsim.components.controller import Controller
 from rtsim.core.errors import OverrunError, ScenarioError
 from rtsim.core.signals import Vector

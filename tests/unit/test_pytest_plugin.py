@@ -13,7 +13,7 @@ import pytest
 
 import hitl
 from hitl import back_to_back, plant, sil
-from hitl.cli.starting import write_starter
+from hitl.cli.interfaces import write_starter
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.signals import Vector

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from hitl.building.header import header_text
 from hitl.building.toolchain import find_toolchain
-from hitl.cli.starting import write_starter
+from hitl.cli.interfaces import write_starter
 from hitl.interface import entries, fields, file, load_interface
 from rtsim.cli import main
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from junit_schema import valid
 from stimuli_parts import write_dividing, write_motor_with_mode
 
-from hitl.cli.starting import write_starter
-from hitl.stimuli.errors import StimuliError
+from hitl.cli.interfaces import write_starter
+from hitl.stimuli.file import StimuliError
 from rtsim.cli import main
 
 BUG = "wanted < -4 * LIMIT"
@@ -139,7 +139,7 @@ def test_what_cannot_be_measured_is_said(motor: Path, monkeypatch: pytest.Monkey
         raise StimuliError("no probes here\nand more")
 
     motor.with_name("motor.stimuli.toml").write_text(BY_HAND % "-100.0")
-    monkeypatch.setattr("hitl.stimuli.reaching.program", refused)
+    monkeypatch.setattr("hitl.stimuli.generating.program", refused)
     result = sil("test", *UP_TO_1_S)
     assert result.exit_code == 0
     assert "which branches of the C code ran was not measured: no probes here\n" in result.output

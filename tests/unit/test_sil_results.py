@@ -24,9 +24,8 @@ from rich.console import Console
 from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.comparison.execution import Execution
 from hitl.controllers.sil import SilController
-from hitl.results.figures import Traces, traces_html
 from hitl.results.junit import junit_xml, write_junit
-from hitl.results.page import render, write_page
+from hitl.results.page import Traces, render, traces_html, write_page
 from hitl.results.table import Tables
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Vector

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from emulated_board_parts import need
 from junit_schema import valid
 
-from hitl.cli.starting import write_starter
+from hitl.cli.interfaces import write_starter
 from hitl.firmware import firmware
 from hitl.results.page import MARK
 from rtsim.cli import main

@@ -20,12 +20,10 @@ from hitl.building.toolchain import BuildError, Toolchain
 from hitl.controllers.sil import SilController
 from hitl.interface import load_interface
 from hitl.interface.fields import read_field
-from hitl.stimuli import program as program_module
-from hitl.stimuli.errors import StimuliError
-from hitl.stimuli.file import Stimuli
+from hitl.stimuli import running as program_module
+from hitl.stimuli.file import Ranges, Stimuli, StimuliError
 from hitl.stimuli.generating import Generated, Limits, generate
 from hitl.stimuli.probes import Instrumenter
-from hitl.stimuli.ranges import Ranges
 from rtsim.core.tag import Tag
 
 ROOT = Path(hitl.__file__).parents[1]

@@ -10,7 +10,7 @@ import pytest
 import hitl
 from hitl.building.build import build
 from hitl.stimuli.generating import Generated, Limits, generate
-from hitl.stimuli.program import program
+from hitl.stimuli.running import program
 
 ARDUINO = Path(hitl.__file__).parent / "examples" / "arduino"
 SOURCE = """#include "reg.hpp"

@@ -10,9 +10,15 @@ import pytest
 from stimuli_parts import write_dividing
 
 from hitl.interface import Field, load_interface
-from hitl.stimuli.allowed import why_refused
-from hitl.stimuli.errors import StimuliError
-from hitl.stimuli.file import Stimuli, Stimulus, beside, load_stimuli, stimuli_of
+from hitl.stimuli.file import (
+    Stimuli,
+    StimuliError,
+    Stimulus,
+    beside,
+    load_stimuli,
+    stimuli_of,
+    why_refused,
+)
 from rtsim.core.signals import Signal, Signals
 
 VALUES = [0.1, -0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, math.nan, 1e22, 3.0]

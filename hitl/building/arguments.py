@@ -20,8 +20,7 @@ from hitl.building.complaints import located, refused
 from hitl.building.pieces import preamble
 from hitl.building.toolchain import BuildError, CannotBuild, Toolchain
 from hitl.interface import Field, Interface
-from hitl.interface.c_text import KEYWORDS
-from hitl.interface.fields import limits
+from hitl.interface.fields import KEYWORDS, limits
 
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*|->|\S'

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hitl.interface import Interface
+from hitl.interface.fields import SERIAL
 from hitl.interface.language import WRAP
-from hitl.interface.pins import SERIAL
 
 
 def start_pins(interface: Interface) -> Iterator[str]:

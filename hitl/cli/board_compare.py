@@ -1,4 +1,4 @@
-"""The commands ``rtsim board compare`` and ``clock``: emulated boards beside each other and a board's clock."""
+"""The commands ``rtsim board compare`` and ``clock``: boards and their clocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from hitl.boards.known import BOARDS, DEFAULT_URL, board_named
 from hitl.cli.common import names_a_board
-from hitl.comparison.of_boards import OfBoards, OnOneBoard, on_boards, random_inputs
+from hitl.comparison.on_boards import OfBoards, OnOneBoard, on_boards, random_inputs
 from hitl.controllers.board_clock import measured_clock
 from hitl.interface import load_interface
 from rtsim.cli.common import json_option, reports_errors, show_result

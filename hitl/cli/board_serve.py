@@ -15,7 +15,7 @@ import click
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced import PacedBoard, Status
 from hitl.boards.urls import parse_url
-from hitl.cli.flash import controller_option, firmware_option, image_for
+from hitl.cli.link import controller_option, firmware_option, image_for
 from hitl.protocol.line import BaudRate, nominal
 from rtsim.cli.common import reports_errors
 from rtsim.cli.interrupts import sigterm_interrupts

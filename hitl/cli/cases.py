@@ -1,4 +1,4 @@
-"""The commands ``rtsim sil case`` and ``serve``: run a recorded step again, and serve a worker to another machine."""
+"""The commands ``rtsim sil case`` and ``serve``: run a recorded step again, serve a worker."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from hitl.cli.common import (
     parse_controllers,
 )
 from hitl.comparison.execution import Execution
-from hitl.comparison.mismatches import mismatches, too_slow
+from hitl.comparison.verdict import mismatches, too_slow
 from hitl.controllers.sil import SilController
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_result
 from rtsim.cli.latency import (

@@ -11,8 +11,7 @@ import click
 
 from hitl.building.build import Build, build
 from hitl.cli.common import parse_controllers
-from hitl.comparison.conditions import Conditions, ProgressWatch
-from hitl.comparison.recorded_inputs import inputs_of
+from hitl.comparison.conditions import Conditions, ProgressWatch, inputs_of
 from hitl.controllers.sil import SilController
 from hitl.interface.shipped import ships
 from hitl.results.columns import check_result, write

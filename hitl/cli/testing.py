@@ -1,4 +1,4 @@
-"""The command ``rtsim sil test``, and the options and reports that it shares with ``rtsim pitl``."""
+"""The command ``rtsim sil test``, and the options and reports shared with ``rtsim pitl``."""
 
 from __future__ import annotations
 

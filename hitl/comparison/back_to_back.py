@@ -23,21 +23,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.comparison.both import Table
-from hitl.comparison.conditions import Conditions, LoopRun, ProgressWatch
-from hitl.comparison.driving import drive
+from hitl.comparison.conditions import (
+    Conditions,
+    LoopRun,
+    ProgressWatch,
+    in_terms_of,
+    inputs_of,
+    signals_of,
+    spoiled_by,
+)
 from hitl.comparison.execution import Execution, clock_of, timed
 from hitl.comparison.exercise import Effects, FlightCoverage
-from hitl.comparison.flight import LoopComparison
-from hitl.comparison.flights import LATE, MISSED, compare_flights
-from hitl.comparison.ladder import Ladder
-from hitl.comparison.mismatches import mismatches, refuse_misfit, too_slow
+from hitl.comparison.flight import LATE, MISSED, LoopComparison, compare_flights
 from hitl.comparison.on_target import OnTarget
-from hitl.comparison.open_loop import First, OpenLoop, defaults, open_loop
-from hitl.comparison.recorded_inputs import in_terms_of, inputs_of, signals_of
+from hitl.comparison.open_loop import First, OpenLoop, Table, defaults, drive, open_loop
 from hitl.comparison.sides import DESIGN, Sides
-from hitl.comparison.spoiling import spoiled_by
-from hitl.comparison.stimulated import Stimulated
 from hitl.comparison.tolerances import (
     Tolerances,
     checked,
@@ -50,7 +50,14 @@ from hitl.comparison.tolerances import (
     one_after_the_other,
     refuse_unknown,
 )
-from hitl.comparison.verdict import BackToBack
+from hitl.comparison.verdict import (
+    BackToBack,
+    Ladder,
+    Stimulated,
+    mismatches,
+    refuse_misfit,
+    too_slow,
+)
 from hitl.controllers.protocols import interface_of, took_ns_of
 from hitl.controllers.sil import SilController
 from hitl.stimuli.file import Stimuli

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hitl.interface.fields import Field, number
-from hitl.interface.tables import Table
+from hitl.interface.lines import Table
 
 C, CPP = "c", "c++"
 SKETCH = ".ino"

@@ -15,8 +15,7 @@ from hitl.comparison.flight import LoopComparison
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.stimulated import Stimulated
-from hitl.comparison.verdict import BackToBack
+from hitl.comparison.verdict import BackToBack, Stimulated
 from rtsim.cli.tables import Column
 from rtsim.core.errors import RecordingError
 from rtsim.core.outcome import Outcome

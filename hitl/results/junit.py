@@ -11,12 +11,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from hitl.comparison.flight import LoopComparison, allowance
-from hitl.comparison.ladder import Ladder
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.stimulated import Stimulated
-from hitl.comparison.verdict import BackToBack
+from hitl.comparison.verdict import BackToBack, Ladder, Stimulated
 from hitl.results.columns import facts, faults_of, write
 from rtsim.core.outcome import Outcome
 from rtsim.record.junit import Suite, finished, new_document

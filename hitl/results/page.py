@@ -14,12 +14,11 @@ from plotly.subplots import make_subplots
 
 from hitl.comparison.execution import LABEL
 from hitl.comparison.flight import LoopComparison, allowance
-from hitl.comparison.ladder import Ladder
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult, lined_up
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
-from hitl.comparison.verdict import BackToBack
+from hitl.comparison.verdict import BackToBack, Ladder
 from hitl.results.columns import (
     closed_table,
     facts,

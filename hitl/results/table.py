@@ -10,8 +10,7 @@ from rich.text import Text
 
 from hitl.comparison.execution import Execution
 from hitl.comparison.flight import LoopComparison
-from hitl.comparison.ladder import Ladder
-from hitl.comparison.verdict import BackToBack
+from hitl.comparison.verdict import BackToBack, Ladder
 from hitl.results.columns import (
     bars,
     closed_table,

@@ -33,8 +33,7 @@ from hitl.bus_devices.device import BusDevice, I2cDevice, Quantity
 from hitl.bus_devices.faults import KINDS, BusFault
 from hitl.bus_devices.known import DEVICES
 from hitl.interface.fields import Field, number
-from hitl.interface.lines import InterfaceError, Lines
-from hitl.interface.tables import Table
+from hitl.interface.lines import InterfaceError, Lines, Table
 from hitl.rigs.rig import NODE, BusSignal, Rig, RigBusDevice, RigBusFault
 from rtsim.core.errors import RtsimError, UnknownName
 from rtsim.core.signals import Signal

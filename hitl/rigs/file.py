@@ -42,8 +42,7 @@ from hitl.boards import BoardError, parse_url
 from hitl.boards.description import IoNode
 from hitl.boards.known import DEFAULT_URL
 from hitl.interface.fields import number
-from hitl.interface.lines import InterfaceError, Lines
-from hitl.interface.tables import Table
+from hitl.interface.lines import InterfaceError, Lines, Table
 from hitl.protocol.line import BaudRate
 from hitl.rigs.buses import read_buses
 from hitl.rigs.channels import FROM_KEYS, TO_KEYS, read_channel

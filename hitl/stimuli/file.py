@@ -35,7 +35,7 @@ from rtsim.core import toml
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals, Vector
 
-# Which values of a stimulus the interface file allows for an input.
+# Values that the interface file allows for an input.
 
 _ROUNDING = 1e-6
 """Share of a count by which a scaled value may exceed a limit through rounding."""
@@ -71,9 +71,6 @@ def why_refused(place: Field, value: float) -> str:
         if excess > _spare(place, limit):
             return f"{name} = {limit:g}"
     return "" if place.holds(value) else f"{signal.type} cannot hold it"
-
-
-# The error of generated stimuli.
 
 
 class StimuliError(RtsimError):

@@ -10,7 +10,7 @@ from back_to_back_parts import Change, Stand, write_law
 
 from hitl.boards.paced_line import Timing
 from hitl.comparison.back_to_back import Rung, climb
-from hitl.comparison.ladder import Ladder
+from hitl.comparison.verdict import Ladder
 from hitl.interface import load_interface
 from hitl.protocol.codec import name_hash, wire_schema
 from hitl.protocol.events import EventCounts

@@ -21,7 +21,7 @@ from sil_parts import children, nothing_left
 
 from hitl.building.build import Build, build
 from hitl.comparison.back_to_back import BackToBack, ProgressWatch, back_to_back
-from hitl.comparison.recorded_inputs import inputs_of
+from hitl.comparison.conditions import inputs_of
 from hitl.controllers.sil import SilController
 from rtsim.components.controller import PythonController
 from rtsim.core.clock import stopwatch

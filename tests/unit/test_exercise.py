@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from back_to_back_parts import passing
 
-from hitl.comparison.conditions import LoopRun
+from hitl.comparison.conditions import LoopRun, spoiled_by
 from hitl.comparison.exercise import Effects, Exercise, FlightCoverage
 from hitl.comparison.flight import Spoiled
-from hitl.comparison.spoiling import spoiled_by
 from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag

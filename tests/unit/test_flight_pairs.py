@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from hitl.comparison.flights import OVERLAP, compare_flights, first_late
+from hitl.comparison.flight import OVERLAP, compare_flights, first_late
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison

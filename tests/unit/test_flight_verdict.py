@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from hitl.boards.paced_line import Timing
+from hitl.comparison.conditions import _delayed
 from hitl.comparison.execution import HOST, MODELLED, TARGET
 from hitl.comparison.exercise import Effects
-from hitl.comparison.flight import LoopComparison, Spoiled, allowance, time_needed
-from hitl.comparison.flights import OVERLAP
-from hitl.comparison.spoiling import _delayed
+from hitl.comparison.flight import OVERLAP, LoopComparison, Spoiled, allowance, time_needed
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag

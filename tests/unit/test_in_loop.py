@@ -10,7 +10,7 @@ import pytest
 from back_to_back_parts import Stand
 
 from hitl.comparison.back_to_back import BackToBack, back_to_back
-from hitl.comparison.flights import compare_flights
+from hitl.comparison.flight import compare_flights
 from rtsim.components.controller import PythonController
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ControllerError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hitl.comparison.mismatches import mismatches, reservation, too_slow
+from hitl.comparison.verdict import mismatches, reservation, too_slow
 from rtsim.components.latency import Empirical, Fixed
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period

@@ -19,8 +19,8 @@ from link_parts import board_at_a_terminal
 from protocol_parts import F16, ROOT, FakeBoard
 
 from hitl.boards.uno import UNO
-from hitl.cli.flash import flash as flash_command
-from hitl.cli.link_test import link_test
+from hitl.cli.link import flash as flash_command
+from hitl.cli.link import link_test
 from hitl.firmware import firmware
 from hitl.interface import load_interface
 from hitl.protocol.errors import SilentBoard
@@ -323,7 +323,7 @@ def test_a_board_that_is_silent_after_it_was_flashed_is_told(
     def nobody(*_: object) -> None:
         raise SilentBoard("no board answered within 5 s, no byte arrived")
 
-    monkeypatch.setattr("hitl.cli.flash.meet", nobody)
+    monkeypatch.setattr("hitl.cli.link.meet", nobody)
     with board_at_a_terminal(FakeBoard(F16)) as port:
         done = rtsim("flash", ECHO, "--port", port)
     assert avrdude.exists()

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from back_to_back_parts import Stand, dies_at, passing
 
-from hitl.comparison.both import MOST_AGAIN, Driven
-from hitl.comparison.checks import INITIALIZED_AGAIN, Check
-from hitl.comparison.open_loop import OpenLoop, open_loop
-from hitl.comparison.tolerances import Tolerances
+from hitl.comparison.open_loop import MOST_AGAIN, Driven, OpenLoop, open_loop
+from hitl.comparison.tolerances import INITIALIZED_AGAIN, Check, Tolerances
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError, ShapeError, UnknownName
 from rtsim.core.outcome import Outcome

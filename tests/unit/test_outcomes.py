@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rtsim
-from hitl.comparison.ladder import Ladder
+from hitl.comparison.verdict import Ladder
 from hitl.worker.ending import WorkerEnding
 from rtsim.core.errors import Undecided
 from rtsim.core.outcome import Judged, Outcome

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hitl.comparison.checks import OWN_VALUES, PERIOD, another_period, of_interface
+from hitl.comparison.tolerances import OWN_VALUES, PERIOD, another_period, of_interface
 from hitl.interface import Field
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Period

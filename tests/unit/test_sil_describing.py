@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from hitl.building.header import header_text
 from hitl.building.toolchain import find_toolchain
 from hitl.cli.interfaces import write_starter
-from hitl.interface import entries, fields, file, load_interface
+from hitl.interface import fields, file, load_interface
 from rtsim.cli import main
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sil.md"
@@ -209,7 +209,7 @@ def test_the_table_of_the_page_has_the_keys_that_are_read() -> None:
     signals = "[inputs]`, `[outputs]`, `[parameters]"
     assert documented(page) == {
         "top": set(file._TOP),
-        "[code]": set(entries.KEYS),
+        "[code]": set(file.KEYS),
         signals: set(fields.KEYS),
         "[tolerance]": set(),
         "[variants.NAME]": set(file._VARIANT),
@@ -217,8 +217,8 @@ def test_the_table_of_the_page_has_the_keys_that_are_read() -> None:
     tables = {"code", "inputs", "outputs", "parameters", "tolerance", "variants"}
     assert set(file._TABLES) == tables, "each has its rows"
     step = next(line for line in page.splitlines() if line.startswith("| `step` |"))
-    assert set(re.findall(r"(\w+) = ", step)) == set(entries._STEP)
-    for words in (entries.WHEN, fields.OVERFLOW):
+    assert set(re.findall(r"(\w+) = ", step)) == set(file._STEP)
+    for words in (file.WHEN, fields.OVERFLOW):
         assert all(f'`"{word}"`' in page for word in words), words
 
 

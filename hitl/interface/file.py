@@ -330,7 +330,7 @@ class _Reader:
         language, sources = languages.read_language(top), self._sources()
         languages.check_sources(top, language, sources)
         statements = {**languages.sketch_entries(sources), **top.table("code")}
-        code = Table(self.lines, "code", statements, KEYS)
+        code = Table(self.lines, "code", statements, _ENTRY_KEYS)
         inputs, outputs = self._fields("inputs"), self._fields("outputs")
         if not outputs:
             raise top.error("outputs", "[outputs] is missing; name at least one output")
@@ -491,7 +491,7 @@ class _Reader:
             raise self.top.error(
                 "real", f"real = {real!r} is not a type of real numbers; choose float64 or float32"
             )
-        Table(self.lines, f"{table}.{name}", row, _ENTRY_KEYS)
+        Table(self.lines, f"{table}.{name}", row, KEYS)
         try:
             return read_field(table, name, row, self.lines.of(table, name), real)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError, RtsimError) as error:

@@ -209,7 +209,7 @@ def test_the_table_of_the_page_has_the_keys_that_are_read() -> None:
     signals = "[inputs]`, `[outputs]`, `[parameters]"
     assert documented(page) == {
         "top": set(file._TOP),
-        "[code]": set(file.KEYS),
+        "[code]": set(file._ENTRY_KEYS),
         signals: set(fields.KEYS),
         "[tolerance]": set(),
         "[variants.NAME]": set(file._VARIANT),

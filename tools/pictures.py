@@ -18,12 +18,12 @@ import matplotlib
 import numpy as np
 
 matplotlib.use("svg")
-from hitl.cli.interfaces import write_starter
 from matplotlib import pyplot as plt
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
+from hitl.cli.interfaces import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
 from hitl.results.table import Tables
 from rtsim import Delayed, Model, Scenario, Signals, simulate

@@ -1,4 +1,4 @@
-"""The commands ``rtsim board list`` and ``rtsim board info``: the known boards, and one of them."""
+"""The commands ``rtsim board list``, ``info`` and ``install``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import click
 from hitl.boards.contract import BoardError
 from hitl.boards.description import BoardDescription, ranges
 from hitl.boards.known import BOARDS, board_named
+from hitl.cli.common import board_option, chosen
 from hitl.firmware.compiling import NoTools
 from hitl.firmware.tools import Tools
 from hitl.protocol.line import offered
@@ -111,3 +112,33 @@ def _states(board: BoardDescription) -> dict[str, str]:
         except BoardError as error:
             out[name] = str(error)
     return out
+
+
+# The command ``rtsim board install``: download the emulator of a board.
+
+
+@click.command()
+@board_option
+@reports_errors
+def install(board_name: str | None) -> None:
+    """Download the emulator of a board.
+
+    The command installs the emulator into the user's cache folder, in the version that the board's
+    package names. For the default board it installs avr8js from npm, in the version of rtsim's
+    lock file. The emulated board then runs on this emulator.
+
+    \b
+    Example:
+      rtsim board install
+    """
+    board = chosen(board_name)
+    for name, emulator in board.emulators.items():
+        if emulator.install is not None:
+            click.echo(f"{name} is in {emulator.install()}")
+            click.echo(f"{board.url} runs on it.")
+            return
+    names = ", ".join(board.emulators) or "none"
+    raise BoardError(
+        f"rtsim cannot download an emulator of {board.phrase} (its emulators: {names}); install "
+        "one by the instructions of the board's package"
+    )

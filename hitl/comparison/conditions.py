@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from hitl.comparison.both import Observer
-from hitl.comparison.driving import fresh
+import numpy as np
+from numpy.typing import NDArray
+
 from hitl.comparison.execution import on_board
+from hitl.comparison.flight import LATE, Spoiled, first_late
+from hitl.comparison.on_target import OnTarget
+from hitl.comparison.open_loop import Observer, fresh
+from hitl.controllers.protocols import failed_around
 from rtsim.components.allowed_latency import Latencies, allowing, latency_of
 from rtsim.components.controller import Controller
 from rtsim.components.latency import Fixed, LatencyModel
-from rtsim.core.errors import OverrunError, RtsimError, ScenarioError, UnknownName
+from rtsim.core.errors import OverrunError, RecordingError, RtsimError, ScenarioError, UnknownName
+from rtsim.core.signals import Signals
 from rtsim.core.tag import Duration, to_ns
-from rtsim.engine.trace import INSERTED
+from rtsim.engine.trace import INSERTED, request_topic
 from rtsim.record.file import FileRecorder
-from rtsim.record.reading import Recording
+from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.replay import fed_external_inputs
@@ -255,3 +261,162 @@ def _started_by(controller: Controller, make: Callable[[], Controller]) -> Contr
 def _not_interrupted(result: RunResult) -> None:
     if result.reason == "interrupted":
         raise KeyboardInterrupt(f"the run was interrupted at {result.ended}")
+
+
+# Reads from a recording the inputs of a controller, and the signals to compare.
+
+
+def inputs_of(
+    recording: Recording, name: str, layout: Signals, until_ns: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the inputs of controller ``name`` up to ``until_ns``: (k, m), ordered as ``layout``.
+
+    The second result (k, 2) has the tag of each step: ns and microstep.  Raises
+    :class:`RecordingError` if the recording does not have these inputs.
+    """
+    topic = f"messages/{request_topic(name)}"
+    track = recording.tracks.get(topic)
+    if track is None:
+        known = [
+            t.removeprefix("messages/").removesuffix(".inputs")
+            for t in recording.tracks
+            if t.startswith("messages/") and t.endswith(".inputs")
+        ]
+        raise RecordingError(
+            f"{recording.source} contains no inputs of a controller {name}, but only of: "
+            f"{', '.join(known) or 'none'}"
+        )
+    for column in layout.columns:
+        if column not in track.signals.columns:
+            raise RecordingError(
+                f"{recording.source} has no input {column} of {name}; it has: "
+                f"{', '.join(track.signals.columns)}"
+            )
+    order = [track.signals.columns.index(c) for c in layout.columns]
+    tags = np.stack([track.integer("initiated"), track.integer("initiated_step")], axis=1)
+    inside = np.ones(len(tags), np.bool_) if until_ns is None else tags[:, 0] <= until_ns
+    if not inside.any():
+        raise RecordingError(
+            f"{recording.source} contains no inputs of {name} before the end time of the comparison"
+        )
+    return track.rows.floats[inside][:, order], tags[inside]
+
+
+def signals_of(recording: Recording) -> list[str]:
+    """Return the names of all signals that a comparison compares."""
+    return [
+        f"{t.name}.{s.name}"
+        for t in recording.tracks.values()
+        if t.spec.deterministic
+        for s in t.signals
+    ]
+
+
+def in_terms_of(designs: Mapping[str, Controller], recording: Recording) -> Recording:
+    """Return ``recording`` with units and kinds of the reference models where C states none."""
+    tracks = dict(recording.tracks)
+    for name, design in designs.items():
+        for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):
+            track = tracks.get(f"messages/{topic}")
+            if track is not None:
+                tracks[track.name] = _relabelled(track, layout)
+    return replace(recording, tracks=tracks)
+
+
+def _relabelled(track: TrackData, layout: Signals) -> TrackData:
+    signals = [
+        replace(s, unit=layout[s.name].unit, kind=layout[s.name].kind) if s.name in layout else s
+        for s in track.signals
+    ]
+    return replace(track, spec=replace(track.spec, signals=Signals(*signals)))
+
+
+# Finds failures of the environment that affected a run: a slow host, a killed process.
+
+_FAILED = "Failed"
+"""Kind of the event of a controller that failed while the run continued."""
+
+
+def spoiled_by(run: LoopRun, targets: Mapping[str, OnTarget] | None = None) -> Spoiled | None:
+    """Return the failures of the environment that affected a run; ``None`` if there were none.
+
+    ``targets``: what each board measured in the run, by controller.
+
+    In real time a controller on this host is late if the host is slow, which says nothing about the
+    target.  A board has a processor of its own, so its late answers count as failures of the board,
+    unless it is emulated and :func:`_delayed` says that this host was too slow for the emulator.
+    """
+    found = [*_failures(run), *_lateness(run, targets or {})]
+    if not found:
+        return None
+    return min(found)._replace(ended=any(one.ended for one in found))
+
+
+def _failures(run: LoopRun) -> Iterator[Spoiled]:
+    """Yield what ended the run or a controller from outside: a killed process, a host held up."""
+    pending = min(_pending(run), default=run.recording.end_ns)
+    if run.environment or run.held_up:
+        yield Spoiled(pending, run.error, slow=run.held_up)
+    for e in run.recording.events:
+        if e.kind == _FAILED and failed_around(run.started.get(e.source)):
+            yield Spoiled(min(pending, e.tag.ns), e.text, ended=not run.error)
+
+
+def _pending(run: LoopRun) -> Iterator[int]:
+    """Yield the time (ns) of each controller's request that was pending when the run ended.
+
+    Its answer has no row, so the comparison fails from this time on, and not from the end of the
+    run on.  Requests of a controller whose C code failed, and of late answers, are left out.
+    """
+    tracks, events = run.recording.tracks, run.recording.events
+    for name, controller in run.started.items():
+        asked, answered = (tracks.get(f"messages/{n}") for n in (request_topic(name), name))
+        failed = any(e.kind == _FAILED and e.source == name for e in events)
+        if asked is None or (failed and not failed_around(controller)):
+            continue
+        last = -1 if answered is None else int(answered.ns.max(initial=-1))
+        late = [
+            e.tag.ns - int(e.values["allowed"])
+            for e in events
+            if e.kind == LATE and e.source == name
+        ]
+        yield from (ns for ns in asked.ns[asked.ns > last].tolist() if ns not in late)
+
+
+def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Spoiled]:
+    """Yield the failure of a host that was too slow in a paced run."""
+    late = [
+        e
+        for e in run.recording.events
+        if e.kind == LATE
+        and (
+            not on_board(run.started.get(e.source))
+            or _delayed(targets.get(e.source), int(e.values["allowed"]))
+        )
+    ]
+    if not run.paced or not late:
+        return
+    count = "1 answer was" if len(late) == 1 else f"{len(late)} answers were"
+    why = (
+        f"{count} late by the clock of this host, which also runs other programs: allow more "
+        "time (--latency), or run with --pace max"
+    )
+    first = first_late(run.recording)
+    ended = not run.error or any(e.text in run.error for e in late)
+    yield Spoiled(run.recording.end_ns if first is None else first, why, slow=True, ended=ended)
+
+
+def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
+    """Return True if this host delayed an emulated board's answers for too long.
+
+    By its own cycles the board's longest exchange took at most the allowed time, and this host ran
+    the emulator or sent its bytes later by more than the rest.
+    """
+    if board is None:
+        return False
+    if board.pacing is None:  # an emulator that hung or was ended cannot say how late it was
+        return board.url.startswith("board:")
+    if board.exchange is None:
+        return False
+    rest = allowed_ns - board.exchange.max
+    return 0 <= rest < max(board.pacing.late_ns, board.pacing.behind_ns)

@@ -1,31 +1,42 @@
-"""The two levels after the reference model: the C code on this host and on a board."""
+"""The C on boards: the firmware of a comparison, and emulated boards beside each other."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from hitl.boards.contract import BoardError
 from hitl.boards.description import BoardDescription
-from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL
+from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.boards.paced import check_posix
 from hitl.boards.serial_port import pyserial
 from hitl.boards.urls import parse_url
 from hitl.building.build import build
+from hitl.building.toolchain import BuildError
 from hitl.comparison.back_to_back import Rung
+from hitl.comparison.exercise import Exercise
+from hitl.comparison.verdict import refuse_lack
 from hitl.controllers.board import BoardController
 from hitl.controllers.parameters import unnamed
 from hitl.controllers.protocols import warnings_of
 from hitl.controllers.sil import CASES, SilController
-from hitl.firmware import Firmware
 from hitl.firmware import firmware as firmware_of
+from hitl.firmware.firmware import Firmware, firmware
 from hitl.interface import Interface, InterfaceError, load_interface
+from hitl.interface.ranges import ranges_of
 from hitl.interface.targets import check_target
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.outcome import Judged, Outcome
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 from rtsim.engine.faults.line_kinds import BoardFault
 from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
@@ -195,3 +206,205 @@ def meet(rung: Rung, scenario: Scenario) -> dict[str, Met]:
         finally:
             controller.close()
     return out
+
+
+# Run one controller on several emulated boards, and compare each with the C code on this host.
+
+PATIENCE_S = 10.0
+_UNBOUNDED = 100.0
+"""Largest magnitude of an input without a range."""
+
+
+class Difference(NamedTuple):
+    """The first output of a board whose bits are not those of the host's build."""
+
+    step: int
+    output: str
+    host: float
+    board: float
+
+    @property
+    def in_words(self) -> str:
+        """A sentence with both values."""
+        apart = self.board - self.host
+        by = f"a difference of {apart:.6g}" if apart else "other bits of the same value"
+        return (
+            f"{self.output} differs first at step {self.step}: host C {self.host!r}, board "
+            f"{self.board!r}, {'NaN against another value' if np.isnan(apart) else by}"
+        )
+
+
+@dataclass(frozen=True)
+class OnOneBoard:
+    """What one board measured, or why it could not run the controller."""
+
+    board: BoardDescription
+    image: Firmware | None = None
+    emulator: str = ""
+    baud: int = 0
+    steps: int = 0
+    equal: int = 0
+    """Number of steps whose outputs have the bits of the host's build."""
+    cycles: tuple[int, ...] = ()
+    exchange_ns: tuple[int, ...] = ()
+    stack: int = 0
+    why: str = ""
+    """Why the controller cannot run on this board, or stopped; "" if it ran all steps."""
+    first: Difference | None = None
+    """The first difference; ``None`` if all steps are equal."""
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """The answers of the C code on this host, or why it failed at a step."""
+
+    name: str
+    answers: Sequence[Vector]
+    exercise: Exercise
+    error: str = ""
+    environment: bool = False
+    """True if the error belongs to the environment, such as a host without memory."""
+
+
+@dataclass(frozen=True)
+class OfBoards(Judged):
+    """The result of :func:`on_boards`."""
+
+    host: OnHost
+    rows: Sequence[OnOneBoard]
+
+    def _judge(self) -> Outcome:
+        """Failed if an output differs or the C code fails on this host."""
+        if self.differing or (self.host.error and not self.host.environment):
+            return Outcome.FAILED
+        undecided = self.host.error or self.stopped or self.nothing or not self.rows
+        return Outcome.UNDECIDED if undecided else Outcome.PASSED
+
+    @property
+    def differing(self) -> list[OnOneBoard]:
+        """The boards on which an output differs."""
+        return [row for row in self.rows if row.equal < row.steps]
+
+    @property
+    def stopped(self) -> list[str]:
+        """For each board that could not run all steps: its name and the reason."""
+        return [f"{row.board.name}: {row.why}" for row in self.rows if row.why]
+
+    @property
+    def idle(self) -> list[str]:
+        """The outputs that show nothing, as clauses: ``motor.voltage never moved``."""
+        return [f"{self.host.name}.{words}" for words in self.host.exercise.idle]
+
+    @property
+    def nothing(self) -> str:
+        """Why equal outputs are no evidence; "" if C code that does nothing would differ."""
+        found = self.host.exercise
+        if found.any:
+            return ""
+        so = "there is no value to compare" if found.never_finite else "C that does nothing agrees"
+        return (
+            f"{self.host.name}: {'; '.join(found.still_in_words)}; so {so}; give more --steps, or "
+            "declare ranges of the inputs in which the outputs move"
+        )
+
+    @property
+    def why(self) -> str:
+        """Why the outcome is not passed; "" if it is."""
+        if self.host.error:
+            return self.host.error
+        if self.differing:
+            names = ", ".join(row.board.name for row in self.differing)
+            return f"outputs differ from those of the host's build on {names}"
+        return "; ".join(filter(None, [*self.stopped, self.nothing]))
+
+
+def random_inputs(interface: Interface, count: int, seed: int) -> list[Vector]:
+    """Return ``count`` inputs, uniform in the range and the type of each input column.
+
+    A column without a range has values within +-100, or within the range of a type of 8 or 16 bits.
+    """
+    chance = np.random.default_rng(seed)
+    ranges = ranges_of(interface, _UNBOUNDED)
+    shares = (chance.random(len(ranges)).tolist() for _ in range(count))
+    return [
+        np.array([one.at(share) for one, share in zip(ranges, row, strict=True)]) for row in shares
+    ]
+
+
+def on_boards(interface: Interface, boards: Iterable[str], inputs: Sequence[Vector]) -> OfBoards:
+    """Give ``inputs`` to ``interface`` on this host and on each of the emulated ``boards``.
+
+    A board on which the controller cannot run has the reason in its row.  If a step fails on this
+    host, no board runs.  Raises the error of the host's build or start, and :class:`BoardError` for
+    an unknown board.
+    """
+    known = [board_named(name) for name in boards]
+    host = _on_host(interface, inputs)
+    able = [] if host.error else known
+    return OfBoards(host, [_on_board(interface, board, inputs, host.answers) for board in able])
+
+
+def _on_host(interface: Interface, inputs: Sequence[Vector]) -> OnHost:
+    answers: list[Vector] = []
+    error = ""
+    with closing(SilController(interface).fresh()) as host:
+        try:
+            for k, values in enumerate(inputs):
+                answers.append(_answered(host, k, Tag(interface.period.tick(k)), values))
+        except ControllerError as failed:
+            error = str(failed)
+            refuse_lack(error, interface)
+        table = np.array(answers).reshape(len(answers), interface.outputs.size)
+        given = np.array(inputs).reshape(len(inputs), interface.inputs.size)
+        exercise = Exercise.of(host, given, table)
+    return OnHost(interface.name, answers, exercise, error, host.environment)
+
+
+def _answered(host: SilController, step: int, tag: Tag, values: Vector) -> Vector:
+    host.send(tag, values)
+    answer = host.receive(tag, PATIENCE_S)
+    if answer is None:
+        raise ControllerError(f"step {step} did not return on this host: {host.silent(tag)}")
+    return answer.copy()
+
+
+def _on_board(
+    interface: Interface, board: BoardDescription, inputs: Sequence[Vector], host: Sequence[Vector]
+) -> OnOneBoard:
+    try:
+        check_processor(interface, board)
+        if not board.emulators:
+            raise BoardError(f"{board.phrase} has no emulator")
+        image = firmware(interface, board=board)
+        board.emulator(next(iter(board.emulators))).command()
+    except (BoardError, BuildError, InterfaceError) as error:
+        return OnOneBoard(board, why=str(error))
+    equal, steps, why, first = 0, 0, "", None
+    prototype = BoardController(interface, url=board.url, firmware=image.path)
+    with closing(prototype.fresh()) as running:
+        try:
+            for k, given in enumerate(inputs):
+                tag = Tag(interface.period.tick(k))
+                running.send(tag, given)
+                answer = running.receive(tag, PATIENCE_S)
+                if answer is None:
+                    why = f"no answer to step {k} within {PATIENCE_S:g} s"
+                    break
+                steps += 1
+                difference = _difference(interface, k, host[k], answer)
+                equal += difference is None
+                first = first or difference
+        except ControllerError as error:
+            why = str(error)
+    return OnOneBoard(
+        board, image, next(iter(board.emulators)), running.baud, steps, equal,
+        tuple(running.cycles), tuple(running.exchange_ns), running.stack, why, first,
+    )  # fmt: skip
+
+
+def _difference(interface: Interface, step: int, host: Vector, board: Vector) -> Difference | None:
+    """Return the first output whose bits differ in this step; ``None`` if all bits are equal."""
+    for column, a, b in zip(interface.outputs.columns, host, board, strict=True):
+        if a.tobytes() != b.tobytes():
+            return Difference(step, column, float(a), float(b))
+    return None

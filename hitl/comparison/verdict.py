@@ -3,20 +3,192 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hitl.comparison.exercise import Exercise
 from hitl.comparison.flight import LoopComparison, time_needed
-from hitl.comparison.mismatches import reservation
 from hitl.comparison.open_loop import OpenLoop
-from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
-from hitl.comparison.stimulated import Stimulated
-from hitl.stimuli.reaching import Reach
+from hitl.comparison.sides import C_AGAINST_DESIGN, REFERENCE_MODEL, Sides
+from hitl.comparison.tolerances import another_period
+from hitl.controllers.protocols import interface_of
+from hitl.interface import Interface
+from hitl.interface.lines import InterfaceError
+from hitl.stimuli.file import Stimuli, Table
+from hitl.stimuli.generating import Reach
+from hitl.worker.refusal import MISFIT
+from rtsim.components.controller import Controller
+from rtsim.components.latency import Fixed, LatencyModel
+from rtsim.components.protocols import parameters_of
 from rtsim.core.outcome import Judged, Outcome
-from rtsim.core.tag import Tag
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Period, Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.events import Acted
 from rtsim.record.verdict import short
+
+# Open loops on generated stimuli: each begins with both controllers just initialised.
+
+Drive = Callable[[Table, NDArray[np.int64]], OpenLoop]
+"""A function that runs an open loop on inputs (k, m) and tags (k, 2)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stimulated(Judged):
+    """The open loops of one controller on the stimuli of a file."""
+
+    name: str
+    stimuli: Stimuli
+    loops: tuple[OpenLoop, ...]
+    """The result of each stimulus, in the order of the file."""
+
+    @classmethod
+    def of(
+        cls, name: str, stimuli: Stimuli, layout: Signals, period: Period | None, drive: Drive
+    ) -> Stimulated:
+        """Run all stimuli with ``drive``; ``layout`` are the inputs of the reference model.
+
+        Step k happens at tick k of ``period``, or k ns after the start if there is none.
+        """
+        loops = []
+        for table in stimuli.ordered(layout):
+            times = [k if period is None else period.tick(k) for k in range(len(table))]
+            tags = np.array([(ns, 0) for ns in times], np.int64)
+            # A stimulus is there to reach a branch: it need not move any output.
+            loops.append(replace(drive(table, tags), exercise=Exercise()))
+        return cls(name, stimuli, tuple(loops))
+
+    def beside(self, run: OpenLoop) -> OpenLoop:
+        """Return the open loop ``run`` with the signals that it left still and stimuli moved.
+
+        A signal moved if it had, in a compared step, another value than in the run.
+        """
+        still, outputs = run.exercise, [signal.name for signal in run.signals]
+        answers = [loop.design[: loop.answered] for loop in self.loops]
+        given = [loop.inputs[: loop.answered] for loop in self.loops]
+        moved = replace(
+            still,
+            stimulated_outputs=_moved(outputs, still.still_outputs, run.design, answers),
+            stimulated_inputs=_moved(run.input_names, still.still_inputs, run.inputs, given),
+        )
+        return replace(run, exercise=moved)
+
+    def _judge(self) -> Outcome:
+        """The outcome of all stimuli together; passed if the file has none."""
+        return Outcome.of_all(loop.outcome for loop in self.loops) if self.loops else Outcome.PASSED
+
+    @property
+    def title(self) -> str:
+        """``controller: 3 stimuli of motor.stimuli.toml, 12 steps``."""
+        count = len(self.loops)
+        what = f"{count} stimul{'us' if count == 1 else 'i'}"
+        return f"{self.name}: {what} of {self.stimuli.name}, {self.stimuli.steps} steps"
+
+    @property
+    def why(self) -> list[str]:
+        """A sentence on each stimulus that does not pass, with the branches that it reaches."""
+        out = []
+        for number, loop in enumerate(self.loops, 1):
+            if loop.outcome is not Outcome.PASSED:
+                first, *more = (*self.stimuli.stimuli[number - 1].reaches, "")
+                others = f", and {len(more) - 1} more" if len(more) > 1 else ""
+                out.append(
+                    f"stimulus {number} of {self.stimuli.name}: {loop.in_words}"
+                    + (f" (reaches {first}{others})" if first else "")
+                )
+        return out
+
+    def reaches(self, number: int) -> str:
+        """Return the branches for which stimulus ``number`` was found, as a text."""
+        return "; ".join(self.stimuli.stimuli[number].reaches)
+
+    @property
+    def covered(self) -> str:
+        """A text on what was compared."""
+        answered = sum(loop.answered for loop in self.loops)
+        return f"{self.title}, {answered} answered"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without the values of the single steps."""
+        return {
+            "ok": self._judge() is Outcome.PASSED,
+            "outcome": self._judge().name.lower(),
+            "file": None if self.stimuli.path is None else str(self.stimuli.path),
+            "generated": dict(self.stimuli.generated),
+            "stimuli": [
+                {**loop.to_json(), "reaches": list(stimulus.reaches)}
+                for loop, stimulus in zip(self.loops, self.stimuli.stimuli, strict=True)
+            ],
+        }
+
+
+def _moved(
+    columns: Sequence[str], still: Sequence[str], run: Table, stimuli: Sequence[Table]
+) -> tuple[str, ...]:
+    """Return the columns of ``still`` that have another value in ``stimuli`` than in ``run``."""
+    at = {name: columns.index(name) for name in still}
+    return tuple(n for n in still if any((t[:, at[n]] != run[0, at[n]]).any() for t in stimuli))
+
+
+# Differences between a reference model and its translation other than in their answers.
+
+
+def mismatches(
+    name: str, design: Controller, translation: Controller, period: Period | None = None
+) -> Iterator[str]:
+    """Yield sentences on the differences between both versions of controller ``name``.
+
+    If the scenario's ``period`` is given, a different period in the interface file is reported too.
+    A comparison does not give ``period``; :mod:`hitl.comparison.tolerances` checks the period.
+    """
+    interface = interface_of(translation)
+    if interface is not None and period is not None:
+        yield from filter(None, [another_period(name, interface, period)])
+    # The other side never gets the value of a parameter that only one side has.
+    ours, theirs = (parameters_of(c).names for c in (design, translation))
+    sides = ((REFERENCE_MODEL, ours, theirs), ("interface file", theirs, ours))
+    for whose, here, there in sides:
+        if alone := [parameter for parameter in here if parameter not in there]:
+            yield f"{name}: only the {whose} has the parameters {', '.join(alone)}"
+
+
+def refuse_misfit(loop: OpenLoop, translation: Controller) -> None:
+    """Raise :class:`InterfaceError` if the run of ``loop`` ended for a lack of the interface file.
+
+    Then the comparison says nothing about the code, unless an earlier answer differs.
+    """
+    interface = interface_of(translation)
+    if interface is not None and replace(loop, environment=True).outcome is Outcome.UNDECIDED:
+        refuse_lack(loop.error, interface)
+
+
+def refuse_lack(error: str, interface: Interface) -> None:
+    """Raise :class:`InterfaceError` if ``error``, which ended the C, is a lack of ``interface``."""
+    _, found, lacking = error.partition(MISFIT)
+    if found:
+        text = lacking.partition("\n")[0]
+        raise InterfaceError(f"{interface.place('inputs', '')}: {MISFIT}{text}")
+
+
+def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterator[str]:
+    """Yield a sentence if the latency is longer than the period."""
+    if isinstance(latency, Fixed) and period is not None and latency.constant[0] > period.ns:
+        yield (
+            f"{name}: a latency of {latency.constant[0] / 1e9:g} s is longer than its period of "
+            f"{float(period.ns) / 1e9:g} s, so most requests are missed because the last one is "
+            "still pending; give --latency less than the period"
+        )
+
+
+def reservation(reserved: Iterable[str]) -> str:
+    """Return the end of a passed verdict: ``; but ...`` if it has reservations, else empty."""
+    text = "; ".join(dict.fromkeys(reserved))
+    return f"; but {text}" if text else ""
+
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
 """Matches the process id and the tag in an error message."""
@@ -275,3 +447,76 @@ def _when(loop: OpenLoop) -> tuple[int, int]:
     first = loop.first
     ns, microstep = loop.tag(loop.steps - 1 if first is None else first.step)
     return ns, microstep
+
+
+# Several levels, each compared with the level before: reference model, C on the host, board.
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder(Judged):
+    """Comparisons of neighbouring levels; the first pair begins with the reference model."""
+
+    pairs: tuple[BackToBack, ...]
+
+    @property
+    def scenario(self) -> str:
+        return self.pairs[0].scenario
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all levels as in JSON, ``design`` first."""
+        return (self.pairs[0].sides.design, *(pair.sides.translation for pair in self.pairs))
+
+    def _judge(self) -> Outcome:
+        """The outcome of all pairs together."""
+        return Outcome.of_all(pair.outcome for pair in self.pairs)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options of the last run; the runs before it are as fast as possible."""
+        return self.pairs[-1].settings
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of all pairs, without repetitions."""
+        return tuple(dict.fromkeys(note for pair in self.pairs for note in pair.notes))
+
+    @property
+    def coverage(self) -> list[str]:
+        """Sentences on what was compared, each with the names of its pair."""
+        return [f"{pair.sides.gap}, {text}" for pair in self.pairs for text in pair.coverage]
+
+    @property
+    def unexercised(self) -> list[str]:
+        """Sentences on everything that was not exercised, without repetitions."""
+        return list(dict.fromkeys(text for pair in self.pairs for text in pair.unexercised))
+
+    @property
+    def doubts(self) -> list[str]:
+        """Clauses on what ``--strict`` refuses besides faults, without repetitions."""
+        return list(dict.fromkeys(text for pair in self.pairs for text in pair.doubts))
+
+    @property
+    def in_words(self) -> str:
+        """The verdict, followed by the first failures of each pair that fails."""
+        verdicts = ", and ".join(pair.statement for pair in self.pairs)
+        loops = but = ""
+        if self._judge() is Outcome.PASSED:
+            loops = self.pairs[-1].how
+            but = reservation(text for pair in self.pairs for text in pair.reserved)
+        lines = [f"{self.scenario}: {verdicts}{loops}{but}"]
+        for pair in self.pairs:
+            lines += [f"{pair.sides.gap}, {line}" for line in pair.why]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; a number that is not finite becomes ``None``."""
+        return {
+            "scenario": self.scenario,
+            "ok": self._judge() is Outcome.PASSED,
+            "outcome": self._judge().name.lower(),
+            "columns": list(self.names),
+            "settings": self.settings,
+            "notes": list(self.notes),
+            "pairs": [pair.to_json() for pair in self.pairs],
+        }

@@ -11,9 +11,103 @@ from typing import Any, get_args
 
 import numpy as np
 
-from hitl.interface.c_text import fault_of_lvalue, fault_of_name
-from hitl.interface.pins import check_type, read_pin, type_of_pin
 from rtsim.core.signals import Kind, Signal
+
+# The key ``pin`` of a signal: Arduino code reads or drives the signal at this pin.
+
+SERIAL = "serial"
+_PIN = re.compile(r"(?P<bank>A|D|GP)?(?P<number>\d{1,2})\Z")
+
+
+def read_pin(table: str, value: object) -> str:
+    """Return the pin as C++ names it: ``A0``, ``9`` or ``serial``; raises ValueError for others."""
+    if table == "parameters":
+        raise ValueError("a parameter has no pin; remove the key, or move it to [inputs]")
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if text == SERIAL:
+        return SERIAL
+    found = _PIN.match(text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError(f"pin = {value!r} is no pin; write 'A0', 'D9' or 'serial'")
+    return f"A{int(found['number'])}" if found["bank"] == "A" else str(int(found["number"]))
+
+
+def type_of_pin(table: str, pin: str) -> str:
+    """Return the type of a signal at ``pin`` whose row gives none."""
+    if pin == SERIAL or table == "outputs":
+        return "uint8"
+    return "uint16" if pin.startswith("A") else "bool"
+
+
+def check_type(table: str, pin: str, type: str, shape: tuple[int, ...]) -> None:
+    """Check that a signal at ``pin`` may have this type and shape; raises ValueError if not."""
+    if pin == SERIAL:
+        if type != "uint8" or len(shape) != 1:
+            raise ValueError('the signal of the serial line needs type = "uint8" and a shape = [N]')
+        return
+    if shape:
+        raise ValueError(f"a pin has one value, but shape = {list(shape)}; remove the shape")
+    if type.startswith("float"):
+        what = 'uint16" for analogRead()' if table == "inputs" else 'uint8" for analogWrite()'
+        raise ValueError(
+            f'a pin has no {type}; write type = "bool", or type = "{what}, and a scale for its unit'
+        )
+
+
+# Check the C code in an interface file by its text, before a compiler reads it.
+
+_LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+KEYWORDS = frozenset((
+    "NULL", "_Alignas", "_Alignof", "_Atomic", "_Bool", "_Complex", "_Generic", "_Imaginary",
+    "_Noreturn", "_Static_assert", "_Thread_local", "asm", "auto", "bool", "break", "case",
+    "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "false",
+    "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return",
+    "short", "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "typeof",
+    "union", "unsigned", "void", "volatile", "while",
+))  # fmt: skip
+"""Words that cannot be the name of a variable in C."""
+
+
+def fault_of_name(name: str) -> str:
+    """Return why ``name`` cannot be the name of a variable in C; "" if it can."""
+    if name in KEYWORDS:
+        return f"{name} is a keyword of C"
+    if name.lower().startswith("rtsim_"):
+        return f"{name}: names that begin with rtsim_ are reserved for the generated C"
+    return ""
+
+
+def fault_of_lvalue(text: str) -> str:
+    """Return why ``text`` cannot be an lvalue in C; "" if it may be one."""
+    if ";" in _LITERAL.sub('""', text):
+        return "it contains a ';', which ends a statement"
+    if "\n" in text:
+        return "it has more than one line"
+    return _fault(text)
+
+
+def fault_of_statement(text: str) -> str:
+    """Return why ``text`` cannot be a statement in C; "" if it may be one."""
+    if re.search(r"\breturn\b", _LITERAL.sub('""', text)):
+        return "'return' would leave the generated function before it has read the outputs"
+    return _fault(text)
+
+
+def _fault(text: str) -> str:
+    bare = _LITERAL.sub('""', text)
+    if re.search(r"//|/\*|\*/", bare):
+        return "it contains a comment of C; write a comment of TOML instead, after #"
+    if "#" in bare:
+        return "it contains a '#'; move the directive to a header"
+    opened: list[str] = []
+    for letter in bare:
+        if letter in "([{":
+            opened.append(letter)
+        elif letter in _PAIRS and (not opened or opened.pop() != _PAIRS[letter]):
+            return f"{letter!r} closes no bracket"
+    return f"{opened[-1]!r} is never closed" if opened else ""
+
 
 KEYS = (
     "c", "type", "shape", "unit", "scale", "bias", "overflow", "initial", "low", "high",

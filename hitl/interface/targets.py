@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hitl.interface import Interface, InterfaceError
 from hitl.interface.fields import SERIAL
+from hitl.interface.file import Interface, InterfaceError
 from rtsim.core.errors import UnknownName
 
 

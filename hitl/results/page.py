@@ -2,31 +2,338 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
 
 from hitl.comparison.execution import LABEL
-from hitl.comparison.flight import allowance
-from hitl.comparison.ladder import Ladder
+from hitl.comparison.flight import LoopComparison, allowance
+from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
-from hitl.comparison.outputs import OutputResult
-from hitl.comparison.verdict import BackToBack
-from hitl.results.columns import closed_table, flights_of, open_table, percent, stimuli_table
-from hitl.results.faults import faults_of, notes
-from hitl.results.figures import traces_html
-from hitl.results.files import write
-from hitl.results.on_boards import boards_html
+from hitl.comparison.outputs import OutputResult, lined_up
+from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from hitl.comparison.verdict import BackToBack, Ladder
+from hitl.results.columns import (
+    closed_table,
+    facts,
+    faults_of,
+    flights_of,
+    histogram,
+    last_of,
+    notes,
+    open_table,
+    percent,
+    stimuli_table,
+    warnings_of,
+    write,
+)
 from hitl.results.table import executions
-from hitl.results.traces import loop_traces, stepped_traces
-from hitl.results.warnings import warnings_of
 from rtsim.core.outcome import Outcome
+from rtsim.core.signals import Signal, Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.record.markup import block, table, text
+from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, plot_html
+from rtsim.record.reading import TrackData
 from rtsim.record.reports import run_page
-from rtsim.record.reports.charts import BUCKETS
+from rtsim.record.reports.charts import BUCKETS, thin
 from rtsim.record.reports.page import page
-from rtsim.record.verdict import short
+from rtsim.record.verdict import ComparedSignal, SignalResult, short
+
+# Plots for the HTML page: a signal of both sides, and their difference.
+
+_HEIGHT = 380
+GREEN, PURPLE = "#1b7f4b", "#7a3fb0"
+_STYLES = ((ORANGE, "dash", RED), (GREEN, "dot", PURPLE))
+"""Colour and dash of each further trace, and the colour of its difference."""
+
+
+@dataclass(frozen=True)
+class Traces:
+    """A signal of both sides at the same times; all vectors are (n,), NaN where data is missing."""
+
+    name: str
+    unit: str
+    seconds: Vector
+    design: Vector
+    translation: Vector
+    gap: Vector
+    """The difference of both sides, as the verdict measures it."""
+    allowed: Vector
+    first_failed: float | None = None
+    """Time of the first failure, s; ``None`` if there is none."""
+    held: bool = True
+    """True if the signal is constant between two points, as the outputs of a controller are."""
+    sides: Sides = C_AGAINST_DESIGN
+    then: Traces | None = None
+    """The same signal of the next level, which is compared with this translation."""
+
+    @property
+    def chain(self) -> list[Traces]:
+        """This pair of traces and the pairs of the next levels."""
+        return [self, *(self.then.chain if self.then is not None else ())]
+
+
+def traces_html(traces: Traces, *, when_opened: bool = False) -> str:
+    """Return a plot of all traces; below it, differences and tolerance on a logarithmic axis.
+
+    With ``when_opened``, the page draws the plot only when the reader opens its section.
+    """
+    unit = "" if traces.unit in ("", "1") else f" [{traces.unit}]"
+    figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.58, 0.42], vertical_spacing=0.06)
+    shape = "hv" if traces.held else "linear"
+    chain = traces.chain
+    line = {"color": BLUE, "width": 2.6, "dash": "solid", "shape": shape}
+    _add(figure, 1, traces.seconds, traces.design, traces.sides.reference, line=line)
+    for pair, (color, dash, _) in zip(chain, _STYLES, strict=False):
+        line = {"color": color, "width": 1.3, "dash": dash, "shape": shape}
+        _add(figure, 1, pair.seconds, pair.translation, pair.sides.translation, line=line)
+    for pair, (_, _, color) in zip(chain, _STYLES, strict=False):
+        _add_gap(figure, pair, color, "difference" if len(chain) == 1 else pair.sides.gap)
+    allowed = np.where(traces.allowed > 0, traces.allowed, np.nan)
+    line = {"color": GREY, "width": 1.2, "dash": "dot", "shape": shape}
+    _add(figure, 2, traces.seconds, allowed, "allowed", line=line)
+    failed = [pair.first_failed for pair in chain if pair.first_failed is not None]
+    if failed:
+        _mark(figure, min(failed))
+    figure.update_yaxes(title=html.escape(f"{traces.name}{unit}"), row=1, col=1)
+    apart = f"|{traces.sides.gap}|" if len(chain) == 1 else "differences"
+    figure.update_yaxes(title=f"{apart}{html.escape(unit)}", type="log", row=2, col=1)
+    figure.update_yaxes(exponentformat="power", minexponent=5, title_font_size=12)
+    figure.update_xaxes(title="time [s]", row=2, col=1)
+    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+    figure.update_layout(height=_HEIGHT, legend=legend)
+    if not any((pair.gap != 0).any() for pair in chain):
+        _say_equal(figure)
+    return plot_html(figure, when_opened=when_opened)
+
+
+def _add_gap(figure: go.Figure, pair: Traces, color: str, name: str) -> None:
+    far = (pair.gap > 0) & np.isfinite(pair.gap)
+    gap = np.where(far, pair.gap, np.nan)  # a log axis has no 0
+    line, marker = {"color": color, "width": 1}, {"color": color, "size": 3}
+    _add(figure, 2, pair.seconds, gap, name, line=line, marker=marker, mode="lines+markers")
+
+
+def _add(figure: go.Figure, row: int, t: Vector, y: Vector, name: str, **style: object) -> None:
+    """Add a thinned trace; values that are not finite are gaps."""
+    some = np.isfinite(y).any()
+    x, shown = thin(t, y) if some else (t[:0], y[:0])
+    style.setdefault("mode", "lines" if len(x) > 2 else "lines+markers")
+    figure.add_trace(go.Scatter(x=x, y=shown, name=name, connectgaps=False, **style), row, 1)
+
+
+def _mark(figure: go.Figure, seconds: float) -> None:
+    """Mark the time of the first failure."""
+    line = {"color": RED, "width": 1.4, "dash": "dash"}
+    for row in (1, 2):
+        figure.add_vline(x=seconds, line=line, row=row, col=1)
+    figure.add_annotation(
+        x=seconds, y=1.0, xref="x", yref="y domain", text=f"first failure, {seconds:.9g} s",
+        showarrow=False, xanchor="left", yanchor="top", font={"color": RED, "size": 12},
+    )  # fmt: skip
+
+
+def _say_equal(figure: go.Figure) -> None:
+    figure.add_annotation(
+        x=0.5, y=0.5, xref="x2 domain", yref="y2 domain", text="no difference", showarrow=False,
+        font={"color": GREY, "size": 13},
+    )  # fmt: skip
+
+
+# The data of the page's plots: the values of a signal on both sides, and their difference.
+
+
+def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:
+    """Return the traces of an output in open loop, for all compared pairs of levels."""
+    above = stepped_traces(loops[1:], signal) if loops[1:] else None
+    return _stepped(loops[0], next(s for s in loops[0].signals if s.name == signal), above)
+
+
+def _stepped(loop: OpenLoop, signal: OutputResult, above: Traces | None) -> Traces:
+    column = loop.signals.index(signal)
+    gap, allowed = _distance(loop, signal, column)
+    failed = None if signal.first_failed is None else signal.first_failed.ns / NS_PER_S
+    return Traces(
+        signal.name,
+        signal.unit,
+        loop.tags[:, 0] / NS_PER_S,
+        loop.design[:, column],
+        loop.translation[:, column],
+        gap,
+        allowed,
+        failed,
+        sides=loop.sides,
+        then=above,
+    )
+
+
+def _distance(
+    loop: OpenLoop, signal: OutputResult, column: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return difference and tolerance of an output at each step; NaN without an answer."""
+    a, b = loop.design[:, [column]], loop.translation[:, [column]]
+    measured = signal.pair(loop.tags).measure(a, b)
+    gap = measured.gap[:, 0]
+    gap[loop.answered :] = np.nan
+    return gap, measured.allowed[:, 0]
+
+
+def loop_traces(
+    flights: Sequence[LoopComparison], controllers: list[str], most: int
+) -> list[Traces]:
+    """Return traces of at most ``most`` signals: failures, C outputs, large differences."""
+    said = tuple(f"messages/{name}." for name in controllers)
+    found = [r for flight in reversed(flights) for r in flight.comparison.worst_first()]
+    failed = {r.name for r in found if r.reason}
+    order = sorted(
+        dict.fromkeys(r.name for r in found),
+        key=lambda n: (n not in failed, not n.startswith(said) or ".inputs." in n),
+    )
+    drawn: list[Traces] = []
+    for name in order:
+        if len(drawn) >= most:
+            break
+        drawn += _chained([_columns(f, r) for f in flights for r in _named(f, name)])[
+            : most - len(drawn)
+        ]
+    return drawn
+
+
+def _named(flight: LoopComparison, name: str) -> list[SignalResult]:
+    return [r for r in flight.comparison.results if r.name == name]
+
+
+def _chained(pairs: list[list[Traces]]) -> list[Traces]:
+    """Return for each column the traces of the first pair, linked to those of the next pairs."""
+    some = [columns for columns in pairs if columns]
+    if len(some) < 2:
+        return some[0] if some else []
+    above = _chained(some[1:])
+    return [replace(one, then=then) for one, then in zip(some[0], above, strict=True)]
+
+
+def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
+    """Return traces of each element of the signal; none for stamps and for rows without a pair."""
+    name, _, signal = result.name.rpartition(".")
+    a, b = (recording.tracks.get(name) for recording in flight.paired)
+    if a is None or b is None or signal not in a.signals or signal not in b.signals:
+        return []
+    n = _paired(a, b)
+    if n == 0:
+        return []
+    declared = a.signals[signal]
+    x, y = (t.rows.floats[:n, t.signals.slice(signal)] for t in (a, b))
+    measured = ComparedSignal(a, np.arange(n), name, declared, result.tolerance).measure(x, y)
+    failed = None if result.first_failed is None else result.first_failed.ns / NS_PER_S
+    return [
+        Traces(
+            f"{name}.{column}",
+            declared.unit,
+            a.rows.ns[:n] / NS_PER_S,
+            x[:, i],
+            _turned(declared, x, y)[:, i],
+            measured.gap[:, i],
+            measured.allowed[:, i],
+            failed,
+            held="side" not in a.integers,
+            sides=flight.sides,
+        )
+        for i, column in enumerate(declared.columns)
+    ]
+
+
+def _turned(signal: Signal, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return quaternions with the sign of the reference's, so that equal attitudes look equal."""
+    return lined_up(x, y) if signal.kind == "quaternion" else y
+
+
+def _paired(a: TrackData, b: TrackData) -> int:
+    """Return the number of rows from the start that have equal times."""
+    n = min(len(a), len(b))
+    differ = np.flatnonzero(a.rows.ns[:n] != b.rows.ns[:n])
+    return int(differ[0]) if len(differ) else n
+
+
+# The section on boards of the HTML page: identity, times of exchanges and steps.
+
+_BINS = 40
+
+
+def boards_html(pairs: Sequence[BackToBack]) -> str:
+    """Return the HTML of the section; empty if nothing ran on a board."""
+    flight = pairs[-1].flight
+    late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
+    out = ""
+    for name, target in last_of(pairs).items():
+        rows = facts(target, late, missed).items()
+        out += f"<h3>{text(name)}</h3>{table(('', ''), rows)}{distributions_html(target)}"
+    return out
+
+
+def distributions_html(target: OnTarget) -> str:
+    """Return the HTML of histograms: time of an exchange, and processor cycles of a step."""
+    exchange = target.exchange
+    if exchange is None or not len(target.cycles):
+        return ""
+    titles = (html.escape(exchange.label), "processor cycles of a step, target clock")
+    figure = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.09)
+    budget = target.budget.exchange_ns / 1e6
+    _bars(figure, 1, exchange.took_ns / 1e6, BLUE, seen=(budget,))
+    _bars(figure, 2, target.cycles, ORANGE)
+    _line(figure, 1, budget, "wire time plus longest step", GREY)
+    _line(figure, 1, exchange.max / 1e6, "maximum observed", RED)
+    _line(figure, 2, float(target.cycles.max()), "maximum observed", RED)
+    figure.update_xaxes(title="ms", row=1, col=1)
+    figure.update_xaxes(title="cycles", tickformat="d", row=1, col=2)
+    figure.update_yaxes(title="steps", type="log", row=1, col=1)
+    figure.update_yaxes(type="log", row=1, col=2)
+    legend = {"orientation": "h", "x": 0, "y": -0.25, "yanchor": "top"}
+    figure.update_layout(height=360, bargap=0.02, legend=legend, margin_b=90)
+    return plot_html(figure)
+
+
+def _bars(
+    figure: go.Figure,
+    column: int,
+    values: NDArray[np.int64] | NDArray[np.float64],
+    color: str,
+    seen: tuple[float, ...] = (),
+) -> None:
+    """Add equal bins; if all values are equal, add one bar of a thousandth of the value's width."""
+    rows = histogram(values, _BINS, seen)
+    low, high, count = (np.array(part) for part in zip(*rows, strict=True))
+    width = np.where(high > low, high - low, np.maximum(np.abs(low), 1e-9) / 1000)
+    bars = go.Bar(
+        x=(low + high) / 2, y=count, width=width, marker_color=color, showlegend=False,
+        hovertemplate="%{x}: %{y} steps<extra></extra>",
+    )  # fmt: skip
+    figure.add_trace(bars, 1, column)
+
+
+def _line(figure: go.Figure, column: int, x: float, name: str, color: str) -> None:
+    """Add a vertical line at ``x``; its name is in the legend once."""
+    shown = column == 1
+    line = {"color": color, "width": 1.5, "dash": "dash"}
+    figure.add_trace(
+        go.Scatter(
+            x=[x, x], y=[0.8, _top(figure, column)], mode="lines", line=line, name=name,
+            legendgroup=name, showlegend=shown, hovertemplate=f"{name}: %{{x}}<extra></extra>",
+        ),
+        1, column,
+    )  # fmt: skip
+
+
+def _top(figure: go.Figure, column: int) -> float:
+    axis = "y" if column == 1 else "y2"
+    heights = [t.y for t in figure.data if t.type == "bar" and t.yaxis == axis]
+    return 1.4 * float(np.max(heights[0]))
+
 
 MOST_PLOTS = 12
 """Most closed-loop signals to plot: failures first, then C outputs, then large differences."""
@@ -63,7 +370,7 @@ def render(result: BackToBack | Ladder) -> str:
 
 
 MARK = "rtsim sil test"
-"""The text by which :func:`hitl.results.files.check_result` recognises an older page."""
+"""The text by which :func:`hitl.results.columns.check_result` recognises an older page."""
 
 
 def _facts(result: BackToBack | Ladder) -> str:

@@ -10,15 +10,145 @@ All decisions depend on the seed and on the controller only, never on the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.stimuli.mutations import Mutations, continued
-from hitl.stimuli.ranges import Ranges, Table
+from hitl.interface.ranges import short
+from hitl.stimuli.file import Ranges, Table
 from hitl.stimuli.running import Reached, Runner
+from rtsim.core.signals import Vector
+
+# Changes of input sequences.
+
+_ON = (1.0, -0.5, 3.0, 0.5, 10.0)
+"""Factors by which a change that helped is continued."""
+_GAPS = (1.0, -1.0, 1.01, -1.01, 0.5, 2.0, -2.0, 10.0, -10.0)
+
+
+def continued(ranges: Ranges, table: Table, change: Table) -> Iterator[Table]:
+    """Yield sequences that go on from ``table`` in the direction of ``change``."""
+    with np.errstate(all="ignore"):
+        for factor in _ON:
+            on = ranges.fitted(table + factor * change)
+            if not np.array_equal(on, table, equal_nan=True):
+                yield on
+
+
+class Mutations:
+    """Random changes within ``ranges``, of sequences with at most ``rows`` steps."""
+
+    def __init__(self, ranges: Ranges, rng: np.random.Generator, rows: int) -> None:
+        self.ranges, self.rng, self.rows = ranges, rng, rows
+        self._all = (
+            self._set, self._set, self._set, self._hinted, self._hinted, self._added,
+            self._added, self._longer, self._several, self._shorter, self._pulse,
+        )  # fmt: skip
+
+    def fresh(self) -> Table:
+        """Return a sequence that depends on no other."""
+        rows = self._length()
+        return np.tile([self.ranges.drawn(self.rng, c) for c in range(len(self.ranges))], (rows, 1))
+
+    def changed(self, table: Table, sides: Vector | None, others: Sequence[Table]) -> Table:
+        """Return ``table`` with one to three changes.
+
+        ``sides`` (2,) are the values that were compared where the sequence came nearest to the
+        wanted branch; ``others`` are sequences to continue with.
+        """
+        out = table
+        for _ in range(1 + int(self.rng.integers(3))):
+            if others and self.rng.random() < 0.06:
+                out = self._spliced(out, others)
+            elif len(self.ranges):
+                how = self._all[int(self.rng.integers(len(self._all)))]
+                out = how(np.array(out), sides)
+        return self.ranges.fitted(out[: self.rows])
+
+    def _column(self) -> int:
+        return int(self.rng.integers(len(self.ranges)))
+
+    def _length(self) -> int:
+        """Draw a number of steps; short sequences are more frequent."""
+        return max(1, min(self.rows, int(self.rows ** self.rng.random() + 0.5)))
+
+    def _span(self, table: Table) -> slice:
+        """Draw rows: all, from a row to the end, or some."""
+        kind, rows = self.rng.random(), len(table)
+        if kind < 0.4 or rows == 1:
+            return slice(0, rows)
+        start = int(self.rng.integers(rows))
+        if kind < 0.75:
+            return slice(start, rows)
+        return slice(start, min(rows, start + self._length()))
+
+    def _set(self, table: Table, sides: Vector | None) -> Table:  # noqa: ARG002
+        column = self._column()
+        table[self._span(table), column] = self.ranges.drawn(self.rng, column)
+        return table
+
+    def _several(self, table: Table, sides: Vector | None) -> Table:
+        span = self._span(table)
+        for _ in range(2 + int(self.rng.integers(3))):
+            column = self._column()
+            table[span, column] = self.ranges.drawn(self.rng, column)
+        return self._longer(table, sides) if self.rng.random() < 0.3 else table
+
+    def _hinted(self, table: Table, sides: Vector | None) -> Table:
+        """Bring a value of the comparison into an input, or add the gap between both sides."""
+        if sides is None or not np.isfinite(sides).all():
+            return self._added(table, sides)
+        left, right = sides.tolist()
+        column, span = self._column(), self._span(table)
+        if self.rng.random() < 0.4:
+            side = (left, right, -left, -right)[int(self.rng.integers(4))]
+            nudge = 0.0 if self.rng.random() < 0.5 else 0.01 * abs(side) + 1e-3
+            table[span, column] = side + (nudge if self.rng.random() < 0.5 else -nudge)
+        else:
+            table[span, column] += _GAPS[int(self.rng.integers(len(_GAPS)))] * (right - left)
+        return table
+
+    def _added(self, table: Table, sides: Vector | None) -> Table:  # noqa: ARG002
+        column = self._column()
+        one = self.ranges.columns[column]
+        size = max(one.width * 10.0 ** -float(self.rng.integers(0, 7)), one.grain)
+        with np.errstate(all="ignore"):
+            table[self._span(table), column] += short(size * float(self.rng.uniform(-1, 1)), 3)
+        return table
+
+    def _longer(self, table: Table, sides: Vector | None) -> Table:  # noqa: ARG002
+        """Hold the last row, or repeat rows."""
+        room = self.rows - len(table)
+        if room < 1:
+            return table
+        more = min(room, max(1, int(len(table) * self.rng.choice([0.1, 0.5, 1.0, 3.0]))))
+        if self.rng.random() < 0.7:
+            return np.concatenate([table, np.repeat(table[-1:], more, axis=0)])
+        return np.concatenate([table, np.resize(table[self._span(table)], (more, table.shape[1]))])
+
+    def _shorter(self, table: Table, sides: Vector | None) -> Table:  # noqa: ARG002
+        if len(table) < 2:
+            return table
+        span = self._span(table)
+        if span.stop - span.start >= len(table):
+            return table[: 1 + int(self.rng.integers(len(table)))]
+        return np.delete(table, span, axis=0)
+
+    def _pulse(self, table: Table, sides: Vector | None) -> Table:
+        """Set an input in one row; the rows around it keep their values."""
+        if len(table) < 2:
+            table = self._longer(table, sides)
+        column = self._column()
+        table[int(self.rng.integers(len(table))), column] = self.ranges.drawn(self.rng, column)
+        return table
+
+    def _spliced(self, table: Table, others: Sequence[Table]) -> Table:
+        other = others[int(self.rng.integers(len(others)))]
+        head = table[: 1 + int(self.rng.integers(len(table)))]
+        return np.concatenate([head, other[int(self.rng.integers(len(other))) :]])
+
 
 _BATCH = 48
 _NEAREST = 4
@@ -204,3 +334,151 @@ class Search:
             del kept[-1]
         kept.append(trial)
         kept.sort(key=lambda t: (float(t.reached.distance[goal]), len(t.table)))
+
+
+# Make a sequence short and plain: few steps, few changes, few digits, no comparison near a tie.
+
+NEAR_A_TIE = 1e-4
+"""Relative difference of two compared values below which a comparison counts as nearly a tie."""
+_MOST_RUNS = 500
+_DIGITS = (1, 2, 3, 4)
+_NUDGES = (1e-3, -1e-3, 1e-2, -1e-2, 0.1, -0.1)
+
+
+class Shortening:
+    """Shorten sequences that must reach the goals ``needed`` (g,), and fail with ``failure``."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        ranges: Ranges,
+        needed: NDArray[np.bool_],
+        failure: str = "",
+    ) -> None:
+        self.runner, self.ranges = runner, ranges
+        self.needed, self.failure = needed, failure
+        self._left = _MOST_RUNS
+
+    def shortened(self, trial: Trial) -> Trial:
+        """Return a shorter and plainer trial with the same effect; the result is deterministic."""
+        for part in (self._cut, self._without_rows, self._at_rest, self._held, self._rounded):
+            trial = part(trial)
+        trial = self._without_rows(trial)
+        return self._off_the_tie(trial)
+
+    def _does(self, reached: Reached) -> bool:
+        there = bool((reached.distance[self.needed] == 0.0).all())
+        return there and (reached.failure == self.failure if self.failure else reached.ok)
+
+    def _first_good(self, trial: Trial, tables: Sequence[Table]) -> Trial | None:
+        """Return the first of ``tables`` that has the effect and is no nearer to a tie."""
+        if not tables or self._left < len(tables):
+            return None
+        self._left -= len(tables)
+        for table, reached in zip(tables, self.runner.run(tables), strict=True):
+            if self._does(reached) and (
+                reached.tie >= NEAR_A_TIE or reached.tie >= trial.reached.tie
+            ):
+                return Trial(table, reached)
+        return None
+
+    def _cut(self, trial: Trial) -> Trial:
+        """Leave out the steps after the effect."""
+        low, high = 0, len(trial.table)
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = self._first_good(trial, [trial.table[:middle]])
+            if found is None:
+                low = middle
+            else:
+                trial, high = found, middle
+        return trial
+
+    def _without_rows(self, trial: Trial) -> Trial:
+        size = len(trial.table) // 2
+        while size >= 1:
+            starts = range(0, len(trial.table) - size + 1, size)
+            fewer = [np.delete(trial.table, slice(s, s + size), axis=0) for s in starts]
+            found = self._first_good(trial, [t for t in fewer if len(t)])
+            if found is None:
+                size //= 2
+            else:
+                trial = found
+        return trial
+
+    def _at_rest(self, trial: Trial) -> Trial:
+        """Set each input to 0 (or the allowed value next to it), or to one value for all steps."""
+        for column in range(len(self.ranges)):
+            values = trial.table[:, column]
+            plain = []
+            for value in (self.ranges.columns[column].rest, values[-1], values[0]):
+                if not np.array_equal(values, np.full(len(values), value), equal_nan=True):
+                    plain.append(_with(trial.table, slice(None), column, float(value)))
+            trial = self._first_good(trial, plain) or trial
+        return trial
+
+    def _held(self, trial: Trial) -> Trial:
+        """Let each row be as the row before it, if that is enough."""
+        for row in range(1, len(trial.table)):
+            if not np.array_equal(trial.table[row], trial.table[row - 1], equal_nan=True):
+                held = np.array(trial.table)
+                held[row] = held[row - 1]
+                trial = self._first_good(trial, [held]) or trial
+        return trial
+
+    def _rounded(self, trial: Trial) -> Trial:
+        for column in range(len(self.ranges)):
+            for value in dict.fromkeys(trial.table[:, column].tolist()):
+                where = trial.table[:, column] == value
+                fewer = dict.fromkeys(
+                    self.ranges.columns[column].fitted(short(value, d)) for d in _DIGITS
+                )
+                tables = [_with(trial.table, where, column, v) for v in fewer if v != value]
+                trial = self._first_good(trial, tables) or trial
+        return trial
+
+    def _off_the_tie(self, trial: Trial) -> Trial:
+        """Move inputs a little if a comparison is nearly a tie."""
+        if trial.reached.tie >= NEAR_A_TIE or self.failure:
+            return trial
+        for nudge in _NUDGES:
+            moved = []
+            for column, one in enumerate(self.ranges.columns):
+                if not one.grain:
+                    table = np.array(trial.table)
+                    with np.errstate(all="ignore"):
+                        table[:, column] += nudge * np.where(table[:, column], table[:, column], 1)
+                    moved.append(self.ranges.fitted(table))
+            if self._left < len(moved):
+                return trial
+            self._left -= len(moved)
+            for table, reached in zip(moved, self.runner.run(moved), strict=True):
+                if self._does(reached) and reached.tie >= NEAR_A_TIE:
+                    return Trial(table, reached)
+        return trial
+
+
+def _with(table: Table, rows: slice | NDArray[np.bool_], column: int, value: float) -> Table:
+    out = np.array(table)
+    out[rows, column] = value
+    return out
+
+
+def covering(
+    trials: Sequence[Trial], open_: NDArray[np.bool_]
+) -> list[tuple[Trial, NDArray[np.bool_]]]:
+    """Return few of ``trials`` that reach all goals ``open_`` (g,) that any of them reaches.
+
+    Each comes with the goals (g,) for which it is there.
+    """
+    left = open_.copy()
+    out = []
+    while left.any():
+        counts = [int((t.reached.hits & left).sum()) for t in trials]
+        best = max(range(len(trials)), key=lambda i: (counts[i], -len(trials[i].table)), default=-1)
+        if best < 0 or not counts[best]:
+            break
+        needed = trials[best].reached.hits & left
+        out.append((trials[best], needed))
+        left &= ~needed
+    return out

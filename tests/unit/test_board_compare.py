@@ -17,7 +17,7 @@ from hitl.boards.known import BOARDS, board_named
 from hitl.boards.mega import MEGA, NUMBERS, pwm
 from hitl.boards.nano import NANO
 from hitl.cli.board_compare import _told
-from hitl.comparison import on_boards
+from hitl.comparison import on_boards as on_boards_module
 from hitl.comparison.on_boards import OnHost, OnOneBoard, on_boards, random_inputs
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
@@ -60,13 +60,13 @@ def test_a_board_that_cannot_run_it_says_why() -> None:
 
 def test_an_output_that_differs_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     need("rp2040js")
-    alone = on_boards._on_host
+    alone = on_boards_module._on_host
 
     def other(interface: Interface, inputs: Sequence[Vector]) -> OnHost:
         host = alone(interface, inputs)
         return replace(host, answers=[answer + 1.0 for answer in host.answers])
 
-    monkeypatch.setattr(on_boards, "_on_host", other)
+    monkeypatch.setattr(on_boards_module, "_on_host", other)
     status, (row,) = rows(F16, "--steps", "3", "--boards", "pico")
     assert (status, row["equal_steps"], row["steps"]) == (1, 0, 3)
 
@@ -89,7 +89,7 @@ def test_an_unknown_board_is_told() -> None:
 
 def test_a_board_without_an_emulator_is_told() -> None:
     bare = replace(MEGA, emulators={})
-    (row,) = (on_boards._on_board(load_interface(f"{F16}:single"), bare, [], []),)
+    (row,) = (on_boards_module._on_board(load_interface(f"{F16}:single"), bare, [], []),)
     assert row == OnOneBoard(bare, why="a Mega 2560 has no emulator")
     assert _told(row)["why"] == "a Mega 2560 has no emulator"
     assert on_boards(load_interface(F16), [], []).rows == []

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from emulated_board_parts import need
 
-from hitl.comparison import on_boards
+from hitl.comparison import on_boards as on_boards_module
 from hitl.comparison.on_boards import Difference, OfBoards, OnHost, on_boards, random_inputs
 from hitl.interface import load_interface
 from rtsim.cli import main
@@ -137,7 +137,7 @@ def test_a_difference_in_words(host: float, board: float, told: str) -> None:
 
 
 def test_an_endless_loop_on_the_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_boards, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(on_boards_module, "PATIENCE_S", 0.3)
     path = written("y = endless(a)")
     inputs = random_inputs(load_interface(path), 5, 0)
     first = next(k for k, (a,) in enumerate(inputs) if a < 0)

@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner, Result
 from emulated_board_parts import IMAGES, need
 from firmware_parts import with_avr_gcc
-from hitl.cli.link import flash as flash_command
-from hitl.cli.link import link_test
 from link_parts import board_at_a_terminal
 from protocol_parts import F16, ROOT, FakeBoard
 
 from hitl.boards.uno import UNO
+from hitl.cli.link import flash as flash_command
+from hitl.cli.link import link_test
 from hitl.firmware import firmware
 from hitl.interface import load_interface
 from hitl.protocol.errors import SilentBoard

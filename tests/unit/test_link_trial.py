@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hitl.cli.link import about_trial, histogram
 from link_parts import BYTE, WORK, LockstepBoard
 from protocol_parts import F16, FakeBoard
 
 from hitl.boards.uno import UNO
+from hitl.cli.link import about_trial, histogram
 from hitl.protocol.errors import BoardReset, OldFirmware, SilentBoard, WrongController
 from hitl.protocol.framing import encode
 from hitl.protocol.line import nominal

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hitl.cli.interfaces import write_starter
 
 import hitl
 from hitl import back_to_back, plant, sil
+from hitl.cli.interfaces import write_starter
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.signals import Vector

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hitl.cli.interfaces import write_starter
 
 from hitl.building.header import header_text
 from hitl.building.toolchain import find_toolchain
+from hitl.cli.interfaces import write_starter
 from hitl.interface import fields, file, load_interface
 from rtsim.cli import main
 
@@ -209,7 +209,7 @@ def test_the_table_of_the_page_has_the_keys_that_are_read() -> None:
     signals = "[inputs]`, `[outputs]`, `[parameters]"
     assert documented(page) == {
         "top": set(file._TOP),
-        "[code]": set(file.KEYS),
+        "[code]": set(file._ENTRY_KEYS),
         signals: set(fields.KEYS),
         "[tolerance]": set(),
         "[variants.NAME]": set(file._VARIANT),

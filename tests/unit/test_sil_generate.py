@@ -8,10 +8,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner, Result
-from hitl.cli.interfaces import write_starter
 from junit_schema import valid
 from stimuli_parts import write_dividing, write_motor_with_mode
 
+from hitl.cli.interfaces import write_starter
 from hitl.stimuli.file import StimuliError
 from rtsim.cli import main
 

@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 from emulated_board_parts import need
-from hitl.cli.interfaces import write_starter
 from junit_schema import valid
 
+from hitl.cli.interfaces import write_starter
 from hitl.firmware import firmware
 from hitl.results.page import MARK
 from rtsim.cli import main

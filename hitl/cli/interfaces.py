@@ -1,23 +1,103 @@
-"""The commands ``rtsim sil header`` and ``rtsim sil check``: C header and check of an interface."""
+"""Commands on interface files: ``rtsim sil init``, ``check``, ``header`` and ``build``."""
 
 from __future__ import annotations
 
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import click
 
 from hitl.boards import BoardError
 from hitl.boards.known import board_named
+from hitl.building.build import build as built
 from hitl.building.header import MARK, header_text
 from hitl.building.toolchain import BuildError, CannotBuild
-from hitl.cli.common import names_a_board, refuse_warnings, warnings_option
+from hitl.cli.common import build_option, names_a_board, refuse_warnings, warnings_option
 from hitl.firmware.compiling import NoTools
 from hitl.firmware.fitting import fit
 from hitl.interface import InterfaceError, load_interface
 from hitl.interface.targets import TARGETS
-from hitl.results.files import check_result, write
+from hitl.results.columns import check_result, write
 from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_result, tell
+from rtsim.core.errors import ScenarioError
+
+MOTOR = "motor"
+EXAMPLES = {
+    MOTOR: "starter",
+    "processor": "examples/processor",
+    "arduino": "examples/arduino",
+}
+"""The folder of each example in the package, by the example's name."""
+_NEXT = {
+    MOTOR: "rtsim sil test scenario.py -c motor.toml",
+    "processor": "rtsim sil test scenario.py:level -c level.toml",
+    "arduino": "rtsim sil test scenario.py:room -c thermostat.toml",
+}
+
+
+def starter(example: str = MOTOR) -> dict[str, bytes]:
+    """Return the contents of an example's files, by file name."""
+    folder = files("hitl").joinpath(*EXAMPLES[example].split("/"))
+    found = sorted((f for f in folder.iterdir() if f.is_file()), key=lambda f: f.name)
+    return {f.name: f.read_bytes() for f in found}
+
+
+def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
+    """Write all files of ``example`` into ``folder`` and return their paths.
+
+    Raises :class:`ScenarioError`, and writes nothing, if one of the files exists already.
+    """
+    contents = starter(example)
+    there = [name for name in contents if (folder / name).exists()]
+    if there:
+        raise ScenarioError(
+            f"{folder} contains {', '.join(there)} already; "
+            f"give another folder: rtsim sil init {example}"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            with (folder / name).open("xb") as file:
+                file.write(content)
+    except OSError as error:
+        raise ScenarioError(f"cannot write into {folder}: {error.strerror}") from None
+    return [folder / name for name in contents]
+
+
+@click.command()
+@click.argument("folder", default=".", type=click.Path(path_type=Path))
+@click.option(
+    "--example",
+    type=click.Choice(list(EXAMPLES)),
+    default=MOTOR,
+    show_default=True,
+    help="Example to write. motor: a speed controller with its tests (docs/sil.md). processor: a "
+    "controller whose results differ between host and board (docs/pitl.md).",
+)
+@json_option
+@reports_errors
+def init(folder: Path, example: str, as_json: bool) -> None:
+    """Write a working example into FOLDER.
+
+    The default FOLDER is the current folder. Existing files are never overwritten.
+
+    \b
+    Examples:
+      rtsim sil init
+      rtsim sil init processor --example processor
+    """
+    written = write_starter(folder, example)
+    if as_json:
+        show_result({"files": [str(path) for path in written]})
+        return
+    for path in written:
+        click.echo(str(path))
+    into = "" if folder == Path() else f"cd {folder} && "
+    click.echo(f"next: {into}{_NEXT[example]}")
+
+
+# The commands ``rtsim sil header`` and ``rtsim sil check``: C header and check of an interface.
 
 
 @click.command()
@@ -115,3 +195,41 @@ def check(
         click.echo(f"checked: {'; '.join(found.checked)}")
         click.echo(f"not checked: {found.unchecked}")
     sys.exit(0 if found.decided else FAILED)
+
+
+# The command ``rtsim sil build``: compile the worker of an interface file.
+
+
+@click.command()
+@click.argument("interface")
+@build_option
+@warnings_option
+@json_option
+@reports_errors
+def build(interface: str, kind: str, strictness: str, as_json: bool) -> None:
+    """Compile the C code of INTERFACE into a worker.
+
+    INTERFACE is FILE.toml or FILE.toml:VARIANT. A worker is a program that runs the controller in
+    a process of its own. Compiler warnings about the controller's sources are printed on stderr.
+    Exit status 0 if the worker was built, 1 if the compiler warned and --warnings error was given,
+    2 if the build failed.
+
+    \b
+    Examples:
+      rtsim sil build motor.toml
+      rtsim sil build motor.toml:float --build sanitize
+    """
+    made = built(interface, kind)
+    refuse_warnings({made.interface.name: made.warnings}, strictness, as_json)
+    if as_json:
+        show_result(
+            {
+                "program": str(made.program),
+                "compiler": made.compiler,
+                "build": kind,
+                "warnings": made.warnings,
+            }
+        )
+        return
+    click.echo(made.warnings, nl=False, err=True)
+    click.echo(f"{made.program}  ({kind}, {made.compiler})")

@@ -1,0 +1,388 @@
+"""The commands ``rtsim bus check``, ``load`` and ``listen``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hitl.buses.traffic import Layout, Traffic
+from hitl.buses.urls import open_frame_link, parse_frame_url
+from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
+from rtsim.cli.options import parse_settings, scenario_names, setting_names
+from rtsim.cli.terminal import Column, console, print_table
+from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
+from rtsim.components.can_bus import INTERMISSION, MOST_BYTES, CanBus, CanFrame, arbitration
+from rtsim.components.frames import FrameCodec, FrameError, read_frames
+from rtsim.components.frames.contract import hexadecimal
+from rtsim.components.frames.raw import EXACT_BITS, RawType
+from rtsim.components.medium import shared
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S, Period
+from rtsim.scenario.scenario import Scenario
+
+_FRAMES = (
+    Column("frame"), Column("identifier"), Column("bytes", number=True),
+    Column("most bits", number=True), Column("period (ms)", number=True),
+    Column("load (%)", number=True), Column("worst latency (ms)", number=True),
+)  # fmt: skip
+_SIGNALS = (
+    Column("signal"), Column("unit"), Column("from", number=True), Column("to", number=True),
+    Column("step", number=True), Column("initial", number=True, drop=1),
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--bitrate", type=click.IntRange(1_000, 1_000_000), default=500_000, show_default=True,
+    help="Bit rate of the CAN bus, bit/s.",
+)  # fmt: skip
+@json_option
+@reports_errors
+def check(file: Path, bitrate: int, as_json: bool) -> None:
+    """Check FILE, a DBC file or a TOML file of frames, and print its frames and signals.
+
+    For frames that have a period, the command prints the load of the bus and the longest latency,
+    with the most stuff bits, without error frames, and if no other frames use the bus. Exit status
+    0 if FILE can be used, 1 if the bus cannot carry the load, 2 if FILE cannot be used.
+
+    \b
+    Examples:
+      rtsim bus check car.dbc --bitrate 500000
+      rtsim bus check nodes.toml --json
+    """
+    bus = CanBus(bitrate, "can")
+    codecs = read_frames(file)
+    frames = [_frame(codec, bus) for codec in codecs.values()]
+    periodic = [one for one in (_periodic(c, bus) for c in codecs.values()) if one is not None]
+    latencies = worst_latencies(periodic)
+    for row in frames:
+        row["worst_latency_ns"] = latencies.get(row["name"])
+    load = sum(one.load for one in periodic) if periodic else None
+    why = (
+        f"a bus with {bitrate} bit/s cannot carry the load of the longest frames"
+        if load and load >= 1.0
+        else None
+    )
+    notes = [note for codec in codecs.values() for note in _notes(codec)]
+    if as_json:
+        told = {"file": str(file), "bitrate": bitrate, "frames": frames, "load": load,
+                "notes": notes}  # fmt: skip
+        show_result(told, NO if why else 0, why)
+    else:
+        _print(file, bitrate, frames, notes, load)
+        if why:
+            click.echo(f"FAILED: {why}; use a higher bit rate, or longer periods")
+    if why:
+        raise SystemExit(NO)
+
+
+def _print(
+    file: Path, bitrate: int, frames: list[dict[str, Any]], notes: list[str], load: float | None
+) -> None:
+    out = console()
+    print_table(out, f"Frames of {file}", _FRAMES, [_cells(row) for row in frames])
+    for row in frames:
+        rows = [_signal_cells(signal) for signal in row["signals"]]
+        print_table(out, f"Signals of {row['name']}", _SIGNALS, rows)
+    for note in notes:
+        click.echo(f"note: {note}")
+    without = [row["name"] for row in frames if row["period_ns"] is None and row["most_bits"]]
+    if load is None:
+        return
+    click.echo(
+        f"load of a bus with {bitrate} bit/s: at most {100 * load:.1f} %"
+        + (f", without {', '.join(without)}, which have no period" if without else "")
+    )
+
+
+def _periodic(codec: FrameCodec, bus: CanBus) -> PeriodicFrame | None:
+    if not codec.period_ns or codec.length > MOST_BYTES:
+        return None
+    return PeriodicFrame(codec.name, bus.frame(codec), codec.period_ns)
+
+
+def _frame(codec: FrameCodec, bus: CanBus) -> dict[str, Any]:
+    fits = codec.length <= MOST_BYTES
+    found = _periodic(codec, bus)
+    return {
+        "name": codec.name,
+        "identifier": codec.identifier,
+        "extended": codec.extended,
+        "bytes": codec.length,
+        "most_bits": bus.frame(codec).worst_bits + INTERMISSION if fits else None,
+        "period_ns": codec.period_ns or None,
+        "load": None if found is None else found.load,
+        "signals": [
+            _signal(signal, raw)
+            for signal, raw in zip(codec.signals, _raw_types(codec), strict=False)
+        ],
+    }
+
+
+def _raw_types(codec: FrameCodec) -> tuple[RawType | None, ...]:
+    """Return the raw type of each signal; None for a codec of another package."""
+    found: tuple[RawType | None, ...] = getattr(codec, "raw_types", (None,) * len(codec.signals))
+    return found
+
+
+def _signal(signal: Any, raw: RawType | None) -> dict[str, Any]:
+    low, high = (None, None) if raw is None else raw.limits
+    return {
+        "name": signal.name, "unit": signal.unit, "low": low, "high": high,
+        "step": None if raw is None or raw.float_bits else abs(raw.scale),
+        "initial": signal.initial,
+    }  # fmt: skip
+
+
+def _notes(codec: FrameCodec) -> list[str]:
+    """Return what a user of the frame should know."""
+    out = []
+    if codec.length > MOST_BYTES:
+        out.append(
+            f"{codec.name} has {codec.length} bytes and fits into no classical CAN frame; it can "
+            "be a datagram"
+        )
+    for raw in _raw_types(codec):
+        if raw is not None and raw.high - raw.low >= 1 << EXACT_BITS:
+            out.append(f"{raw.name} has more than {EXACT_BITS} bits; its last bits are rounded")
+    return out
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    latency = row["worst_latency_ns"]
+    return (
+        row["name"],
+        hexadecimal(row["identifier"], row["extended"]),
+        str(row["bytes"]),
+        "" if row["most_bits"] is None else str(row["most_bits"]),
+        "" if row["period_ns"] is None else f"{row['period_ns'] / 1e6:g}",
+        "" if row["load"] is None else f"{100 * row['load']:.2f}",
+        milliseconds(latency) if row["period_ns"] else "",
+    )
+
+
+def milliseconds(ns: int | None) -> str:
+    """Return a latency in ms; "no limit" if there is none."""
+    return "no limit" if ns is None else f"{ns * 1000 / NS_PER_S:.3f}"
+
+
+def _signal_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    numbers = ("low", "high", "step", "initial")
+    told = ["" if row[n] is None else _number(row[n]) for n in numbers]
+    return row["name"], row["unit"], *told
+
+
+def _number(value: object) -> str:
+    return f"{value:.10g}" if isinstance(value, int | float) else str(value)
+
+
+# ``rtsim bus load``: who uses the CAN buses of a scenario, and how much.
+
+_COLUMNS = (
+    Column("sender"), Column("frame"), Column("most bits", number=True),
+    Column("period (ms)", number=True), Column("load (%)", number=True),
+    Column("worst latency (ms)", number=True),
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("scenario", shell_complete=scenario_names)
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=setting_names,
+    help="Set an argument of the scenario or a value of a component; repeatable.",
+)  # fmt: skip
+@json_option
+@reports_errors
+def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:
+    """Print the load of each CAN bus of SCENARIO, and the longest latency of each frame.
+
+    The numbers hold for the most stuff bits, without error frames, and for senders with a fixed
+    period. Exit status 0 if every bus can carry its load, 1 if a bus cannot, 2 if SCENARIO has no
+    CAN bus.
+
+    \b
+    Examples:
+      rtsim bus load car.py
+      rtsim bus load car.py --set bitrate=250000
+    """
+    from rtsim.scenario.loading import load_scenario
+
+    buses, irregular = frames_of(load_scenario(scenario, parse_settings(settings)))
+    if not buses and not irregular:
+        raise ScenarioError(
+            f"{scenario} has no CAN bus; give components transport=CanBus(...).frame(...)"
+        )
+    told = {name: _bus(frames) for name, frames in sorted(buses.items())}
+    over = [name for name, one in told.items() if one["load"] >= 1.0]
+    why = f"{', '.join(over)} cannot carry the load" if over else None
+    if as_json:
+        show_result({"buses": told, "without_period": irregular}, NO if over else 0, why)
+    else:
+        for name, one in told.items():
+            title = f"Bus {name}, {one['bitrate']} bit/s: load at most {100 * one['load']:.1f} %"
+            print_table(console(), title, _COLUMNS, [_load_cells(row) for row in one["frames"]])
+        for sender in irregular:
+            click.echo(f"note: {sender} sends without a fixed period, so its load is not included")
+        if why:
+            click.echo(f"FAILED: {why}; give the bus a higher bit rate, or longer periods")
+    if over:
+        raise SystemExit(NO)
+
+
+def frames_of(scenario: Scenario) -> tuple[dict[str, list[PeriodicFrame]], list[str]]:
+    """Return the periodic frames of each bus, and the senders without a fixed period."""
+    buses: defaultdict[str, list[PeriodicFrame]] = defaultdict(list)
+    irregular: list[str] = []
+    for name, component in sorted(scenario.components.items()):
+        frame = shared(getattr(component, "transport", None))
+        if not isinstance(frame, CanFrame):
+            continue
+        period = getattr(component, "period", None)
+        if isinstance(period, Period):
+            buses[frame.bus.name].append(PeriodicFrame(name, frame, round(period.ns)))
+        else:
+            irregular.append(name)
+    return dict(buses), irregular
+
+
+def _bus(frames: list[PeriodicFrame]) -> dict[str, Any]:
+    latencies = worst_latencies(frames)
+    rows = [
+        {
+            "sender": one.sender, "identifier": one.frame.identifier,
+            "extended": one.frame.extended,
+            "frame": "" if one.frame.codec is None else one.frame.codec.name,
+            "most_bits": one.frame.worst_bits, "period_ns": one.period_ns, "load": one.load,
+            "worst_latency_ns": latencies[one.sender],
+        }
+        for one in sorted(frames, key=_priority)
+    ]  # fmt: skip
+    return {
+        "bitrate": frames[0].frame.bus.bitrate, "load": sum(one.load for one in frames),
+        "frames": rows,
+    }  # fmt: skip
+
+
+def _priority(one: PeriodicFrame) -> tuple[int, int, int]:
+    return arbitration(one.frame.identifier, one.frame.extended)
+
+
+def _load_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    told = hexadecimal(row["identifier"], row["extended"])
+    return (
+        row["sender"], f"{told} {row['frame']}".strip(), str(row["most_bits"]),
+        f"{row['period_ns'] / 1e6:g}", f"{100 * row['load']:.2f}",
+        milliseconds(row["worst_latency_ns"]),
+    )  # fmt: skip
+
+
+# ``rtsim bus listen``: print the frames that arrive on a link, decoded.
+
+_LOOK_S = 0.1
+
+
+@click.command()
+@click.argument("url")
+@click.option("--count", type=click.IntRange(min=1), default=None, help="End after so many frames.")
+@click.option(
+    "--for", "seconds", type=click.FloatRange(min=0.0, min_open=True), default=None,
+    metavar="S", help="End after so many s.  [default: until interrupted]",
+)  # fmt: skip
+@json_option
+@reports_errors
+def listen(url: str, count: int | None, seconds: float | None, as_json: bool) -> None:
+    """Print the frames that arrive at URL, with their signals.
+
+    URL is that of a link, such as can://socketcan/can0?dbc=car.dbc or
+    udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=nodes.toml. Without a file of frames the
+    command prints bytes. Exit status 0 if all frames were well-formed, 1 if one was malformed, 2 if
+    the link cannot be opened.
+
+    \b
+    Examples:
+      rtsim bus listen 'can://socketcan/can0?dbc=car.dbc' --for 10
+      rtsim bus listen 'udp://127.0.0.1:9?bind=127.0.0.1:5006' --count 1 --json
+    """
+    if as_json and count is None and seconds is None:
+        raise ScenarioError("--json prints its result at the end; give --count or --for too")
+    at = parse_frame_url(url)
+    codecs = list(read_frames(at.frames).values()) if at.frames else []
+    rows: list[dict[str, Any]] = []
+    number = 0
+    with sigterm_interrupts(), closing(open_frame_link(at)) as link:
+        traffic = Traffic(link, Layout.of(()), Layout.of(codecs, prefix=True))
+        began = stopwatch()
+        while count is None or number < count:
+            passed = (stopwatch() - began) / NS_PER_S
+            if seconds is not None and passed >= seconds:
+                break
+            row = _next(traffic, min(_LOOK_S, (seconds or passed + 1.0) - passed))
+            if row is None:
+                continue
+            number += 1
+            row["time"] = round((stopwatch() - began) / NS_PER_S, 6)
+            if as_json:
+                rows.append(row)
+            else:
+                click.echo(_line(row))
+    bad = traffic.malformed_frames
+    why = f"{bad} of {number} frames malformed"
+    if as_json:
+        told = {"url": url, "frames": rows, "malformed": traffic.malformed}
+        show_result(told, NO if bad else 0, why)
+    else:
+        undecoded = "" if codecs else "; the URL names no file of frames, so none was decoded"
+        click.echo(f"{number} frames, {bad} malformed{undecoded}")
+        for reason, times in traffic.malformed.items():
+            click.echo(f"malformed: {times} x {reason}")
+    if bad:
+        raise SystemExit(NO)
+
+
+def _next(traffic: Traffic, timeout: float) -> dict[str, Any] | None:
+    """Return the next frame as plain data; None if none arrives within ``timeout`` s."""
+    try:
+        frame = traffic.link.receive(timeout)
+    except FrameError as error:
+        traffic.complain(str(error))
+        return {"frame": None, "malformed": str(error)}
+    if frame is None:
+        return None
+    row: dict[str, Any] = {"data": frame.data.hex(" ")}
+    if traffic.link.addressed:
+        row["identifier"] = hexadecimal(frame.identifier, frame.extended)
+    if not traffic.receives.codecs:
+        return row
+    before = dict(traffic.malformed)
+    name = traffic.take(frame)
+    row["frame"] = name or None
+    if name:
+        row["signals"] = _signals(traffic, name)
+    elif traffic.malformed != before:
+        row["malformed"] = next(
+            r for r, times in traffic.malformed.items() if before.get(r, 0) != times
+        )
+    return row
+
+
+def _signals(traffic: Traffic, name: str) -> dict[str, float]:
+    layout = traffic.receives
+    k = [codec.name for codec in layout.codecs].index(name)
+    columns = layout.codecs[k].signals.columns
+    return dict(zip(columns, traffic.values[layout.places[k]].tolist(), strict=True))
+
+
+def _line(row: dict[str, Any]) -> str:
+    told = [f"{row['time']:.3f}", row.get("identifier", ""), row.get("frame") or ""]
+    told += [f"{n}={v:.10g}" for n, v in row.get("signals", {}).items()]
+    if not row.get("signals"):
+        told.append(row.get("data", ""))
+    if "malformed" in row:
+        told.append(f"MALFORMED: {row['malformed']}")
+    return " ".join(word for word in told if word)

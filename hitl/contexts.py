@@ -35,9 +35,9 @@ from hitl.stimuli.file import stimuli_of
 from rtsim.components.allowed_latency import Latencies
 from rtsim.core.outcome import Judged
 from rtsim.core.tag import Duration
-from rtsim.engine.faults.reading import Given
+from rtsim.engine.faults.description import Given
 from rtsim.record.reading import Recording
-from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.request import MAX, Pace
 
 
 class _WithPage(Judged):

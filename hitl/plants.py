@@ -16,10 +16,10 @@ from rtsim.components.controller import Controller
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.faults import Fault
-from rtsim.engine.faults.reading import Given, gather
+from rtsim.engine.faults.description import Given, gather
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
-from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.request import MAX, Pace
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hitl.stepping import Sil
     from rtsim.core.outcome import Judged
     from rtsim.engine.faults import Fault
-    from rtsim.engine.faults.reading import Given
+    from rtsim.engine.faults.description import Given
 
 CASES = "cases"
 _CHECKS = pytest.StashKey[list[Callable[[], "list[tuple[str, Judged]]"]]]()

@@ -35,13 +35,10 @@ if TYPE_CHECKING:
     from rtsim.linear.trimming import trim
     from rtsim.record.reading import Recording
     from rtsim.runs.simulation import simulate
-    from rtsim.scenario.body import Body
+    from rtsim.scenario.body import Body, Mesh
     from rtsim.scenario.ground import Ground, GroundGrid
-    from rtsim.scenario.hud import Hud
-    from rtsim.scenario.meshes import Mesh
     from rtsim.scenario.scenario import Scenario
-    from rtsim.scenario.shown import Cue
-    from rtsim.scenario.sounds import Sound
+    from rtsim.scenario.shown import Cue, Hud, Sound
 
 _HOMES = {
     "rtsim.equations.compiling": ("compiled",),
@@ -59,19 +56,32 @@ _HOMES = {
         "Uniform",
     ),
     "rtsim.equations.delays": ("Delayed",),
-    "rtsim.equations.model": ("Guard", "Model"),
+    "rtsim.equations.model": (
+        "Guard",
+        "Model",
+    ),
     "rtsim.linear.linearising": ("linearise",),
     "rtsim.linear.state_space": ("StateSpace",),
     "rtsim.linear.trimming": ("trim",),
     "rtsim.record.reading": ("Recording",),
-    "rtsim.scenario.body": ("Body",),
-    "rtsim.scenario.ground": ("Ground", "GroundGrid"),
-    "rtsim.scenario.hud": ("Hud",),
-    "rtsim.scenario.meshes": ("Mesh",),
+    "rtsim.scenario.body": (
+        "Body",
+        "Mesh",
+    ),
+    "rtsim.scenario.ground": (
+        "Ground",
+        "GroundGrid",
+    ),
+    "rtsim.scenario.shown": (
+        "Cue",
+        "Hud",
+        "Sound",
+    ),
     "rtsim.scenario.scenario": ("Scenario",),
-    "rtsim.scenario.shown": ("Cue",),
-    "rtsim.scenario.sounds": ("Sound",),
-    "rtsim.core.signals": ("Signal", "Signals"),
+    "rtsim.core.signals": (
+        "Signal",
+        "Signals",
+    ),
     "rtsim.runs.simulation": ("simulate",),
 }
 __all__ = [

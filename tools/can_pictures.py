@@ -9,8 +9,7 @@ from typing import Any
 from matplotlib import pyplot as plt
 
 from rtsim import Scenario, Signals
-from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
-from rtsim.components.can_bus import CanBus
+from rtsim.components.can_bus import CanBus, PeriodicFrame, worst_latencies
 from rtsim.core.tag import NS_PER_S
 from rtsim.testing.determinism import trace_of
 

@@ -16,8 +16,7 @@ from hitl.boards.known import DEFAULT_URL
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.faults.activity import FAR_NS, Activity
-from rtsim.engine.faults.at_lines import LineFaults
-from rtsim.engine.faults.line_kinds import BoardFault, Timed, faults_at
+from rtsim.engine.faults.line_kinds import BoardFault, LineFaults, Timed, faults_at
 
 
 def faulty(link: BoardLink, line: LineFaults) -> FaultyLink:

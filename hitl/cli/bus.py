@@ -14,11 +14,17 @@ from hitl.buses.urls import open_frame_link, parse_frame_url
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.options import parse_settings, scenario_names, setting_names
 from rtsim.cli.terminal import Column, console, print_table
-from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
-from rtsim.components.can_bus import INTERMISSION, MOST_BYTES, CanBus, CanFrame, arbitration
+from rtsim.components.can_bus import (
+    INTERMISSION,
+    MOST_BYTES,
+    CanBus,
+    CanFrame,
+    PeriodicFrame,
+    arbitration,
+    worst_latencies,
+)
 from rtsim.components.frames import FrameCodec, FrameError, read_frames
-from rtsim.components.frames.contract import hexadecimal
-from rtsim.components.frames.raw import EXACT_BITS, RawType
+from rtsim.components.frames.contract import EXACT_BITS, RawType, hexadecimal
 from rtsim.components.medium import shared
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError

@@ -39,7 +39,7 @@ from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
-from rtsim.runs.pace import MAX
+from rtsim.runs.request import MAX
 from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 

@@ -28,7 +28,7 @@ from rtsim.cli.running import open_recorder
 from rtsim.cli.terminal import console
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
 from rtsim.equations.compiling import announced
-from rtsim.runs.pace import MAX
+from rtsim.runs.request import MAX
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 

@@ -71,7 +71,7 @@ from rtsim.record.events import Acted, RunEnding
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Tolerance
-from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.request import MAX, Pace
 from rtsim.scenario.scenario import Scenario
 
 __all__ = [

@@ -25,9 +25,8 @@ from rtsim.engine.trace import INSERTED, request_topic
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorders import MemoryRecorder
-from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.replay import fed_external_inputs
-from rtsim.runs.request import Connections, FedInputs, Output, Progress, RunRequest
+from rtsim.runs.request import MAX, Connections, FedInputs, Output, Pace, Progress, RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
 from rtsim.scenario.controller_component import ControllerComponent, taking_over

@@ -30,7 +30,7 @@ from rtsim.components.request_log import feed
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.line_kinds import LineFaults
 from rtsim.record.measured import ARRIVED, TAKEN
 
 _CLOCKS = {

@@ -26,7 +26,7 @@ from hitl.rigs.wiring import Probe, WiredBoards
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
-from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.line_kinds import LineFaults
 
 
 def node_interface(

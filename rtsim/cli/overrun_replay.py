@@ -12,8 +12,7 @@ from rtsim.cli.options import option
 from rtsim.cli.terminal import console
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, to_ns
-from rtsim.engine.faults.reading import MOST_FAULTS
-from rtsim.engine.faults.writing import write_faults
+from rtsim.engine.faults.description import MOST_FAULTS, write_faults
 from rtsim.record.events import OVERRUN
 from rtsim.record.reading import Recording
 from rtsim.runs.overrun_replay import timing_faults

@@ -25,16 +25,13 @@ from rtsim.cli.telemetry import (
 from rtsim.cli.web import web_option, web_page
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Files, path_beside
-from rtsim.engine.checkpoint.past import CheckpointHistory
+from rtsim.engine.checkpoint.file import Checkpoint, CheckpointHistory, Files, path_beside
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.gateway.addresses import check_installed
-from rtsim.runs.pace import MAX, Pace
-from rtsim.runs.request import RECORDER_DEATH
+from rtsim.runs.request import MAX, RECORDER_DEATH, Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
 from rtsim.timing.scheduling import SchedulingRequest

@@ -32,8 +32,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.pilot.processes import Window
-from rtsim.runs.pace import Pace
-from rtsim.runs.request import Connections
+from rtsim.runs.request import Connections, Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.studies.campaign import Pool
 from rtsim.studies.designs import MonteCarlo, Search

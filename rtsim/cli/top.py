@@ -25,7 +25,7 @@ from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import NEXT_TAG, ControlError, Glance, Run, StateTable, connected
 from rtsim.record.views import View
-from rtsim.timing.tally import CLASSES, quantile_us
+from rtsim.timing.frames import CLASSES, quantile_us
 
 # The screen of ``rtsim top``, drawn from a series of samples; independent of terminal and run.
 

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rtsim.components.latency import ZERO, LatencyModel, draw
-from rtsim.components.latency_state import latency_state, put_latency_back
+from rtsim.components.latency import ZERO, LatencyModel, draw, latency_state, put_latency_back
 from rtsim.components.medium import MediumQueue, Parcel, SharedTransport, shared
 from rtsim.core.errors import ScenarioError
 from rtsim.core.random_streams import RandomStreams

@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.components.compiled_reaction import CompiledReaction
 from rtsim.components.controller import Controller
-from rtsim.components.latency import ZERO, LatencyModel, draw
-from rtsim.components.latency_state import latency_state, put_latency_back
+from rtsim.components.latency import ZERO, LatencyModel, draw, latency_state, put_latency_back
 from rtsim.components.ports import Wiring
 from rtsim.components.protocols import (
     Explaining,
@@ -28,7 +26,7 @@ from rtsim.components.protocols import (
     own_time,
     silence_s,
 )
-from rtsim.components.tasks import FAR, Environment, Ticking
+from rtsim.components.tasks import FAR, CompiledReaction, Environment, Ticking
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError
 from rtsim.core.raised import blame
 from rtsim.core.signals import Vector

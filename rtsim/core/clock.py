@@ -13,6 +13,7 @@ Do not mix the two time scales: *simulated* ns start at 0; the clock's *own* ns 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 import os
 import random
@@ -20,13 +21,127 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 from rtsim.core.errors import ScenarioError
-from rtsim.core.timeline import Timeline, exact_rate
-from rtsim.core.waiting_calls import Wait, system_calls
+
+# The exact map between simulated time and the own time of a clock.
+
+SLOWEST, FASTEST = Fraction(1, 10**6), Fraction(10**9)
+"""A frame of 1 h takes 114 years at the lowest rate, and times in ns have 64 bits."""
+
+
+def exact_rate(rate: float | Fraction) -> Fraction:
+    """Return ``rate`` exactly (0.1 is one tenth); ScenarioError if no clock can keep it."""
+    if isinstance(rate, Fraction):
+        exact = rate
+    else:
+        exact = Fraction(repr(float(rate))) if math.isfinite(rate) else Fraction(0)
+    if exact <= 0:
+        raise ScenarioError(
+            f"rate {rate} is not a finite number > 0; type --pace 1.0 for real time, "
+            "or --pace max to run without waiting"
+        )
+    if not SLOWEST <= exact <= FASTEST:
+        raise ScenarioError(
+            f"rate {float(exact):g} is out of range; give a rate from {float(SLOWEST):g} to "
+            f"{float(FASTEST):g}, or --pace max to run without waiting"
+        )
+    return exact
+
+
+class Timeline:
+    """The exact map between simulated time and a clock's own time, used by every paced clock.
+
+    It uses integers and a rational rate: :meth:`wall` is off by less than 1 ns after any number of
+    months.  It rounds up, so that a deadline is never early.
+    """
+
+    __slots__ = ("_denominator", "_numerator", "_own", "_simulated")
+
+    def __init__(self, rate: float | Fraction, own: int) -> None:
+        self._simulated, self._own = 0, own
+        self.rate = exact_rate(rate)
+
+    @property
+    def rate(self) -> Fraction:
+        return Fraction(self._numerator, self._denominator)
+
+    @rate.setter
+    def rate(self, rate: Fraction) -> None:
+        self._numerator, self._denominator = rate.numerator, rate.denominator
+
+    def anchor(self, ns: int, own: int) -> None:
+        self._simulated, self._own = ns, own
+
+    @property
+    def words(self) -> tuple[int, int, int, int]:
+        """Reference point (simulated ns, own ns), numerator and denominator of the rate."""
+        return self._simulated, self._own, self._numerator, self._denominator
+
+    def wall(self, ns: int) -> int:
+        return self._own - (self._simulated - ns) * self._denominator // self._numerator
+
+    def simulated(self, own: int) -> int:
+        return self._simulated + (own - self._own) * self._numerator // self._denominator
+
+
+# What compiled code needs to wait on the wall clock: functions of the C library, and numbers.
+
+_NAMES = ("clock_gettime", "clock_nanosleep", "pread", "recv")
+MONOTONIC = 1
+"""``CLOCK_MONOTONIC`` of Linux, which :func:`time.monotonic_ns` reads."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Addresses of C functions.  A clock of a test puts functions of its own here."""
+
+    clock_gettime: int
+    """``int (int clock, int64_t time[2])``"""
+    clock_nanosleep: int
+    """``int (int clock, int flags, int64_t until[2], int64_t rest[2])``"""
+    pread: int
+    """``ssize_t (int file, void *into, size_t count, off_t from)``"""
+    recv: int
+    """``ssize_t (int socket, void *into, size_t count, int flags)``"""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """How a clock waits: simulated ``s`` [ns] is due at
+    ``own - (simulated - s) * denominator / numerator``, in ns of ``CLOCK_MONOTONIC``.
+
+    All times are in ns.  ``offset`` is the own time of the clock minus ``CLOCK_MONOTONIC``.
+    """
+
+    calls: Calls
+    offset: int
+    simulated: int
+    own: int
+    numerator: int
+    denominator: int
+    spin: int
+    """The busy-wait window: the sleep ends this long before the due time."""
+    least_spin: int
+    most_spin: int
+    bound: int
+    """No late sleep lengthens the window beyond this."""
+
+
+@cache
+def system_calls() -> Calls | None:
+    """The functions of this system; None on a system other than Linux with 64-bit times."""
+    if sys.platform != "linux" or ctypes.sizeof(ctypes.c_long) != 8:
+        return None
+    library = ctypes.CDLL(None)
+    found = (ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in _NAMES)
+    return Calls(*(address or 0 for address in found))
+
 
 if sys.platform == "win32":  # on Windows, time.monotonic steps by 15.6 ms before Python 3.13
     stopwatch = time.perf_counter_ns

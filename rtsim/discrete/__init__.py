@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rtsim.discrete.agenda import Agenda
-    from rtsim.discrete.agents import population
-    from rtsim.discrete.processes import Processes
+    from rtsim.discrete.processes import Processes, population
 
 _HOME_OF = {
     "Agenda": "rtsim.discrete.agenda",
     "Processes": "rtsim.discrete.processes",
-    "population": "rtsim.discrete.agents",
+    "population": "rtsim.discrete.processes",
 }
 
 __all__ = ["Agenda", "Processes", "population"]

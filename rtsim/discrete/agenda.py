@@ -8,7 +8,8 @@ collected in a list, which the task applies.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from heapq import heappush
+from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import count
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -18,15 +19,128 @@ import simpy
 from simpy.events import NORMAL, Event, EventPriority
 
 from rtsim.components.tasks import FAR
-from rtsim.core.errors import ScenarioError, UnknownName, ZenoError
+from rtsim.core.errors import ModelError, ScenarioError, ShapeError, UnknownName, ZenoError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
-from rtsim.discrete.effects import LARGE, PLAIN, Changed, Effect, Payload, Told, scalars
-from rtsim.discrete.waiting import WatchedProcess, process_events
 
 if TYPE_CHECKING:
     from rtsim.engine.running_on import StoppableLoop
+
+
+# The private names of SimPy that rtsim uses: to continue a process, and to process an event.
+
+_resume = simpy.Process._resume
+
+
+def process_events(queue: list[tuple[int, EventPriority, int, Event]], ns: int, most: int) -> int:
+    """Process the events of ``queue`` up to ``ns`` in SimPy's order; return their number.
+
+    Raises the exception of an event that failed.  Stops after more than ``most`` events.
+    """
+    events = 0
+    while queue and queue[0][0] <= ns:
+        event = heappop(queue)[3]
+        callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+        for callback in callbacks:
+            callback(event)
+        if not event._ok and not event.defused:
+            failure: Any = event.value
+            raise failure
+        events += 1
+        if events > most:
+            break
+    return events
+
+
+class WatchedProcess(simpy.Process):
+    """A process that must wait for events of its own environment.
+
+    Raises :class:`ScenarioError` if the process waits for an event of another environment, which
+    would never occur.  SimPy has no public hook between two events of a process.
+    """
+
+    def _resume(self, event: Event) -> None:
+        _resume(self, event)
+        awaited: Event | None = self._target
+        if awaited is not None and awaited.env is not self.env:
+            raise ScenarioError(
+                f"process {self.name} waits for {awaited} of another simpy.Environment, which does "
+                "not run; create resources and timeouts on the agenda that the set-up receives"
+            )
+
+
+# The effects of processes on the rest of a run: messages, changed values and recorded events.
+
+PLAIN = frozenset({float, int, np.float64})
+"""Types of numbers that are written without a conversion."""
+LARGE = 1e300
+"""Numbers below this are finite; larger numbers are checked one by one."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A new value for a parameter of a plant, or for a value of a source."""
+
+    target: str
+    value: object
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event for the recording.  Its ``repr`` enters the checksum of checkpoints."""
+
+    kind: str
+    text: str
+    values: Mapping[str, float]
+
+
+Effect = tuple[bytes, bytes | Changed | Told, int]
+"""What a reaction does to the rest of the run, and the time of the reaction, ns.
+
+For a message: its topic (as UTF-8) and its values (as bytes).  Otherwise the topic is empty.
+"""
+
+
+class Payload:
+    """The values of one topic in memory that is quick to write."""
+
+    def __init__(self, name: str, signals: Signals, vector: Vector) -> None:
+        self.name = name
+        self.topic = name.encode()
+        self.signals = signals
+        self.vector = vector
+        self.initial = vector.copy()
+        self.memory: Any = vector.data
+        """The elements of ``vector``; reading and writing one takes a third of numpy's time."""
+        self.places = {s.name: signals.slice(s.name).start for s in signals if s.size == 1}
+        """Index of each signal with one element."""
+
+    def put(self, name: str, value: object, what: str, ns: int) -> None:
+        """Write any ``value`` that can be converted to the elements of the signal ``name``.
+
+        ``what`` and ``ns`` (the present time) are for the messages of errors.
+        """
+        signals, where = self.signals, f"{what} {self.name}"
+        if name not in signals:
+            raise UnknownName("signal", name, signals.names, where)
+        at = signals.slice(name)
+        given = np.asarray(value, dtype=np.float64).ravel()
+        if given.size != at.stop - at.start:
+            raise ShapeError(
+                f"{name} of {where} has {at.stop - at.start} elements, but got {given.size} values"
+            )
+        if not np.isfinite(given).all():
+            raise ModelError(
+                f"{name} of {where} was set to {value} at {Tag(ns)}; give a finite value"
+            )
+        self.vector[at] = given
+
+
+def scalars(signals: Signals, vector: Vector) -> dict[str, tuple[Any, int]]:
+    """Return the memory of ``vector`` and the index in it for each scalar of ``signals``."""
+    return {s.name: (vector.data, signals.slice(s.name).start) for s in signals if not s.shape}
+
 
 MOST_EVENTS = 1_000_000
 """Maximum number of events at one instant; more events cause a :class:`ZenoError`."""

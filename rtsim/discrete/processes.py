@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Signals
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.compiling import check_arguments, compiled
+from rtsim.equations.model import Model, Update
 
 if TYPE_CHECKING:
     from rtsim.discrete.agenda import Agenda
+
 
 Setup = Callable[["Agenda"], None]
 """Makes resources and starts processes (generators) on a new agenda, at the start of each run."""
@@ -46,3 +50,76 @@ class Processes:
         both = [n for n in self.inputs.names if n in self.parameters]
         if both:
             raise ScenarioError(f"{both[0]} is both an input and a parameter; rename one of them")
+
+
+# A model of many agents of one kind; each agent reads the states before the update.
+
+Rule = Callable[[int, float, Any, Vector, Vector, Any], None]
+"""``(i, t, before, u, p, after)``: agent ``i`` reads ``before`` and writes ``after[signal, i]``."""
+
+
+def population(
+    name: str,
+    count: int,
+    each: Signals,
+    rule: Rule,
+    *,
+    inputs: Signals | None = None,
+    parameters: Signals | None = None,
+    in_turn: bool = False,
+    assumptions: tuple[str, ...] = (),
+) -> Model:
+    """Return a model of ``count`` agents, which are all updated at the same time.
+
+    Each agent has the scalar signals ``each``.  In ``rule``, ``before`` and ``after`` have shape
+    (signals of one agent, count).  The model has no continuous states: declare it as a plant with
+    an ``update_period``.  With ``in_turn=True`` the agents are updated one after the other, and
+    each reads the new values of the agents before it.  This is a known modelling error, offered
+    for comparison.
+
+    Raises :class:`ScenarioError` if there are no agents or no scalar signals, or if ``rule`` is not
+    valid.
+    """
+    if count < 1:
+        raise ScenarioError(f"{name} has {count} agents; give at least 1")
+    shaped = [s.name for s in each if s.shape]
+    if shaped or not len(each):
+        raise ScenarioError(
+            f"{name}: an agent needs one or more scalar signals, but got {shaped or 'no signal'}"
+        )
+    check_arguments(rule, "i, t, before, u, p, after", f"rule of {name}")
+    return Model(
+        name=name,
+        states=Signals(),
+        derivative=_none,
+        discrete=Signals(*(replace(s, shape=(count,)) for s in each)),
+        inputs=inputs or Signals(),
+        parameters=parameters or Signals(),
+        update=_update(rule, len(each), in_turn),
+        assumptions=assumptions,
+    )
+
+
+@lru_cache
+def _update(rule: Rule, kinds: int, in_turn: bool) -> Update:
+    """Return the update function; it is compiled once for populations of any size."""
+    act = compiled(getattr(rule, "py_func", rule))
+
+    def together(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        count = z.size // kinds
+        after = z.reshape((kinds, count))
+        before = after.copy()
+        for i in range(count):
+            act(i, t, before, u, p, after)
+
+    def one_by_one(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        count = z.size // kinds
+        after = z.reshape((kinds, count))
+        for i in range(count):
+            act(i, t, after, u, p, after)
+
+    return one_by_one if in_turn else together
+
+
+def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    """Do nothing: the model has no continuous states."""

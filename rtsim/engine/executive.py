@@ -20,7 +20,7 @@ from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.events import Event
 from rtsim.record.recorders import Recorder
-from rtsim.timing.frame import RECORDING
+from rtsim.timing.frames import RECORDING
 from rtsim.timing.pacing import Pacer
 
 RECORDING_LOST = "recording lost"

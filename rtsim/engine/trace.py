@@ -16,9 +16,8 @@ from rtsim.engine.system import Change, System
 from rtsim.record.events import Value, overrun_event
 from rtsim.record.recorders import Recorder
 from rtsim.record.track import Track
-from rtsim.timing.frames import FRAME_COLUMNS
-from rtsim.timing.overrun import CaughtUp, Overrun
-from rtsim.timing.tally import Tally
+from rtsim.timing.frames import FRAME_COLUMNS, Tally
+from rtsim.timing.policy import CaughtUp, Overrun
 
 X_PLUS = 1
 _X_MINUS = (0, 0)

@@ -188,7 +188,7 @@ class Sample:
 class Glance:
     """The state of the run, values by name, and a histogram of message latencies by link.
 
-    :mod:`rtsim.timing.tally` defines the classes of the histogram.  ``stamps`` has the times at
+    :mod:`rtsim.timing.frames` defines the classes of the histogram.  ``stamps`` has the times at
     which the latest message of each link was initiated, was completed and arrives, ns; a link
     without messages is left out.
     """

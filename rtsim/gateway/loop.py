@@ -34,9 +34,8 @@ from rtsim.gateway.publishing import (
 from rtsim.gateway.shapes import placed_bodies
 from rtsim.scenario.body import Body
 from rtsim.timing.background import ONE_THREAD
-from rtsim.timing.frames import NO_SAMPLE
+from rtsim.timing.frames import NO_SAMPLE, Tally
 from rtsim.timing.pacing import Pacer
-from rtsim.timing.tally import Tally
 
 # The pipe to the process of the gateway: messages of limited length, without blocking.
 

@@ -20,7 +20,7 @@ from rtsim.core.net.sockets import Broadcast
 from rtsim.core.signals import Signal, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.system import Changeable, System
-from rtsim.timing.tally import CLASSES, STAMPS, Tally
+from rtsim.timing.frames import CLASSES, STAMPS, Tally
 
 MOST_VALUES = 8_000
 """Limit of the number of values in each list of a catalogue.

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
-from rtsim.scenario.body import Body
+from rtsim.scenario.body import Body, Mesh
 from rtsim.scenario.ground import KINDS, ROAD, RUNWAY, WATER, Ground, GroundGrid
-from rtsim.scenario.meshes import Mesh
 
 Points = NDArray[np.float64]
 Colours = NDArray[np.uint8]

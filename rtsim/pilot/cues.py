@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from rtsim.core.signals import Signals
 from rtsim.pilot.scenes.scene import Shown, Warned
-from rtsim.scenario.shown import Cue
-from rtsim.scenario.sounds import Sound
+from rtsim.scenario.shown import Cue, Sound
 
 S = TypeVar("S", Cue, Sound)
 PULSE_NS = 60_000_000

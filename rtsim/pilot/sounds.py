@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from rtsim.pilot.scenes.scene import Shown
-from rtsim.scenario.sounds import Sound
+from rtsim.scenario.shown import Sound
 
 RATE = 22050
 BLOCK = 2048

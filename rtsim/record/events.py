@@ -14,7 +14,7 @@ import numpy as np
 
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.schema import EVENT_TYPE, PACKAGE, message_class
-from rtsim.timing.overrun import Overrun
+from rtsim.timing.policy import Overrun
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording

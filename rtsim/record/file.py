@@ -43,7 +43,7 @@ from rtsim.record.writer_process import (
     start_writer,
 )
 from rtsim.timing.background import allow_all, keep_off, step_back
-from rtsim.timing.overrun import CaughtUp
+from rtsim.timing.policy import CaughtUp
 
 # Frames that wait for the writing process, and the thread that sends them if many wait.
 

@@ -335,7 +335,7 @@ def section(recording: Recording, after_ns: int = 0) -> str:
         out += "<h3>Values in messages</h3>" + table(names, said_, numeric=1)
         out += (
             f"<p class=soft>± is the half-width of a 95 % interval from {BATCHES} batch means."
-            " For reliable intervals run replications: rtsim.testing.replications.</p>"
+            " For reliable intervals run replications: rtsim.testing.determinism.</p>"
         )
     return out
 

@@ -46,7 +46,7 @@ from rtsim.record.schema import (
 )
 from rtsim.record.writer_process import FrameBuffer, FrameKind, RecordFrame
 from rtsim.timing.background import OffTheLoop, step_back
-from rtsim.timing.overrun import CaughtUp
+from rtsim.timing.policy import CaughtUp
 
 # mcap's writer, extended to take many messages of one length at once, in a third of the time.
 

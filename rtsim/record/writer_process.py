@@ -38,7 +38,7 @@ class FrameKind(IntEnum):
     FLUSH = 4  # flush: write all received data to the disk
     FINISH = 5  # JSON: footer; nothing follows
     HURRY = 6  # the run waits for the writing process (track 1), or does not (track 0)
-    CAUGHT_UP = 7  # overruns of compiled code, rtsim.timing.overrun.CaughtUp
+    CAUGHT_UP = 7  # overruns of compiled code, rtsim.timing.policy.CaughtUp
     MARK = 8  # every row and event up to the latest one was sent, of all tracks
 
 

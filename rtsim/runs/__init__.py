@@ -8,9 +8,8 @@ from rtsim.core.face import face
 
 if TYPE_CHECKING:
     from rtsim.runs.diverging import diverge
-    from rtsim.runs.pace import Pace
     from rtsim.runs.replay import rerun
-    from rtsim.runs.request import Connections, Output, RunRequest
+    from rtsim.runs.request import Connections, Output, Pace, RunRequest
     from rtsim.runs.result import RunResult
     from rtsim.runs.simulation import run, simulate
 
@@ -31,9 +30,16 @@ __getattr__, __dir__ = face(
     {
         "rtsim.runs.diverging": ("diverge",),
         "rtsim.runs.replay": ("rerun",),
-        "rtsim.runs.pace": ("Pace",),
-        "rtsim.runs.request": ("Connections", "Output", "RunRequest"),
+        "rtsim.runs.request": (
+            "Connections",
+            "Output",
+            "Pace",
+            "RunRequest",
+        ),
         "rtsim.runs.result": ("RunResult",),
-        "rtsim.runs.simulation": ("run", "simulate"),
+        "rtsim.runs.simulation": (
+            "run",
+            "simulate",
+        ),
     },
 )

@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from rtsim.core.clock import Timeline, exact_rate
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NEVER, NS_PER_S
-from rtsim.core.timeline import Timeline, exact_rate
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.trace import COMMAND, TIMING
 from rtsim.record.events import OVERRUN, Event
 from rtsim.record.reading import Recording
-from rtsim.timing.frame import REST
-from rtsim.timing.frames import NO_SAMPLE
+from rtsim.timing.frames import NO_SAMPLE, REST
 from rtsim.timing.pacing import tolerance_ns
 
 _DUE_AT_ONCE = ("slip", "freeze")

@@ -6,21 +6,291 @@ put back into its first state.  Every result equals that of ``simulate``, bit fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from rtsim.components.latency_state import not_saved
-from rtsim.core.errors import ScenarioError
+import numpy as np
+
+from rtsim.components.latency import not_saved
+from rtsim.components.plant import Plant
+from rtsim.core.clock import VirtualClock
+from rtsim.core.errors import ModelError, ScenarioError
+from rtsim.core.raised import Interrupted
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration
-from rtsim.engine.compiled.stretch import AUTO, ENGINES
+from rtsim.engine.compiled.stretch import AUTO, COMPILED, ENGINES, EXACT_NS, INTERPRETED, Stretches
+from rtsim.engine.compiled.whole import Sink, WholeRun
+from rtsim.engine.executive import Executive
+from rtsim.engine.system import InitialValue, System
+from rtsim.engine.trace import Trace
 from rtsim.equations.compiling import Compilation
+from rtsim.record.events import RunEnding
 from rtsim.record.recorders import Begin, PooledRecorder, TrackPool
-from rtsim.runs.request import Output
-from rtsim.runs.reset_runs import Order, ResetRuns, Values, finished
+from rtsim.runs.request import Output, RunRequest
 from rtsim.runs.result import RunResult
-from rtsim.runs.simulation import run
+from rtsim.runs.simulation import footer_of, loop, pacer_of, run
 from rtsim.scenario.component import Component
 from rtsim.scenario.scenario import Scenario
+from rtsim.timing.certificate import Certificate, certify
+from rtsim.timing.pacing import Pacer
+
+# The check of a plant's equations at the first values of a run, which a build makes too.
+
+
+class FirstValues:
+    """Calls the equations of the ``plants`` at their present states, inputs and parameters."""
+
+    def __init__(self, plants: Sequence[Plant]) -> None:
+        self._copies = []
+        self._calls = []
+        sizes = [
+            (m.states.size, m.outputs.size, len(m.guards)) for m in (p.bound.model for p in plants)
+        ]
+        self._found = np.full(sum(map(sum, sizes)), np.nan)
+        at = 0
+        for plant, lengths in zip(plants, sizes, strict=True):
+            bound, start = plant.bound, plant.bound.model.discrete.initial()
+            x, z, u, p = (vector.copy() for vector in (plant.x, start, plant.u, plant.p))
+            own = ((x, plant.x), (z, start), (u, plant.u), (p, plant.p))
+            self._copies += [pair for pair in own if pair[0].size]
+            equations = (bound.derivative, bound.output, bound.guard)
+            for equation, size in zip(equations, lengths, strict=True):
+                if size:
+                    self._calls.append(equation.on(x, z, u, p, self._found[at : at + size]))
+                at += size
+
+    def usable(self) -> bool:
+        """Return whether each equation writes a finite value for each of its elements."""
+        for copy, vector in self._copies:
+            copy[...] = vector
+        self._found.fill(np.nan)
+        try:
+            for call in self._calls:
+                call(0.0)
+        except Exception:
+            return False
+        return bool(np.isfinite(self._found).all())
+
+
+# Runs of one system that is put back into its first state before each of them.
+
+_TRIES = 3
+"""After so many attempts in a row that failed, a run is no longer tried as one stretch."""
+Values = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Order:
+    """One run: its seed, its end, and its own values."""
+
+    scenario: Scenario
+    seed: int
+    until: Duration | None
+    values: Values
+    compile: Compilation
+    engine: str
+
+    def request(self) -> RunRequest:
+        """Return the request of this run; raises the errors of wrong values."""
+        scenario = self.scenario.copy()
+        for target, value in self.values.items():
+            scenario.set(target, value)
+        return RunRequest(
+            scenario, self.seed, until=self.until, compile=self.compile, engine=self.engine
+        )
+
+
+class _Place:
+    """Where a value that can be set begins; a number is checked and written at once."""
+
+    def __init__(self, initial: InitialValue) -> None:
+        signal, where = initial.signals[initial.name], initial.signals.slice(initial.name)
+        self._initial, self._vectors, self._at = initial, initial.vectors, where.start
+        self._scalar = where.stop - where.start == 1
+        self._low, self._high = signal.low, signal.high
+
+    def write(self, value: object) -> None:
+        if self._scalar and isinstance(value, float | int) and self._low <= value <= self._high:
+            for vector in self._vectors:
+                vector[self._at] = value
+        else:
+            self._initial.write(value)
+
+
+class ResetRuns:
+    """Runs of one system, which is built once."""
+
+    def __init__(self, scenario: Scenario, compile: Compilation, engine: str) -> None:
+        self._scenario = scenario
+        self._pool = TrackPool()
+        self._system: System = scenario.build(compile=compile)
+        for plant in self._system.plants:
+            plant.unsolve()
+        self._first = self._system.save()
+        self._first_values = FirstValues(self._system.plants)
+        self._places = {name: _Place(one) for name, one in self._system.initials.items()}
+        self._engine = engine
+        self._stretches: Stretches | None = None
+        self._whole: WholeRun | None = None
+        self._names: list[str] = []
+        self._failed = 0
+        """Attempts in a row to make a run one stretch that failed."""
+        self._until: tuple[Duration | None, int] = (None, scenario.until_ns)
+        """The latest end of a run, as given and in ns."""
+        self._certificates: dict[int, Certificate] = {}
+        trace = Trace(self._system, PooledRecorder(self._pool, None), paced=False)
+        if engine != INTERPRETED:
+            self._load(trace)
+
+    def _load(self, trace: Trace) -> None:
+        """Compile the engine."""
+        stretches = Stretches(
+            self._system, trace, Pacer(VirtualClock()), COMPILED, self._scenario.until_ns
+        )
+        if not stretches.usable:
+            return
+        try:
+            _ = stretches.kernel
+        except ModelError:
+            if self._engine != AUTO:
+                raise
+            self._engine = INTERPRETED
+
+    def takes(self, order: Order) -> bool:
+        """Return whether the system can run as ordered; raises for an unknown name."""
+        if order.until is not None and self._until_ns(order) >= EXACT_NS:
+            return False
+        for target, value in order.values.items():
+            if target not in self._places or isinstance(value, str):
+                self._scenario.settable_of(target)
+                return False
+        return True
+
+    def _until_ns(self, order: Order) -> int:
+        """The end of the run in ns; raises :class:`ScenarioError` for a wrong seed or end."""
+        if order.until != self._until[0] or order.seed < 0:
+            self._until = order.until, order.request().until_ns
+        return self._until[1]
+
+    def run(self, order: Order, begin: Begin) -> RunResult | None:
+        """Run as ordered; ``begin`` returns the recorder of each attempt.
+
+        Returns ``None`` if the equations give no finite values at the first values: a build says
+        which.
+        """
+        until_ns = self._until_ns(order)
+        recorder = begin(self._pool)
+        recorder.check()
+        whole = self._one_stretch()
+        if whole is not None:
+            result = self._in_one_stretch(whole, order, recorder, until_ns)
+            if result is not None:
+                return result
+            recorder = begin(self._pool)
+        return self._by_executive(order, recorder)
+
+    def _write(self, order: Order) -> bool:
+        """Write the values of this run; return whether the equations are finite there."""
+        for target, value in order.values.items():
+            self._places[target].write(value)
+        return self._first_values.usable()
+
+    # -- in one stretch
+
+    def _in_one_stretch(
+        self, whole: WholeRun, order: Order, recorder: PooledRecorder, until_ns: int
+    ) -> RunResult | None:
+        """Run in compiled code alone; ``None`` if something needs the interpreter."""
+        system = self._system
+        system.streams.restart(order.seed)
+        whole.reset()
+        if not self._write(order):
+            return None
+        sinks: list[Sink | None] = [recorder.sink(name) for name in self._names]
+        tags = whole.run(until_ns, sinks)
+        if tags is None:
+            self._failed += 1
+            if self._failed == _TRIES:
+                self._whole = None
+            return None
+        self._failed = 0
+        system.ns = whole.now_ns
+        certificate = self._certificates.get(tags)
+        if certificate is None:
+            certificate = self._certified(tags)
+        result = RunResult(
+            RunEnding(system.ns, until_ns, "end", ""), whole.wall_ns, certificate,
+            late=0, missed=0, system=system, recorder=recorder, ends=_ends(system),
+        )  # fmt: skip
+        recorder.about = lambda: (order.request().header(), footer_of(result, {}))
+        return result
+
+    def _certified(self, tags: int) -> Certificate:
+        """Return the certificate of a run of ``tags`` tags in one stretch: no frame was timed."""
+        pacer = pacer_of(Order(self._scenario, 0, None, {}, True, AUTO).request(), self._system)
+        found = replace(certify(pacer), engine=f"compiled: {tags} tags")
+        if len(self._certificates) < 64:
+            self._certificates[tags] = found
+        return found
+
+    # -- tag by tag
+
+    def _by_executive(self, order: Order, recorder: PooledRecorder) -> RunResult | None:
+        """Run as ``simulate`` does, with the system put back."""
+        request = replace(order.request(), engine=self._compiled_engine())
+        system = self._system
+        if self._whole is not None:
+            self._whole.disturbed()
+        system.restore(self._first)
+        system.streams.restart(order.seed)
+        if not self._write(order):
+            return None
+        for plant in system.plants:
+            plant.sample()
+        pacer = pacer_of(request, system)
+        executive = Executive(
+            system, pacer, recorder, request.until_ns, engine=request.engine,
+            stretches=self._stretches,
+        )  # fmt: skip
+        recorder.start({})
+        try:
+            result = loop(request, executive, pacer, recorder)
+        finally:
+            recorder.release()
+            self._stretches = executive.stretches
+        recorder.about = lambda: (order.request().header(), footer_of(result, {}))
+        return result
+
+    def _compiled_engine(self) -> str:
+        return COMPILED if self._engine == AUTO else self._engine
+
+    def _one_stretch(self) -> WholeRun | None:
+        """Return the compiled code of whole runs; ``None`` if something needs the interpreter."""
+        if self._whole is not None and self._whole.valid:
+            return self._whole
+        self._whole = None
+        if self._failed >= _TRIES or self._stretches is None:
+            return None
+        table = self._stretches.whole()
+        if table is not None:
+            self._system.restore(self._first)
+            self._whole = WholeRun(self._stretches, table)
+            self._names = self._whole.names
+        return self._whole
+
+
+def finished(result: RunResult) -> RunResult:
+    """Return ``result`` with the last values; raise its error, or :class:`KeyboardInterrupt`."""
+    if result.reason == "interrupted":
+        raise Interrupted
+    if result.ends is None:
+        result = replace(result, ends=_ends(result.system))
+    return result.checked()
+
+
+def _ends(system: System) -> dict[str, Vector]:
+    return {name: port.value.copy() for name, port in system.ports.items()}
+
 
 Recorded = bool | Collection[str]
 

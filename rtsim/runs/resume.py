@@ -13,11 +13,9 @@ import numpy as np
 from rtsim.components.controller import Controller
 from rtsim.core.errors import CheckpointError, RtsimError
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Ring, beside
+from rtsim.engine.checkpoint.file import Checkpoint, Ring, beside
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
-from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.replay import (
     BUILD_CHANGED,
     changed_since,
@@ -25,6 +23,7 @@ from rtsim.runs.replay import (
     scenario_from,
     to_repeat,
 )
+from rtsim.runs.request import MAX, Pace
 from rtsim.runs.simulation import run
 from rtsim.scenario.scenario import Scenario
 

@@ -16,8 +16,7 @@ from rtsim.core.clock import Clock, WallClock, stopwatch
 from rtsim.core.errors import ControllerError, RecordingError, ScenarioError
 from rtsim.core.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
 from rtsim.core.tag import NS_PER_S, START, Duration, Tag
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Files
+from rtsim.engine.checkpoint.file import Checkpoint, Files
 from rtsim.engine.checkpoint.taking import Taking, check_savable
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled.stretch import AUTO
@@ -27,23 +26,23 @@ from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.record.events import ERROR, RunEnding
 from rtsim.record.recorders import MemoryRecorder, NullRecorder, Recorder
-from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.progress import progress_shown
 from rtsim.runs.request import (
+    MAX,
     ConnectionKeywords,
     Connections,
     FedInputs,
     Output,
+    Pace,
     Progress,
     RunRequest,
 )
 from rtsim.runs.result import RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.certificate import certify
-from rtsim.timing.machine import Machine, examine_machine
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Policy
-from rtsim.timing.scheduling import SchedulingRequest
+from rtsim.timing.scheduling import Machine, SchedulingRequest, examine_machine
 from rtsim.timing.scheduling import request as scheduled
 
 

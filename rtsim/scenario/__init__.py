@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 from rtsim.core.face import face
 
 if TYPE_CHECKING:
-    from rtsim.scenario.body import Body
+    from rtsim.scenario.body import Body, Mesh
     from rtsim.scenario.component import Built, Component, Settable, Site, Validity
     from rtsim.scenario.ground import Ground, GroundGrid
-    from rtsim.scenario.hud import Hud
     from rtsim.scenario.loading import load_scenario
-    from rtsim.scenario.meshes import Mesh
     from rtsim.scenario.scenario import Scenario
-    from rtsim.scenario.shown import Cue
-    from rtsim.scenario.sounds import Sound
+    from rtsim.scenario.shown import Cue, Hud, Sound
 
 __all__ = [
     "Body",
@@ -37,14 +34,27 @@ __all__ = [
 __getattr__, __dir__ = face(
     __name__,
     {
-        "rtsim.scenario.body": ("Body",),
-        "rtsim.scenario.component": ("Built", "Component", "Settable", "Site", "Validity"),
-        "rtsim.scenario.ground": ("Ground", "GroundGrid"),
-        "rtsim.scenario.hud": ("Hud",),
+        "rtsim.scenario.body": (
+            "Body",
+            "Mesh",
+        ),
+        "rtsim.scenario.component": (
+            "Built",
+            "Component",
+            "Settable",
+            "Site",
+            "Validity",
+        ),
+        "rtsim.scenario.ground": (
+            "Ground",
+            "GroundGrid",
+        ),
+        "rtsim.scenario.shown": (
+            "Cue",
+            "Hud",
+            "Sound",
+        ),
         "rtsim.scenario.loading": ("load_scenario",),
-        "rtsim.scenario.meshes": ("Mesh",),
         "rtsim.scenario.scenario": ("Scenario",),
-        "rtsim.scenario.shown": ("Cue",),
-        "rtsim.scenario.sounds": ("Sound",),
     },
 )

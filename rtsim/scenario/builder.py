@@ -10,7 +10,7 @@ from rtsim.components.bus import Bus
 from rtsim.components.controller import Controller
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.components.latency_state import for_one_run
+from rtsim.components.latency import for_one_run
 from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.components.tasks import Task
@@ -20,8 +20,7 @@ from rtsim.core.raised import NOT_FOR_PARTS, blame, interrupt, on_ctrl_c
 from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.at_signals import FaultyWiring
-from rtsim.engine.faults.installing import Installer
-from rtsim.engine.faults.schedule import Schedule
+from rtsim.engine.faults.schedule import Installer, Schedule
 from rtsim.engine.system import (
     Change,
     Changeable,

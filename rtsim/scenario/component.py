@@ -27,7 +27,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.engine.faults.at_signals import FaultyWiring
-from rtsim.engine.faults.installing import Installer
+from rtsim.engine.faults.schedule import Installer
 from rtsim.engine.system import Changeable, InitialValue, MessageListener
 from rtsim.equations.compiling import Compilation
 

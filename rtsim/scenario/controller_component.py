@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from rtsim.components.bus import Topic
 from rtsim.components.controller import Controller
 from rtsim.components.controller_task import ControllerTask
-from rtsim.components.latency import LatencyModel
-from rtsim.components.latency_state import for_one_run
+from rtsim.components.latency import LatencyModel, for_one_run
 from rtsim.components.ports import SignalPort, Source, check_units
 from rtsim.components.protocols import (
     Assignable,

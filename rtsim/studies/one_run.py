@@ -23,9 +23,8 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.core.version import __version__
 from rtsim.record.events import TO_THE_END
 from rtsim.record.recorders import Recorder, ReducingRecorder, TrackPool
-from rtsim.runs.pace import MAX, Pace
 from rtsim.runs.prepared import Prepared, prepare
-from rtsim.runs.request import Connections, Output, RunRequest
+from rtsim.runs.request import MAX, Connections, Output, Pace, RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import ScenarioMaker

@@ -15,7 +15,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.record.events import TO_THE_END
 from rtsim.record.file import FileRecorder
-from rtsim.runs.pace import MAX, Pace
+from rtsim.runs.request import MAX, Pace
 from rtsim.studies.campaign import Campaign, InProcess, Pool, Searching
 from rtsim.studies.cluster import DaskPool
 from rtsim.studies.factors import uniforms

@@ -14,11 +14,9 @@ from pathlib import Path
 
 from rtsim.core.cache import cache_folder
 from rtsim.core.errors import ScenarioError
-from rtsim.core.file_hash import modules_of, tree_hash
-from rtsim.core.read_files import Signature, reading, signature
+from rtsim.core.file_hash import Signature, modules_of, reading, signature, tree_hash
 from rtsim.record.fingerprint import fingerprint
-from rtsim.scenario.beside import imported_by
-from rtsim.scenario.loading import file_of
+from rtsim.scenario.loading import file_of, imported_by
 
 _VERSIONS = ("rtsim", "python", "numpy", "scipy", "numba", "llvmlite")
 _SYSTEM = ("/proc", "/sys", "/dev", "/usr", "/lib", "/lib64", "/etc")

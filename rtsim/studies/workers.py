@@ -25,7 +25,7 @@ from typing import Any
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
-from rtsim.timing.machine import usable_cpus
+from rtsim.timing.scheduling import usable_cpus
 
 # The temporary folder of the local workers.
 

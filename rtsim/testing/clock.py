@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rtsim.core.clock import Clock, Wake
+from rtsim.core.clock import Clock, Timeline, Wake
 from rtsim.core.errors import ScenarioError
-from rtsim.core.timeline import Timeline
 
 FAKE_START = 1_152_921_504_606_846_976  # 2**60, unlike any simulated time
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rtsim.core.errors import ScenarioError
-from rtsim.record.reading import Recording
+import numpy as np
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.estimates import LEVEL, Estimate, interval, line_average
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Duration, to_ns
+from rtsim.record.measured import average, single
+from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
@@ -47,3 +54,88 @@ def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: An
                 "random numbers, read no clock and keep no state"
             )
     return first.digest()
+
+
+# Independent replications of a run with different random numbers, and their statistics.
+
+Measure = Callable[[Recording], Mapping[str, float]]
+"""A function that returns measures of one run, by the name of each measure."""
+
+
+@dataclass(frozen=True)
+class Replications:
+    """Measures of several runs: for each name an array (n,) with one value per run."""
+
+    values: Mapping[str, Vector]
+    seeds: tuple[int, ...]
+
+    def __getitem__(self, name: str) -> Vector:
+        if name not in self.values:
+            raise UnknownName("measure", name, self.values)
+        return self.values[name]
+
+    def estimate(self, name: str, level: float = LEVEL) -> Estimate:
+        """Return Student's confidence interval of the mean of the measure ``name``."""
+        return interval(self[name], level)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {self.estimate(name)}" for name in self.values)
+
+
+def replicate(
+    make: Callable[[], Scenario], measure: Measure, count: int = 20, seed: int = 0, **options: Any
+) -> Replications:
+    """Simulate ``count`` runs with the seeds ``seed``, ``seed + 1``, …; return their measures.
+
+    Each run draws other random numbers from every named stream. ``options`` are those of
+    :func:`rtsim.runs.simulation.simulate`.
+    """
+    if count < 2:
+        raise ScenarioError(
+            f"count = {count} is too few to estimate a spread; give 2 or more replications"
+        )
+    seeds = tuple(range(seed, seed + count))
+    rows = [dict(measure(trace_of(make(), seed=one, **options))) for one in seeds]
+    return Replications({name: np.array([row[name] for row in rows]) for name in rows[0]}, seeds)
+
+
+def held_average(
+    recording: Recording, name: str, after: Duration = 0, before: float | None = None
+) -> float:
+    """Return the time average of ``"track.column"`` from ``after`` s to the end of the run.
+
+    A signal of messages (``"messages/component.signal"``) keeps its value from one arrival to the
+    next.  ``before`` is its value before the first message; the default is the declared initial
+    value.  A plant's signal (``"plant.signal"``) is linear between rows, and it may jump.
+    """
+    track, column = _track_of(recording, name)
+    if "side" in track.integers:
+        ns = track.ns
+        last = int(ns[-1]) if len(ns) else 0
+        return line_average(ns, single(track, column), to_ns(after), last)
+    return average(recording, track, column, to_ns(after), before)
+
+
+def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
+    """Return the mean of ``"messages/topic.signal"`` over messages initiated after ``after`` s."""
+    track, column = _track_of(recording, name)
+    if "initiated" not in track.integers:
+        raise ScenarioError(
+            f"{name} is a continuous signal, so the number of its rows, and with it the mean "
+            "over the rows, depends on the solver's steps; use held_average, which averages "
+            "over time"
+        )
+    values = single(track, column)[track.ns > to_ns(after)]
+    if not len(values):
+        raise ScenarioError(
+            f"the recording contains no message of {name} after {after} s; run for longer"
+        )
+    return float(values.mean())
+
+
+def _track_of(recording: Recording, name: str) -> tuple[TrackData, str]:
+    """Return the track and the column that ``name`` (``"track.column"``) names."""
+    track, dot, column = name.rpartition(".")
+    if not dot:
+        raise UnknownName("signal", name, recording.names, recording.source)
+    return recording.track(track), column

@@ -8,24 +8,22 @@ from typing import Any
 
 from rtsim.components.can_bus import CanBus
 from rtsim.core.random_streams import RandomStreams
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.faults.activity import Activity
-from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.at_loop import LoopFault
 from rtsim.engine.faults.at_messages import MessageFault
 from rtsim.engine.faults.description import fault_of
-from rtsim.engine.faults.kind import FaultError, FaultKind
+from rtsim.engine.faults.kind import FaultError, FaultKind, Present
 from rtsim.engine.faults.kinds import KINDS
-from rtsim.engine.faults.line_kinds import BoardFault, LineFault, Timed, faults_at
-from rtsim.engine.faults.present import Present
+from rtsim.engine.faults.line_kinds import BoardFault, LineFault, LineFaults, Timed, faults_at
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.events import FAULT
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact
-from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun
+from rtsim.runs.request import Pace
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FakeClock

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rtsim.components.latency import LatencyModel
-from rtsim.components.latency_state import (
+from rtsim.components.latency import (
+    LatencyModel,
     for_one_run,
     latency_state,
     not_saved,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from rtsim.core.errors import OverrunError
 from rtsim.testing.clock import FakeClock
-from rtsim.timing.overrun import ACTIONS, Cause
 from rtsim.timing.pacing import Pacer
-from rtsim.timing.policy import POLICIES, LateTag, Policy, parse_policy
+from rtsim.timing.policy import ACTIONS, POLICIES, Cause, LateTag, Policy, parse_policy
 
 FRAME_NS = 1_000_000
 MOST_LATE_FRAMES = 100_000

@@ -3,18 +3,230 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rtsim.components.plant import Plant
 from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S, Period
 from rtsim.equations.model import Guard, Model, bind
-from rtsim.solve import GOOD, Solver, Stepper
+from rtsim.equations.numba_private import counting_allocations
+from rtsim.solve import GOOD, Adaptive, Rosenbrock, Solver, Stepper
 from rtsim.solve.adaptive import StepTolerance
-from rtsim.testing.allocations import allocations
-from rtsim.testing.pairs import Pair, check_pair, one_step, without_budget
-from rtsim.testing.problems import END_NS, FORCED, NONE, exact
+from rtsim.solve.legs import within
+
+# Count the memory allocations of compiled steps, which must be 0 for real time.
+
+STEP = Period.of("1/100")
+FEW, MANY = 11, 51
+
+
+def allocations(solver: Solver, model: Model) -> float | None:
+    """Return the number of memory allocations in a compiled step of 10 ms.
+
+    ``solver`` advances ``model``.  A call from Python also allocates memory, once for each array
+    argument.  The function therefore compares a call of few steps with a call of many steps.
+    Returns ``None`` if the solver cannot take several steps at once. numpy's allocations outside
+    compiled code are not counted.
+    """
+    signals = (model.states, model.discrete, model.inputs, model.parameters)
+    x, z, u, p = (s.initial() for s in signals)
+    plant = Plant("plant", bind(model), solver, STEP, (x, z, u, p))
+    if plant.watch is not None:
+        plant.watch.begin()
+    with counting_allocations() as count:
+        found = []
+        for steps in (FEW, FEW, MANY):  # only the first run allocates memory for its setup
+            before = count()
+            taken = plant.run_on(plant.ns + steps * STEP.tick(1))
+            if taken is None or len(taken[1]) < steps - 1:
+                return None
+            found.append(count() - before)
+    return float((found[2] - found[1]) / (MANY - FEW))
+
+
+# A problem with a known solution, for checks of solvers.
+
+
+def forced(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """The derivative of :data:`FORCED`."""
+    dx[0] = x[1]
+    dx[1] = -x[0] + 2.0 * math.cos(t) - p[0] * (x[1] - math.sin(t) - t * math.cos(t))
+
+
+FORCED = Model(
+    name="forced oscillator",
+    states=Signals(Signal("x", "m"), Signal("v", "m/s", derivative_of="x")),
+    parameters=Signals("damping [1/s] = 0.3"),
+    derivative=forced,
+)
+"""x'' = -x + 2 cos t - c (x' - sin t - t cos t), with the solution x = t sin t from rest.
+
+The equation depends on t, x and x', so a wrong node or weight of a solver changes the solution.
+"""
+END_NS = 10_000_000_000
+NONE = np.zeros(0)
+
+
+def exact(t: float, from_s: float = 0.0, x: Vector | None = None) -> Vector:
+    """Return the exact solution (2,) of ``FORCED`` at ``t`` s.
+
+    The initial state is ``x`` (2,) at ``from_s`` s. Without ``x``, the motion begins at rest at 0
+    s.
+    """
+    now = np.array([t * math.sin(t), math.sin(t) + t * math.cos(t)])
+    if x is None:
+        return now
+    half = FORCED.parameters.initial()[0] / 2
+    # The solution minus t sin t is a damped oscillation.
+    away, speed = x - exact(from_s)
+    rate, since = math.sqrt(1 - half**2), t - from_s
+    c, s = math.cos(rate * since), math.sin(rate * since)
+    other = (speed + half * away) / rate
+    off = away * c + other * s
+    slope = rate * (other * c - away * s) - half * off
+    return now + math.exp(-half * since) * np.array([off, slope])
+
+
+# Checks of a method with an embedded method: both orders, dense output, first same as last.
+
+Pair = Adaptive | Rosenbrock
+"""A solver with an embedded method and dense output."""
+FROM_S, START = 1.0, np.array([0.5, -0.25])
+PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
+_FLOOR = 1e-11
+"""Errors below this value are rounding errors."""
+_PAIR_OFF = 0.25
+"""Allowed difference between an observed exponent and the expected one."""
+
+
+def without_budget(pair: Pair) -> Pair:
+    """Return ``pair`` without a budget of evaluations."""
+    return replace(pair, budget=None) if isinstance(pair, Adaptive) else pair
+
+
+def one_step(pair: Pair) -> Pair:
+    """Return ``pair`` as a solver whose large tolerances make each advance one step."""
+    limits: dict[str, float] = {"least": 0.0, "most": math.inf, "safety": 0.9}
+    out: Pair = replace(without_budget(pair), rtol=1e9, atol=1e9, first=1e9, **limits)  # type: ignore[arg-type]
+    return out
+
+
+def check_pair(pair: Pair) -> None:
+    """Assert the properties that ``pair`` and its tableau declare."""
+    table = pair.tableau
+    observed = exponent(lambda h: off(_step(pair, h)[1], h))
+    assert abs(observed - table.order - 1) < _PAIR_OFF, (
+        f"{table.name}: the error of a step falls with h^{observed:.2f}; expected "
+        f"h^{table.order + 1} for the declared order {table.order}"
+    )
+    observed = exponent(lambda h: float(np.linalg.norm(_estimate(pair, h))))
+    assert abs(observed - table.lower - 1) < _PAIR_OFF, (
+        f"{table.name}: the error estimate falls with h^{observed:.2f}; expected "
+        f"h^{table.lower + 1} for the declared order {table.lower} of the embedded method"
+    )
+    _check_dense(pair)
+    if table.first_same_as_last:
+        _check_same_as_last(pair)
+
+
+def exponent(error: Callable[[float], float]) -> float:
+    """Return the exponent p of ``error(h)`` ~ h**p, from the shortest h above rounding errors."""
+    found: list[float] = []
+    for k in range(8):
+        value = error(0.5**k)
+        if not value > _FLOOR:
+            break
+        found.append(value)
+    assert len(found) > 1, (
+        f"the order cannot be observed, because the errors {found} from h = 1 s on are too small"
+    )
+    return math.log2(found[-2] / found[-1])
+
+
+def off(y: Vector, h: float) -> float:
+    """Return the distance of ``y`` (2,) from the exact solution ``h`` s after the start."""
+    return float(np.linalg.norm(y - exact(FROM_S + h, FROM_S, START)))
+
+
+def _step(pair: Pair, h: float) -> tuple[Vector, Vector, NDArray[np.float64]]:
+    """Return the stages (s, n) of one step of ``h`` s, the state (n,) at its end, and the weights
+    of its dense output (s, d).
+    """
+    stepper: Any = one_step(pair).stepper(bind(FORCED, compile=False))
+    out, p = np.zeros(2), FORCED.parameters.initial()
+    legs = stepper.legs(START, NONE, NONE, p, out)
+    ends = round(FROM_S * NS_PER_S), round((FROM_S + h) * NS_PER_S)
+    assert stepper.advance(*ends, START, NONE, NONE, p, out) == GOOD
+    return legs.k, out, legs.dense
+
+
+def _estimate(pair: Pair, h: float) -> Vector:
+    weights: Vector = pair.tableau.error_weights
+    return h * (weights @ _step(pair, h)[0])
+
+
+def _check_dense(pair: Pair) -> None:
+    """Check that the dense output is exact at both ends of a step and accurate within it."""
+    table, y = pair.tableau, np.zeros(2)
+    for h in (1.0, 0.1):
+        k, end, dense = _step(pair, h)
+        for part, there in ((0.0, START), (1.0, end)):
+            within(y, START, k, dense, part, h)
+            assert np.allclose(y, there, rtol=0, atol=1e-12), (
+                f"{table.name}: the dense output differs from the states at the ends of a step"
+            )
+    for part in PARTS:
+
+        def error(h: float, part: float = part) -> float:
+            k, _, dense = _step(pair, h)
+            within(y, START, k, dense, part, h)
+            return off(y, part * h)
+
+        observed = exponent(error)
+        assert observed > table.order - _PAIR_OFF, (
+            f"{table.name}: at {part} of a step the error of the dense output falls with "
+            f"h^{observed:.2f}; guards need h^{table.order}"
+        )
+
+
+def _check_same_as_last(pair: Pair) -> None:
+    """Check that the last stage of a step is reused as the first stage of the next step."""
+    calls, stages = 0, len(pair.tableau.b)
+
+    def counted(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+        nonlocal calls
+        calls += 1
+        forced(t, x, z, u, p, dx)
+
+    model = Model("counted", FORCED.states, counted, parameters=FORCED.parameters)
+    p, step_ns = FORCED.parameters.initial(), 125_000_000
+    ends, seen = [], []
+    for forgetful in (False, True):
+        stepper = one_step(pair).stepper(bind(model, compile=False))
+        x, out = START.copy(), np.zeros(2)
+        for k in range(3):
+            if forgetful:
+                stepper.forget()
+            calls = 0
+            ends_ns = k * step_ns, (k + 1) * step_ns
+            assert stepper.advance(*ends_ns, x, NONE, NONE, p, out) == GOOD
+            stepper.accept()
+            seen.append(calls)
+            x[:] = out
+        ends.append(x)
+    assert seen == [stages, stages - 1, stages - 1, *(3 * [stages])], (
+        f"{pair.name}: {seen} evaluations in three steps and in three steps after forget(); "
+        f"expected {stages - 1} where the last stage is reused, {stages} in all other steps"
+    )
+    assert np.allclose(ends[0], ends[1], rtol=0, atol=1e-13), (
+        f"{pair.name}: the reused stage is not the derivative at the end of the last step"
+    )
+
 
 __all__ = [
     "END_NS", "FORCED", "NONE", "check_allocations", "check_contract", "check_memory",

@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from rtsim.core.clock import stopwatch
-from rtsim.timing.slices import set_slice
+from rtsim.timing.scheduling import set_slice
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """Environment of a process that runs beside the loop and calls no linear algebra.

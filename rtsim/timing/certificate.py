@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rtsim.core.errors import RecordingError
 from rtsim.timing.frames import WorstFrame
-from rtsim.timing.machine import Machine, examine_machine
 from rtsim.timing.pacing import Pacer
-from rtsim.timing.scheduling import Granted, Item
+from rtsim.timing.scheduling import Granted, Item, Machine, examine_machine
 from rtsim.timing.statistics import Summary
 
 if TYPE_CHECKING:

@@ -24,8 +24,15 @@ from rich.text import Text
 from rtsim.core.clock import Clock, WallClock, tail_for
 from rtsim.core.errors import ScenarioError
 from rtsim.timing.certificate import show_ns
-from rtsim.timing.machine import UNKNOWN, Machine, examine_machine
-from rtsim.timing.scheduling import Granted, SchedulingRequest, probe, request
+from rtsim.timing.scheduling import (
+    UNKNOWN,
+    Granted,
+    Machine,
+    SchedulingRequest,
+    examine_machine,
+    probe,
+    request,
+)
 from rtsim.timing.statistics import Spread, Summary
 
 RATES_HZ = (100, 1000)

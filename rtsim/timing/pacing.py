@@ -26,18 +26,157 @@ without making the next tag an overrun; positive is good.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from typing import assert_never
 
 from rtsim.core.clock import Clock, VirtualClock, Wake, WallClock, stopwatch
 from rtsim.core.errors import OverrunError, ScenarioError
-from rtsim.timing.frame import Frame
-from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog
-from rtsim.timing.ledger import Ledger
-from rtsim.timing.line import RunQueue
-from rtsim.timing.overrun import Cause, Overrun
-from rtsim.timing.policy import CatchUp, Policy, advice
+from rtsim.timing.frames import ENOUGH, NO_SAMPLE, Frame, FrameLog
+from rtsim.timing.policy import (
+    ACTIONS,
+    UNKNOWN_NS,
+    Action,
+    CatchUp,
+    CaughtUp,
+    Cause,
+    LateTag,
+    Overrun,
+    Policy,
+    advice,
+)
+
+# Count overruns, by cause and in a row, and decide on the action of the overrun policy.
+
+
+class Ledger:
+    """The overruns of one run; for the limit, several tags within ``frame_ns`` count as one."""
+
+    def __init__(self, policy: Policy, frame_ns: int) -> None:
+        self.overruns: dict[Cause, int] = {"compute": 0, "wake": 0}
+        self.blamed: dict[str, int] = {}
+        """Number of overruns by ``compute`` for each job that caused them."""
+        self.in_line: int | None = None
+        """Number of overruns by ``wake`` in which the loop mostly waited for a CPU; None if the
+        system reported the waiting for none of them."""
+        self._policy, self._frame_ns = policy, frame_ns
+        self.on_time()
+
+    def on_time(self) -> None:
+        """Reset the number of consecutive late frames, because the loop was ready in time."""
+        self._consecutive, self._counted_ns = 0, 0
+
+    @property
+    def in_a_row(self) -> tuple[int, int, int]:
+        """Late frames in a row, the tag of the last one counted [ns], and the frame [ns]."""
+        return self._consecutive, self._counted_ns, self._frame_ns
+
+    def caught_up(self, overruns: CaughtUp, consecutive: int, counted_ns: int) -> None:
+        """Count ``overruns`` of compiled code, after which :attr:`in_a_row` is as given."""
+        for _, late, by_wake, job, stood, _ in overruns.rows.tolist():
+            self.overruns["wake" if by_wake else "compute"] += 1
+            if overruns.jobs[job]:
+                self.blamed[overruns.jobs[job]] = self.blamed.get(overruns.jobs[job], 0) + 1
+            if stood != UNKNOWN_NS:
+                self.in_line = (self.in_line or 0) + (2 * stood > late)
+        self._consecutive, self._counted_ns = consecutive, counted_ns
+
+    def judge(
+        self, ns: int, late: int, cause: Cause, job: str = "", stood_ns: int | None = None
+    ) -> Overrun:
+        """Count the tag at ``ns``, which is ``late`` [ns], and return its overrun.
+
+        ``job`` is the longest job of the frame; the loop waited ``stood_ns`` for a CPU.
+        """
+        if self._consecutive == 0 or ns - self._counted_ns >= self._frame_ns:
+            self._consecutive += 1
+            self._counted_ns = ns
+        self.overruns[cause] += 1
+        if job:
+            self.blamed[job] = self.blamed.get(job, 0) + 1
+        if stood_ns is not None:
+            self.in_line = (self.in_line or 0) + (2 * stood_ns > late)
+        return Overrun(
+            tag_ns=ns,
+            cause=cause,
+            amount_ns=late,
+            job=job,
+            action=self._action(ns, late, cause),
+            consecutive=self._consecutive,
+            allowed=self._policy.allowed,
+            stood_ns=stood_ns,
+        )
+
+    def limit(self, overrun: Overrun) -> OverrunError:
+        """Return the error that ends the run after ``overrun``, whose action is ``abort``."""
+        return OverrunError(f"{overrun}; {advice(self._policy, overrun.consecutive)}")
+
+    def _action(self, ns: int, late: int, cause: Cause) -> Action:
+        """Return the policy's action; raises :class:`ScenarioError` for an unknown action."""
+        total = sum(self.overruns.values())
+        action = self._policy.answer(LateTag(ns, late, cause, self._consecutive, total))
+        if action not in ACTIONS:
+            raise ScenarioError(
+                f"overrun policy {self._policy.name} returned {action!r}; expected one of "
+                f"{', '.join(ACTIONS)}"
+            )
+        return action
+
+
+# Measure how long a thread was ready to run but waited for a CPU (Linux's *run delay*).
+
+_FILE = "/proc/thread-self/schedstat"
+_LONG = 96  # three numbers of 64 bits, and the spaces between them
+
+
+class RunQueue:
+    """The run delay of the thread that creates the object; :meth:`close` ends the measurement.
+
+    ``read`` replaces the system's counter in tests.
+    """
+
+    def __init__(self, read: Callable[[], int] | None = None) -> None:
+        self._file = -1
+        self._read = read or self._run_delay
+        self._before: int | None = None
+        if read is None:
+            with suppress(OSError):
+                self._file = os.open(_FILE, os.O_RDONLY)
+
+    def note(self) -> None:
+        """Start a measurement of the run delay now; this takes about 1 us."""
+        try:
+            self._before = self._read()
+        except (OSError, ValueError):  # this system does not report the run delay
+            self._before = None
+
+    def stood_ns(self) -> int | None:
+        """Return the run delay since the latest :meth:`note` [ns]; None if it is not reported."""
+        before = self._before
+        if before is None:
+            return None
+        self.note()
+        return None if self._before is None else self._before - before
+
+    @property
+    def file(self) -> int:
+        """The open file with the counter; -1 if this system has none, or a test reads for it."""
+        return self._file
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+        self._before = None
+
+    def _run_delay(self) -> int:
+        ran, stood, _ = map(int, os.pread(self._file, _LONG, 0).split())
+        if not ran:  # this system counts nothing, because this thread has run
+            raise ValueError
+        return stood
+
 
 _SPARE_NS = 300_000  # spare time that suffices to count a buffer of frames
 Overhear = Callable[[int], bool] | None

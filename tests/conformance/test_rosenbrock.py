@@ -25,8 +25,7 @@ from rtsim.solve.adaptive import EVALUATIONS, REJECTED, STEPS
 from rtsim.solve.band import factor, height, substitute
 from rtsim.solve.rosenbrock_step import FACTORS, JACOBIANS
 from rtsim.solve.rosenbrock_tableaus import RODAS5P_TABLEAU, RosenbrockTableau, triangle
-from rtsim.testing.pairs import check_pair
-from rtsim.testing.problems import FORCED, NONE
+from rtsim.testing.solvers import FORCED, NONE, check_pair
 
 S = 1_000_000_000
 

@@ -26,8 +26,7 @@ from rtsim.solve import (
     Tableau,
 )
 from rtsim.solve.rkn4 import RKN4_TABLEAU
-from rtsim.testing.allocations import allocations
-from rtsim.testing.solvers import FORCED, check_solver
+from rtsim.testing.solvers import FORCED, allocations, check_solver
 
 BUDGETED = (Adaptive(budget=40), Adaptive(budget=40, fallback="stop"))
 

@@ -27,9 +27,9 @@ from rtsim.solve import (
 )
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
-from rtsim.testing.allocations import allocations
 from rtsim.testing.solvers import (
     FORCED,
+    allocations,
     check_allocations,
     check_contract,
     check_order,

@@ -19,8 +19,7 @@ from semantics_parts import INTEGRATOR, copy_input, law_of
 
 from rtsim.components.latency import Duplicate, Gamma, Loss, Reorder, SerialLine, Uniform
 from rtsim.core.signals import Signals
-from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.engine.checkpoint.kept import Files
+from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint, Files
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording

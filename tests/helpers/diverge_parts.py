@@ -19,7 +19,7 @@ from rtsim.core.tag import Tag
 from rtsim.equations.model import Model
 from rtsim.record.reading import Recording
 from rtsim.runs import simulation
-from rtsim.runs.diverging import Verdict, diverge, repeating
+from rtsim.runs.diverging import Verdict, diverge, narrowing
 from rtsim.runs.request import RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.scenario.scenario import Scenario
@@ -125,7 +125,7 @@ def flights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
         return run(request)
 
     with monkeypatch.context() as patched:
-        patched.setattr(repeating, "run", watched)
+        patched.setattr(narrowing, "run", watched)
         yield flown
 
 

@@ -17,9 +17,9 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.faults.activity import Activity
-from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.description import fault_of
-from rtsim.engine.faults.present import Present
+from rtsim.engine.faults.kind import Present
+from rtsim.engine.faults.line_kinds import LineFaults
 from rtsim.record.events import Event
 
 HZ = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from rtsim.core.waiting_calls import Calls, Wait
+from rtsim.core.clock import Calls, Wait
 from rtsim.testing import FakeClock
 
 _TIMES = ctypes.POINTER(ctypes.c_int64)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rtsim.testing import FakeClock
-from rtsim.timing.overrun import Overrun
 from rtsim.timing.pacing import Pacer
-from rtsim.timing.policy import Policy
+from rtsim.timing.policy import Overrun, Policy
 
 MS = 1_000_000
 

@@ -10,8 +10,7 @@ import pygame
 from rtsim.core.signals import Signals
 from rtsim.pilot.scenes.bodies import BodyScene
 from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
-from rtsim.scenario.body import Body
-from rtsim.scenario.meshes import Mesh
+from rtsim.scenario.body import Body, Mesh
 
 SIZE = (640, 360)
 POSE = Signals("n [m]", "e [m]", "d [m]", "roll [rad]", "pitch [rad]", "yaw [rad]")

@@ -21,11 +21,9 @@ from rtsim.models.unstable import scenario as unstable
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.timing.certificate import certify
-from rtsim.timing.frame import RECORDING
-from rtsim.timing.frames import FRAME_COLUMNS, FrameLog
-from rtsim.timing.overrun import Overrun
+from rtsim.timing.frames import FRAME_COLUMNS, RECORDING, FrameLog
 from rtsim.timing.pacing import Pacer
-from rtsim.timing.policy import CatchUp, Policy, Slip
+from rtsim.timing.policy import CatchUp, Overrun, Policy, Slip
 
 PERIOD = 1_000_000
 TASKS = ["first", "second"]

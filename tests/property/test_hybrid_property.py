@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model

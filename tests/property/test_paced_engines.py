@@ -23,7 +23,7 @@ from rtsim.record import track as tracks
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact
-from rtsim.runs.pace import Pace
+from rtsim.runs.request import Pace
 from rtsim.runs.simulation import simulate
 from rtsim.timing.certificate import certify
 from rtsim.timing.pacing import Pacer

@@ -21,8 +21,7 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import NEVER
 from rtsim.discrete import Agenda
 from rtsim.discrete.task import ProcessesTask
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Checkpoint, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.executive import Executive
 from rtsim.engine.running_on import RunningOn

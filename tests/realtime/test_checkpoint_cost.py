@@ -11,7 +11,7 @@ from rtsim.components.controller import FedController
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario

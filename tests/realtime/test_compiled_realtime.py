@@ -14,7 +14,7 @@ from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import RunResult, simulate
-from rtsim.timing.frame import REST
+from rtsim.timing.frames import REST
 from rtsim.timing.pacing import Pacer
 
 pytestmark = pytest.mark.realtime

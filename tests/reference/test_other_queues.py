@@ -17,7 +17,7 @@ from rtsim.core.signals import Signals
 from rtsim.discrete import Agenda, Processes
 from rtsim.record.reading import Recording
 from rtsim.scenario.scenario import Scenario
-from rtsim.testing.replications import Replications, held_average, mean_after, replicate
+from rtsim.testing.determinism import Replications, held_average, mean_after, replicate
 from rtsim.testing.verification import check_mean
 
 WAIT_MD1 = 2.0

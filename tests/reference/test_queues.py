@@ -25,8 +25,7 @@ from rtsim.models.queues import in_the_long_run
 from rtsim.models.queues import scenario as queue
 from rtsim.record.reading import Recording
 from rtsim.scenario.scenario import Scenario
-from rtsim.testing.determinism import trace_of
-from rtsim.testing.replications import Replications, held_average, mean_after, replicate
+from rtsim.testing.determinism import Replications, held_average, mean_after, replicate, trace_of
 from rtsim.testing.verification import check_limit, check_mean
 
 MMC = {

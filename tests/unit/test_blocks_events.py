@@ -39,7 +39,7 @@ from rtsim.blocks import (
     ZeroOrderHold,
     source,
 )
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.addresses import TICK
 from rtsim.equations.compiling import compile_function

@@ -19,7 +19,7 @@ from rtsim.blocks import (
     StateSpace,
 )
 from rtsim.core.errors import ScenarioError, ZenoError
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
 from rtsim.solve import Adaptive, Solver

@@ -12,8 +12,7 @@ from frame_parts import frame_files
 
 from hitl.buses import FrameLink, open_frame_link
 from rtsim.cli import main
-from rtsim.components.can_analysis import PeriodicFrame, worst_latencies
-from rtsim.components.can_bus import CanBus
+from rtsim.components.can_bus import CanBus, PeriodicFrame, worst_latencies
 from rtsim.components.frames import Frame
 
 SCENARIO = """

@@ -27,7 +27,7 @@ from rtsim.components.medium import MOST_WAITING, MediumQueue, Parcel
 from rtsim.core.errors import LatencyError, ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.linear import open_loop
 from rtsim.models.unstable import scenario as unstable

@@ -19,10 +19,9 @@ from rtsim.core.errors import OverrunError, RecordingError
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate, certify, show_ns
 from rtsim.timing.frames import BLOCK, NO_SAMPLE, FrameLog, WorstFrame
-from rtsim.timing.machine import examine_machine
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Abort
-from rtsim.timing.scheduling import Granted, Item
+from rtsim.timing.scheduling import Granted, Item, examine_machine
 from rtsim.timing.statistics import Spread
 
 MS = 1_000_000

@@ -14,9 +14,8 @@ from rtsim.core.clock import VirtualClock
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate, certify, show_ns
 from rtsim.timing.frames import WorstFrame
-from rtsim.timing.machine import Machine, examine_machine
 from rtsim.timing.pacing import Pacer
-from rtsim.timing.scheduling import Item
+from rtsim.timing.scheduling import Item, Machine, examine_machine
 from rtsim.timing.statistics import Spread, Summary
 
 MACHINE = replace(examine_machine(), cpus=3, virtual=False)

@@ -11,8 +11,7 @@ from test_board_flight import image, scenario_with
 from hitl.controllers.board import BoardController
 from hitl.controllers.reviving import board
 from rtsim.core.errors import CheckpointError
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Checkpoint, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder

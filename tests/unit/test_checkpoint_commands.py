@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rtsim.core.signals import Signals, Vector
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import Command
 from rtsim.engine.commands.inbox import PendingCommand

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from rtsim.core.errors import CheckpointError, RtsimError, ScenarioError
 from rtsim.core.net.messagepack import pack
-from rtsim.engine.checkpoint.file import MAGIC, VERSION, Checkpoint
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import MAGIC, VERSION, Checkpoint, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -10,9 +10,15 @@ import pytest
 
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.tag import NEVER
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import MOST_FILES, Files, Ring, beside, path_beside
-from rtsim.engine.checkpoint.past import CheckpointHistory
+from rtsim.engine.checkpoint.file import (
+    MOST_FILES,
+    Checkpoint,
+    CheckpointHistory,
+    Files,
+    Ring,
+    beside,
+    path_beside,
+)
 from rtsim.engine.checkpoint.taking import Taking
 
 MS = 1_000_000

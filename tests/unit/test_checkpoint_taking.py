@@ -13,8 +13,7 @@ from rtsim.components.controller import Controller
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Files, Ring, beside, path_beside
+from rtsim.engine.checkpoint.file import Checkpoint, Files, Ring, beside, path_beside
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate

@@ -15,16 +15,17 @@ from rtsim.core import clock as clock_module
 from rtsim.core.clock import (
     MAX_SPIN_NS,
     MIN_SPIN_NS,
+    Timeline,
     VirtualClock,
     Wake,
     WallClock,
     age_ns,
+    exact_rate,
     tail_for,
     tick_ns,
     until_quiet,
 )
 from rtsim.core.errors import ScenarioError
-from rtsim.core.timeline import Timeline, exact_rate
 from rtsim.testing import FakeClock
 
 MONTH_NS = 31 * 86_400 * 10**9

@@ -17,12 +17,12 @@ from rtsim.core.clock import (
     Wake,
     WallClock,
     age_ns,
+    exact_rate,
     tail_for,
     tick_ns,
     until_quiet,
 )
 from rtsim.core.errors import ScenarioError
-from rtsim.core.timeline import exact_rate
 
 YEAR_NS = 365.25 * 86_400e9
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from command_parts import Flown, Told
 
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Files, Ring
+from rtsim.engine.checkpoint.file import Checkpoint, Files, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.inbox import NEXT_TAG
 from rtsim.models import unstable

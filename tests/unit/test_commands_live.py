@@ -18,8 +18,7 @@ from rtsim.core.clock import Wake
 from rtsim.engine.commands.command_handler import AT_A_TAG
 from rtsim.engine.commands.commands import KINDS, read_command
 from rtsim.engine.commands.inbox import NEXT_TAG
-from rtsim.engine.faults.description import fault_of
-from rtsim.engine.faults.writing import write_faults
+from rtsim.engine.faults.description import fault_of, write_faults
 from rtsim.gateway.client import ControlError, Run, connect
 from rtsim.record.reading import Recording
 

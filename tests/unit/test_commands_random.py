@@ -13,8 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_command_parts import WRONG, right, scenario
 
-from rtsim.engine.checkpoint.kept import Ring
-from rtsim.engine.checkpoint.past import CheckpointHistory
+from rtsim.engine.checkpoint.file import CheckpointHistory, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import KINDS, CommandError
 from rtsim.models import unstable

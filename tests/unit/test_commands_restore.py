@@ -11,8 +11,7 @@ from command_parts import Flown, Told
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Tag
-from rtsim.engine.checkpoint.kept import Files, Ring
-from rtsim.engine.checkpoint.past import CheckpointHistory
+from rtsim.engine.checkpoint.file import CheckpointHistory, Files, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models import unstable
 from rtsim.record.reading import Recording

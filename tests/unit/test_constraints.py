@@ -14,8 +14,7 @@ from engine_parts import check_equal
 
 from rtsim import Guard, Model, Scenario, Signals, simulate
 from rtsim.core.errors import ModelError
-from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.engine.checkpoint.kept import Files
+from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint, Files
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import bind
@@ -24,7 +23,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 from rtsim.solve import RK4
-from rtsim.testing.allocations import allocations
+from rtsim.testing.solvers import allocations
 from tools.bench.constraint_problems import PENDULUM
 
 NONE = np.zeros(0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rtsim.core.errors import ModelError, RecordingError, ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL, bounce, derivative, height

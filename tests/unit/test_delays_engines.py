@@ -22,7 +22,7 @@ from rtsim import (
     simulate,
 )
 from rtsim.core.signals import Vector
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder

@@ -15,9 +15,8 @@ from rtsim.core.errors import CheckpointError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.discrete import Agenda, Processes
-from rtsim.discrete.stimuli import Stimuli
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Files, Ring
+from rtsim.discrete.task import Stimuli
+from rtsim.engine.checkpoint.file import Checkpoint, Files, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
@@ -140,7 +139,7 @@ def test_a_state_that_is_not_whole_is_refused(left_out: str, tmp_path: Path) -> 
 def test_more_than_there_is_room_for_is_not_gone_on_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rtsim.discrete.stimuli.MOST_BYTES", 1000)
+    monkeypatch.setattr("rtsim.discrete.task.MOST_BYTES", 1000)
     cut(tmp_path)
     with pytest.raises(CheckpointError, match="cannot be restored: its inputs and messages before"):
         go_on(Checkpoint.open(max(tmp_path.glob("*.checkpoint"))))

@@ -30,7 +30,7 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.diverging import diverge, finder
-from rtsim.runs.diverging.repeating import RecordedRun
+from rtsim.runs.diverging.narrowing import RecordedRun
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from rtsim.core.random_streams import RandomStreams
-from rtsim.runs.diverging.states import drawn, first_apart, parting
-from rtsim.runs.diverging.values import Value, ValuePair, in_full, same
+from rtsim.runs.diverging.values import Value, ValuePair, drawn, first_apart, in_full, parting, same
 
 OTHER_NAN: float = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
 

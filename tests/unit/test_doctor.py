@@ -143,7 +143,7 @@ def test_a_machine_that_others_load_is_said_to_be(
         return load, 0.0, 0.0
 
     monkeypatch.setattr("os.getloadavg", read, raising=False)
-    monkeypatch.setattr("rtsim.timing.machine.usable_cpus", lambda: (0, 1))
+    monkeypatch.setattr("rtsim.timing.scheduling.usable_cpus", lambda: (0, 1))
     found = examined(60, 0.5)
     assert found.load == load
     assert (

@@ -16,7 +16,7 @@ from rtsim.core.clock import Clock, VirtualClock
 from rtsim.core.raised import ENDING, Interrupted
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand

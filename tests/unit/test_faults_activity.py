@@ -14,8 +14,7 @@ from rtsim.core.tag import Tag
 from rtsim.engine.faults.activity import FAR_NS, Activity
 from rtsim.engine.faults.at_messages import MESSAGE_KINDS, FaultyTransport
 from rtsim.engine.faults.description import fault_of
-from rtsim.engine.faults.kind import Fault
-from rtsim.engine.faults.present import Present
+from rtsim.engine.faults.kind import Fault, Present
 
 MS = 1_000_000
 KINDS = {kind.name: kind for kind in MESSAGE_KINDS}

@@ -11,7 +11,7 @@ import pytest
 
 from rtsim.engine.faults.at_loop import LOOP_KINDS, LoopFault, LoopFaults
 from rtsim.engine.faults.at_signals import MOST_TOLD, SIGNAL_KINDS, SignalFault
-from rtsim.engine.faults.present import Present
+from rtsim.engine.faults.kind import Present
 
 MS = 1_000_000
 KINDS = {kind.name: kind for kind in SIGNAL_KINDS}

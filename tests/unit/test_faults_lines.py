@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hitl.boards.contract import BoardError
 from hitl.testing import check_link
 from rtsim.core.random_streams import RandomStreams
-from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.description import fault_of
-from rtsim.engine.faults.present import Present
+from rtsim.engine.faults.kind import Present
+from rtsim.engine.faults.line_kinds import LineFaults
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact

@@ -12,8 +12,7 @@ from loop_parts import MS, Paced, computed, late, marks, scenario
 
 from rtsim.core.clock import VirtualClock, Wake
 from rtsim.core.errors import ScenarioError
-from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.engine.checkpoint.kept import Files
+from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint, Files
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.microsteps import Microsteps

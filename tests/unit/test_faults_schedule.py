@@ -13,10 +13,8 @@ from rtsim.components.ports import SignalPort
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Period, Tag
-from rtsim.engine.faults.at_lines import LineFaults
-from rtsim.engine.faults.condition import parse_condition
-from rtsim.engine.faults.kind import FaultError
-from rtsim.engine.faults.present import Present
+from rtsim.engine.faults.kind import FaultError, Present, parse_condition
+from rtsim.engine.faults.line_kinds import LineFaults
 from rtsim.engine.faults.schedule import FIRST, FaultTask, Schedule
 from rtsim.engine.system import System
 from rtsim.record.events import Event

@@ -12,7 +12,7 @@ from scipy.linalg import expm
 from rtsim.core.errors import ZenoError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Guard, Model
 from rtsim.record.reading import Recording

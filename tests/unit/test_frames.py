@@ -5,9 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rtsim.timing.frames import BLOCK, NO_SAMPLE, UNACCOUNTED, FrameLog, WorstFrame
+from rtsim.timing.frames import (
+    BLOCK,
+    CLASSES,
+    MOST_LINKS,
+    NO_SAMPLE,
+    UNACCOUNTED,
+    FrameLog,
+    Tally,
+    WorstFrame,
+    quantile_us,
+    upper_us,
+)
 from rtsim.timing.statistics import Spread
-from rtsim.timing.tally import CLASSES, MOST_LINKS, Tally, quantile_us, upper_us
 
 
 def add(log: FrameLog, response_ns: int) -> None:

@@ -15,7 +15,7 @@ from rtsim.gateway.client import ControlError
 from rtsim.gateway.loop import Pipe
 from rtsim.gateway.publishing import MOST_VALUES, Counters, Sampler, catalogue, decode_sample
 from rtsim.scenario.scenario import Scenario
-from rtsim.timing.tally import Tally
+from rtsim.timing.frames import Tally
 
 MANY = 120_000
 

@@ -11,7 +11,7 @@ import pytest
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.delays import Delayed
 from rtsim.equations.model import Guard, Model, Timer

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from rtsim import Model, PythonController, Scenario, Signals, simulate
-from rtsim.components.latency import Duplicate, LatencyModel, Loss
-from rtsim.components.latency_state import remembers_nothing
+from rtsim.components.latency import Duplicate, LatencyModel, Loss, remembers_nothing
 from rtsim.core.errors import CheckpointError, ScenarioError
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder

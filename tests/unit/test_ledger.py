@@ -12,7 +12,7 @@ from hitl.comparison.verdict import mismatches, reservation, too_slow
 from rtsim.components.latency import Empirical, Fixed
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
-from rtsim.timing.ledger import Ledger
+from rtsim.timing.pacing import Ledger
 from rtsim.timing.policy import Abort, CatchUp, Freeze
 
 MS = 1_000_000

@@ -11,10 +11,9 @@ import pytest
 from rtsim.core.clock import WallClock
 from rtsim.core.errors import OverrunError
 from rtsim.testing.clock import FakeClock
-from rtsim.timing import line as line_module
+from rtsim.timing import pacing as line_module
 from rtsim.timing.certificate import Certificate, certify
-from rtsim.timing.line import RunQueue
-from rtsim.timing.pacing import Pacer
+from rtsim.timing.pacing import Pacer, RunQueue
 from rtsim.timing.policy import Abort
 
 MS = 1_000_000

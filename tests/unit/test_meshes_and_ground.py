@@ -17,9 +17,8 @@ from rtsim.pilot.scenes.bodies import BodyScene
 from rtsim.pilot.scenes.camera import Camera
 from rtsim.pilot.scenes.scene import COCKPIT
 from rtsim.pilot.scenes.world import Relief, is_closed
-from rtsim.scenario.body import Body
+from rtsim.scenario.body import MOST_TRIANGLES, Body, Mesh
 from rtsim.scenario.ground import RUNWAY, Ground, GroundGrid
-from rtsim.scenario.meshes import MOST_TRIANGLES, Mesh
 from rtsim.scenario.scenario import Scenario
 
 # -- meshes

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from rtsim.cli.main import main
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signals, Vector
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.compiling import compiled
 from rtsim.equations.modal import Mode, Transition, modal

@@ -13,7 +13,7 @@ from semantics_parts import MS
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Period
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Model, Timer
 from rtsim.record.comparison import compare

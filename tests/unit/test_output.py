@@ -17,7 +17,7 @@ from rtsim import Recording, simulate
 from rtsim.cli import main
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.net.sockets import Broadcast
-from rtsim.engine.faults.reading import read_faults
+from rtsim.engine.faults.description import read_faults
 from rtsim.gateway.addresses import check_free
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
 from rtsim.record.output_files import write_whole

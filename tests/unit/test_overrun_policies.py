@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from rtsim.core.errors import ScenarioError
-from rtsim.timing.overrun import Overrun
-from rtsim.timing.policy import Abort, CatchUp, Freeze, Policy, Slip, advice, parse_policy
+from rtsim.timing.policy import Abort, CatchUp, Freeze, Overrun, Policy, Slip, advice, parse_policy
 
 
 @pytest.mark.parametrize("kind", [CatchUp, Slip])

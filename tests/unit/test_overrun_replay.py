@@ -20,8 +20,7 @@ from rtsim.cli.overrun_replay import command
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.engine.faults import read_faults
-from rtsim.engine.faults.description import fault_of
-from rtsim.engine.faults.writing import write_faults
+from rtsim.engine.faults.description import fault_of, write_faults
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.overrun_replay import timing_faults
@@ -30,7 +29,7 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.testing.clock import FAKE_START
 from rtsim.testing.determinism import trace_of
-from rtsim.timing.frame import REST
+from rtsim.timing.frames import REST
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Policy, Slip, parse_policy
 
 STALLS = [late(name=f"s{k}", kind="stall", at=0.2 + 0.3 * k) for k in range(3)]

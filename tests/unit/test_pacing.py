@@ -8,11 +8,10 @@ from fractions import Fraction
 import pytest
 from pacing_parts import MS, LaterClock, fly, make
 
-from rtsim.core.clock import Clock, VirtualClock, Wake
+from rtsim.core.clock import Clock, Timeline, VirtualClock, Wake
 from rtsim.core.errors import OverrunError
-from rtsim.core.timeline import Timeline
 from rtsim.testing import FakeClock
-from rtsim.timing.frame import NEXT, REST
+from rtsim.timing.frames import NEXT, REST
 from rtsim.timing.pacing import DEFAULT_TOLERANCE_NS, Pacer, tolerance_ns
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Slip
 

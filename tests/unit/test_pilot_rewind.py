@@ -25,9 +25,8 @@ from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.record.verdict import what_both_have
-from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun
-from rtsim.runs.request import Connections, Output, Progress, RunRequest
+from rtsim.runs.request import Connections, Output, Pace, Progress, RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

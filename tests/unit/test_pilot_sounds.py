@@ -24,7 +24,7 @@ from rtsim.pilot.sounds import _LOUD, BLOCK, RATE, Sounding, Synthesiser
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.process import _display, _mapping
 from rtsim.pilot.viewer.state import RunState
-from rtsim.scenario.sounds import Sound
+from rtsim.scenario.shown import Sound
 
 SIGNALS = Signals(Signal("power", "%"))
 ENGINE = Sound(

@@ -32,7 +32,7 @@ from hitl.rigs.rig import RigEnd
 from rtsim.components.controller import Controller
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Period
-from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.line_kinds import LineFaults
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact

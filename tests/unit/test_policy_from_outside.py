@@ -12,11 +12,11 @@ from pacing_parts import MS, fly, make
 from rtsim.cli import main
 from rtsim.core.errors import OverrunError, ScenarioError
 from rtsim.testing.policies import check_overrun_policy
-from rtsim.timing.overrun import Action
 from rtsim.timing.policy import (
     OWN_POLICIES,
     POLICIES,
     Abort,
+    Action,
     CatchUp,
     Freeze,
     LateTag,

@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLACES = {
     "numba": "rtsim/equations/numba_private.py",
     "mcap": "rtsim/record/writer.py",
-    "simpy": "rtsim/discrete/waiting.py",
+    "simpy": "rtsim/discrete/agenda.py",
 }
 PRIVATE_NAMES = {
     "numba": r"\b_getvalue\b|\b_get_compiled_object\b|\b_cache\.|\b_helperlib\b|\b_nrt_python\b"

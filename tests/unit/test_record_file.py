@@ -23,9 +23,8 @@ from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder, NullRecorder
 from rtsim.record.schema import message_class
-from rtsim.timing.ledger import Ledger
-from rtsim.timing.overrun import UNKNOWN_NS, CaughtUp
-from rtsim.timing.policy import CatchUp
+from rtsim.timing.pacing import Ledger
+from rtsim.timing.policy import UNKNOWN_NS, CatchUp, CaughtUp
 
 
 @pytest.fixture(scope="module")

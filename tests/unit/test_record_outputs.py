@@ -20,8 +20,7 @@ from rtsim.record.measured import outputs, said
 from rtsim.record.reading import Recording
 from rtsim.record.reports.run_page import render
 from rtsim.scenario.scenario import Scenario
-from rtsim.testing.determinism import trace_of
-from rtsim.testing.replications import held_average
+from rtsim.testing.determinism import held_average, trace_of
 
 
 def scenario(calls: int = 4) -> Scenario:

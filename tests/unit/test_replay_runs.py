@@ -14,8 +14,7 @@ from rtsim.components.latency import Empirical, Fixed
 from rtsim.core.errors import ControllerError, ModelError, RecordingError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Checkpoint, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.source_hash import source_hash
 from rtsim.record.events import Event

@@ -20,7 +20,7 @@ from rtsim.record.events import died_of
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import replay
-from rtsim.runs.diverging import repeating
+from rtsim.runs.diverging import narrowing
 from rtsim.runs.replay import rerun
 from rtsim.runs.request import Connections, Progress, RunRequest
 from rtsim.runs.result import RunResult
@@ -132,7 +132,7 @@ def test_a_rerun_that_is_interrupted_decides_nothing(
 
     recorded("a.mcap")
     monkeypatch.setattr(replay, "run", interrupted)
-    monkeypatch.setattr(repeating, "run", interrupted)
+    monkeypatch.setattr(narrowing, "run", interrupted)
     done = rtsim(command, "a.mcap")
     assert done.exit_code == 130, done.output
     assert "the comparison has no result" in done.stderr

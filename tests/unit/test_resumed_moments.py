@@ -12,8 +12,7 @@ import pytest
 
 from rtsim.core.errors import CheckpointError
 from rtsim.core.signals import Signals, Vector
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Files
+from rtsim.engine.checkpoint.file import Checkpoint, Files
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder

@@ -28,9 +28,9 @@ from rtsim.core.errors import ControllerError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.engine.faults.activity import Activity
-from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.description import fault_of
-from rtsim.engine.faults.present import Present
+from rtsim.engine.faults.kind import Present
+from rtsim.engine.faults.line_kinds import LineFaults
 from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.loading import load_scenario
 

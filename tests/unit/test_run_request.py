@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
-from rtsim.engine.checkpoint.kept import Files, Ring
+from rtsim.engine.checkpoint.file import Files, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.file import FileRecorder
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import run, simulate
-from rtsim.runs.pace import Pace
-from rtsim.runs.request import ConnectionKeywords, Connections, Output, Progress, RunRequest
+from rtsim.runs.request import ConnectionKeywords, Connections, Output, Pace, Progress, RunRequest
 from rtsim.runs.result import RecordingLost
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

@@ -15,8 +15,7 @@ from rich.console import Console
 
 from rtsim.core.errors import ScenarioError
 from rtsim.timing import scheduling
-from rtsim.timing.scheduling import SchedulingRequest, probe, request
-from rtsim.timing.slices import slice_ns
+from rtsim.timing.scheduling import SchedulingRequest, probe, request, slice_ns
 
 
 class Libc:

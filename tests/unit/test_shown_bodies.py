@@ -17,9 +17,8 @@ from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.bodies import BodyScene
 from rtsim.pilot.scenes.hud import declared
 from rtsim.scenario.body import Body
-from rtsim.scenario.hud import Hud
 from rtsim.scenario.scenario import Scenario
-from rtsim.scenario.shown import Cue
+from rtsim.scenario.shown import Cue, Hud
 from rtsim.testing.determinism import trace_of
 
 # -- the declaration

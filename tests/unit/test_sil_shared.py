@@ -33,8 +33,7 @@ from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
-from rtsim.runs.pace import Pace
-from rtsim.runs.request import RunRequest
+from rtsim.runs.request import Pace, RunRequest
 from rtsim.runs.simulation import pacer_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory is Linux")

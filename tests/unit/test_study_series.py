@@ -40,7 +40,7 @@ from rtsim.studies.reductions import (
     Reduction,
     SettlingTime,
 )
-from rtsim.testing.replications import held_average
+from rtsim.testing.determinism import held_average
 
 S = 10**9
 STAMPS = (

@@ -20,7 +20,7 @@ import pytest
 from study_commands import rtsim
 
 from rtsim.core.errors import ScenarioError
-from rtsim.core.read_files import reading, signature
+from rtsim.core.file_hash import reading, signature
 from rtsim.scenario.trust import permitted
 from rtsim.studies import Folder, resume, start, summarise
 from rtsim.studies import sources as sources_module

@@ -11,8 +11,7 @@ from test_cli import data, rtsim
 from test_semantics_outside import RUNS, Kept, scenario_of
 
 from rtsim.core.errors import RtsimError
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Checkpoint, Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder

@@ -15,7 +15,7 @@ from rtsim.components.frames.struct_codec import read_structs
 from rtsim.core import toml
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
-from rtsim.engine.faults.reading import read_faults
+from rtsim.engine.faults.description import read_faults
 from rtsim.models.piloting.experiment import read_experiment
 from rtsim.models.piloting.task import read_task
 from rtsim.pilot.devices.mapping import read_mapping

@@ -18,7 +18,7 @@ from terminal_parts import Terminal
 from rtsim.cli.terminal import split
 from rtsim.cli.top import Dashboard, histogram, sparkline
 from rtsim.gateway.client import Glance, StateTable, connect
-from rtsim.timing.tally import CLASSES
+from rtsim.timing.frames import CLASSES
 
 RTSIM = [sys.executable, "-m", "rtsim"]
 MS = 1_000_000

@@ -17,7 +17,7 @@ from rtsim.blocks import Constant, Diagram, Gain, Integrator, LevelCrossing, Sam
 from rtsim.core.errors import ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
-from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model

@@ -18,8 +18,7 @@ from rtsim.models import machine_shop
 from rtsim.models.ball import BALL
 from rtsim.models.queues import scenario as queue
 from rtsim.scenario.scenario import Scenario
-from rtsim.testing.determinism import trace_of
-from rtsim.testing.replications import held_average, mean_after, replicate
+from rtsim.testing.determinism import held_average, mean_after, replicate, trace_of
 from rtsim.testing.verification import (
     check_analytic,
     check_degenerate,

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 
 from rtsim.core.outcome import Outcome
-from rtsim.timing.machine import examine_machine
+from rtsim.timing.scheduling import examine_machine
 from tools.bench.results import Result, Row
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.recorders import NullRecorder
-from rtsim.runs.pace import Pace
 from rtsim.runs.prepared import prepare
+from rtsim.runs.request import Pace
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.component import Component
 from rtsim.scenario.scenario import Scenario

@@ -11,7 +11,7 @@ At 1 kHz the overruns are held against those of a loop beside other work: a prog
 as long as the window, as often and on the same processor, and shares nothing with the loop
 (decision 174).  Counts that differ by one a round are not told apart.  Two rows more say what a
 difference is made of: how much of it something on this system made, by computing or by standing in
-line for a processor (:mod:`rtsim.timing.line`), and not the machine, which as a virtual one wakes
+line for a processor (:mod:`rtsim.timing.pacing`), and not the machine, which as a virtual one wakes
 a loop late whenever its host is busy, with a window and without; and, where the kernel tells whom
 the loop stood behind (:mod:`tools.bench.pilot_trace`, to root), how often that was a thread of the
 window or the X server.  Of these there may be none.

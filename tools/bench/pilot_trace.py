@@ -1,6 +1,6 @@
 """Who had the loop's processor while it stood in line: the kernel's own trace, where it is open.
 
-A loop that came late says itself whether it stood in line (:mod:`rtsim.timing.line`), and not
+A loop that came late says itself whether it stood in line (:mod:`rtsim.timing.pacing`), and not
 behind whom.  The kernel does, to root: each switch of a processor from one thread to another, in an
 instance of its own under ``/sys/kernel/tracing``, so that nobody else's trace is disturbed.
 """
@@ -19,7 +19,7 @@ from typing import Any
 from rtsim.core.tag import Tag
 from rtsim.record.events import OVERRUN
 from rtsim.record.file import FileRecorder
-from rtsim.timing.overrun import CaughtUp
+from rtsim.timing.policy import CaughtUp
 
 _ROOT = Path("/sys/kernel/tracing/instances")
 _EVENTS = ("sched_switch", "sched_waking", "sched_migrate_task")

@@ -30,10 +30,9 @@ from rich.table import Table
 from hitl.building.toolchain import BuildError, find_toolchain
 from rtsim.core.clock import WallClock, stopwatch
 from rtsim.timing.certificate import show_ns
-from rtsim.timing.machine import examine_machine
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import CatchUp
-from rtsim.timing.scheduling import SchedulingRequest, request
+from rtsim.timing.scheduling import SchedulingRequest, examine_machine, request
 from tools.bench.loop import Asked, Late, measure
 
 LOOPS = (("C", "c"), ("rtsim pacer", "rtsim"), ("rtsim engine", "engine"), ("SimPy", "simpy"))

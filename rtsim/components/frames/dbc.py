@@ -15,8 +15,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from rtsim.components.frames.contract import FrameError, check_identifiers
-from rtsim.components.frames.raw import RawType, integer
+from rtsim.components.frames.contract import FrameError, RawType, check_identifiers, integer
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extras import extra
 from rtsim.core.signals import Signal, Signals, Vector

@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rtsim.components.frames.contract import FrameError, check_identifiers
-from rtsim.components.frames.raw import RawType, integer
+from rtsim.components.frames.contract import FrameError, RawType, check_identifiers, integer
 from rtsim.core import toml
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector

@@ -11,15 +11,16 @@ import hashlib
 import json
 import struct
 import tempfile
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rtsim.core.errors import CheckpointError, RtsimError
+from rtsim.core.errors import CheckpointError, RtsimError, ScenarioError
 from rtsim.core.net.messagepack import EncodingError, Limits, pack, unpack
-from rtsim.core.tag import LONGEST_NS, Tag
+from rtsim.core.tag import LONGEST_NS, NS_PER_S, Duration, Tag, to_ns
 from rtsim.engine.system import System
 
 MAGIC = b"\x89RTSIM\r\n"
@@ -211,3 +212,171 @@ def _whole(value: object, least: int = 0) -> int:
     if type(value) is not int or not least <= value < LONGEST_NS:
         raise ValueError(f"expected a whole number, got {value!r:.40}")
     return value
+
+
+# Keep the checkpoints of a run in memory, or in files next to its recording.
+
+MOST_FILES = 100_000
+"""The largest number of checkpoint files that one run can write."""
+
+
+class Ring:
+    """A ring in memory with the checkpoints of the last ``seconds`` of a run."""
+
+    most = None
+
+    def __init__(self, seconds: Duration) -> None:
+        self._span_ns = to_ns(seconds, "span of a ring")
+        self._kept: deque[Checkpoint] = deque()
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        kept = self._kept
+        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back past these
+            kept.pop()
+        kept.append(checkpoint)
+        while len(kept) > 1 and kept[1].ns <= checkpoint.ns - self._span_ns:
+            kept.popleft()
+
+    def finish(self) -> None:
+        """Do nothing, because a ring writes no files."""
+
+    def forget_after(self, ns: int) -> None:
+        """Remove the checkpoints after ``ns``, because the run went back to ``ns``."""
+        while self._kept and self._kept[-1].ns > ns:
+            self._kept.pop()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def before(self, ns: int) -> Checkpoint | None:
+        """Return the latest checkpoint at or before ``ns``, or ``None``."""
+        return next((c for c in reversed(self._kept) if c.ns <= ns), None)
+
+
+class Files:
+    """The checkpoint files of a run, next to its recording, such as ``run@12.340.checkpoint``.
+
+    :meth:`finish` writes the files.  ``start`` is the checkpoint from which the run continued.  Its
+    file is never replaced, because the recording refers to it by its SHA-256.
+    """
+
+    most = MOST_FILES
+
+    def __init__(self, recording: Path, start: Checkpoint | None = None) -> None:
+        self._start = None if start is None else Path(start.source).resolve()
+        self.paths: list[Path] = []
+        self._recording = recording
+        self._waiting: list[Checkpoint] = []
+        self._written: list[tuple[int, Path]] = []
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        self._waiting.append(checkpoint)
+
+    def finish(self) -> None:
+        """Write the files of all kept checkpoints."""
+        waiting, self._waiting = self._waiting, []
+        for checkpoint in waiting:
+            path = path_beside(self._recording, checkpoint.ns)
+            if path.resolve() != self._start:
+                self.paths.append(checkpoint.save(path))
+            self._written.append((checkpoint.ns, path))
+
+    def forget_after(self, ns: int) -> None:
+        """Forget the checkpoints after ``ns``, to which the run went back; keep their files."""
+        self._written = [(at, path) for at, path in self._written if at <= ns]
+
+    def between(self, after: int, ns: int) -> Checkpoint | None:
+        """Return the latest checkpoint in the interval ``after < t <= ns``, or ``None``."""
+        held = max((c for c in self._waiting if after < c.ns <= ns), key=_at, default=None)
+        on_file = max((w for w in self._written if after < w[0] <= ns), default=None)
+        if on_file is None or (held is not None and held.ns >= on_file[0]):
+            return held
+        return Checkpoint.open(on_file[1])
+
+
+def _at(checkpoint: Checkpoint) -> int:
+    return checkpoint.ns
+
+
+def path_beside(recording: Path, ns: int) -> Path:
+    """Return the path of the checkpoint at ``ns`` of the run in the file ``recording``."""
+    decimals = f"{ns % NS_PER_S:09d}".rstrip("0").ljust(3, "0")
+    return recording.with_name(f"{recording.stem}@{ns // NS_PER_S}.{decimals}{SUFFIX}")
+
+
+def beside(recording: Path) -> list[Path]:
+    """Return the checkpoint files next to ``recording``, unsorted."""
+    start = f"{recording.stem}@"
+    folder = recording.parent
+    if not folder.is_dir():
+        return []
+    return [p for p in folder.iterdir() if p.name.startswith(start) and p.suffix == SUFFIX]
+
+
+# The checkpoints to which a run in progress can go back.
+
+_KEPT = 100
+_SHORTEST_NS = NS_PER_S // 10
+"""The most checkpoints in a ring, and the shortest interval between two checkpoints, ns."""
+
+
+class CheckpointHistory:
+    """The checkpoints of all segments of a run; a new segment begins when the run goes back.
+
+    ``seconds``: time span of a ring in memory. ``start``: the checkpoint from which the first
+    segment continued. ``first``: also keep the initial state. ``if_savable``: keep nothing if the
+    state of a component cannot be saved.
+    """
+
+    def __init__(
+        self,
+        seconds: Duration | None = None,
+        start: Checkpoint | None = None,
+        *,
+        first: bool = False,
+        if_savable: bool = False,
+    ) -> None:
+        self.if_savable = if_savable
+        self.lacks_first = first and start is None
+        """True if the initial state is wanted and has not been kept yet."""
+        self.ring = None if seconds is None else Ring(seconds)
+        self.every_ns: int | None = None
+        """Interval between two checkpoints in the ring, ns."""
+        if seconds is not None:
+            span_ns = to_ns(seconds, "span of a ring")
+            if span_ns <= 0:
+                raise ScenarioError(f"rewind span {seconds} s must be > 0")
+            self.every_ns = max(span_ns // _KEPT, _SHORTEST_NS)
+        self._files: list[Files] = []
+        self._start = start
+
+    def add(self, files: Files) -> None:
+        """Add the checkpoint files of the segment that begins."""
+        self._files.append(files)
+
+    def begin(self, ns: int) -> None:
+        """Begin a segment at ``ns``; forget the checkpoints after ``ns``."""
+        if self.ring is not None:
+            self.ring.forget_after(ns)
+        for files in self._files:
+            files.forget_after(ns)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Add ``checkpoint`` to the ring, if the run has a ring."""
+        if self.lacks_first:
+            self._start, self.lacks_first = checkpoint, False
+        if self.ring is not None:
+            self.ring.keep(checkpoint)
+
+    def before(self, ns: int) -> Checkpoint | None:
+        """Return the latest checkpoint at or before ``ns``, or ``None``.
+
+        Raises :class:`CheckpointError` if a checkpoint file cannot be read.
+        """
+        held = None if self.ring is None else self.ring.before(ns)
+        found = [c for c in (held, self._start) if c is not None and c.ns <= ns]
+        latest = max(found, key=lambda c: c.ns, default=None)
+        for files in self._files:
+            least = -1 if latest is None else latest.ns
+            latest = files.between(least, ns) or latest
+        return latest

@@ -196,4 +196,4 @@ NO_SAMPLE = -(2**63)
 JOB_NEXT, JOB_RECORDING, FIRST_TASK_JOB = range(3)
 REST_JOB, NO_JOB = -1, -2
 WORST_HEAD = 3  # tag, lateness, compute time; then the jobs
-OVERRUN_WORDS = 6  # of rtsim.timing.overrun.CaughtUp
+OVERRUN_WORDS = 6  # of rtsim.timing.policy.CaughtUp

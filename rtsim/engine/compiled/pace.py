@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rtsim.core.clock import MONOTONIC
 from rtsim.core.tag import NS_PER_S
-from rtsim.core.waiting_calls import MONOTONIC
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.rows import UNRECORDED, new_row
 from rtsim.equations.addresses import call_clock, call_peek, call_read, call_sleep, words_at
@@ -238,7 +238,7 @@ def _count(v: Any, spread: int, sample: int) -> None:
 
 @compiled
 def _longest_job(v: Any) -> int:
-    """:meth:`rtsim.timing.frame.Frame.longest_job`."""
+    """:meth:`rtsim.timing.frames.Frame.longest_job`."""
     jobs = words_at(v, at.W_JOBS)
     longest, total, most = at.REST_JOB, 0, 0
     for i in range(jobs.size):  # in the order of a frame: tasks, recording, the step
@@ -253,7 +253,7 @@ def _longest_job(v: Any) -> int:
     return longest if most >= v[at.W_SPENT] - total else at.REST_JOB
 
 
-# -- overruns, as rtsim.timing.ledger counts them
+# -- overruns, as rtsim.timing.pacing counts them
 
 
 @compiled

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.waiting_calls import Calls, Wait
+from rtsim.core.clock import Calls, Wait
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.trace import Trace
-from rtsim.timing.frame import NEXT, RECORDING, REST
-from rtsim.timing.frames import FRAME_COLUMNS, WorstFrame
-from rtsim.timing.overrun import CaughtUp
+from rtsim.timing.frames import FRAME_COLUMNS, NEXT, RECORDING, REST, WorstFrame
 from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import CaughtUp
 
 LONGEST_WAIT_NS = 20_000_000
 """The longest wait in compiled code, ns.  The interpreter does longer waits, because a signal must

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from rtsim.components.compiled_reaction import CompiledReaction
-from rtsim.components.latency_state import remembers_nothing
+from rtsim.components.latency import remembers_nothing
 from rtsim.components.ports import Wiring
-from rtsim.components.tasks import FAR, Task
+from rtsim.components.tasks import FAR, CompiledReaction, Task
 from rtsim.core.clock import Clock, stopwatch
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import Period

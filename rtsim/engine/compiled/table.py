@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.components.compiled_reaction import CompiledReaction
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.components.plant import Plant
-from rtsim.components.tasks import Task, Ticking
+from rtsim.components.tasks import CompiledReaction, Task, Ticking
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.draws import Draws, delays, normals

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from rtsim.core.clock import Clock, Wake
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.engine.faults.activity import Activity
-from rtsim.engine.faults.kind import FaultError, FaultKind, Level, Parameter, Places
-from rtsim.engine.faults.present import Present, seconds
-from rtsim.timing.frame import NEXT, RECORDING
+from rtsim.engine.faults.kind import (
+    FaultError,
+    FaultKind,
+    Level,
+    Parameter,
+    Places,
+    Present,
+    seconds,
+)
+from rtsim.timing.frames import NEXT, RECORDING
 from rtsim.timing.pacing import Overhear, Pacer
 from rtsim.timing.policy import Policy
 

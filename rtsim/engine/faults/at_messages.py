@@ -14,8 +14,15 @@ import numpy as np
 
 from rtsim.components.latency import LatencyModel
 from rtsim.engine.faults.activity import Activity
-from rtsim.engine.faults.kind import FaultError, FaultKind, Level, Parameter, Places
-from rtsim.engine.faults.present import Present, seconds
+from rtsim.engine.faults.kind import (
+    FaultError,
+    FaultKind,
+    Level,
+    Parameter,
+    Places,
+    Present,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault

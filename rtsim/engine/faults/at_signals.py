@@ -16,8 +16,15 @@ import numpy as np
 from rtsim.components.ports import Source, Wiring
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.faults.activity import Activity
-from rtsim.engine.faults.kind import FaultKind, Level, Parameter, Places, check_part_signal
-from rtsim.engine.faults.present import Present, seconds
+from rtsim.engine.faults.kind import (
+    FaultKind,
+    Level,
+    Parameter,
+    Places,
+    Present,
+    check_part_signal,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault

@@ -11,14 +11,98 @@ fault file; one object is one fault in one run.
 from __future__ import annotations
 
 import math
+import operator
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from rtsim.components.ports import SignalPort, resolve
 from rtsim.core.errors import ScenarioError
-from rtsim.core.tag import Period
-from rtsim.engine.faults.condition import Condition
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Period, Tag
+from rtsim.record.events import FAULT, FAULT_ENDED, lasts
+
+# A condition on signals, such as ``f16.altitude_msl > 3000``; the text is parsed, not run as code.
+
+_COMPARISON = re.compile(r"\s*(\S+?)\s*(<=|>=|==|!=|<|>)\s*(\S+?)\s*\Z")
+_SIGNAL = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*\Z")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z")
+_TESTS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_EXAMPLE = "write, for example, 'f16.altitude_msl > 3000'; join several with 'and'"
+_LONGEST = 500
+
+Operand = float | str
+"""An operand of a comparison: a number, or ``component.signal``."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition: comparisons (left, operator, right) that must all be true."""
+
+    text: str
+    comparisons: tuple[tuple[Operand, str, Operand], ...]
+
+    def bind(self, ports: Mapping[str, SignalPort]) -> Callable[[], bool]:
+        """Return a function that tests the present values of ``ports``; NaN compares as false."""
+        asked = tuple(
+            (_bound(left, ports, self.text), _TESTS[test], _bound(right, ports, self.text))
+            for left, test, right in self.comparisons
+        )
+
+        def holds() -> bool:
+            return all(test(a[i], b[j]) for (a, i), test, (b, j) in asked)
+
+        return holds
+
+
+def parse_condition(text: str) -> Condition:
+    """Return the condition in ``text``; raises :class:`ScenarioError`."""
+    if len(text) > _LONGEST:
+        raise ScenarioError(
+            f"the condition has {len(text)} characters; at most {_LONGEST} are allowed"
+        )
+    comparisons = []
+    for comparison in re.split(r"\s+and\s+", text.strip()):
+        found = _COMPARISON.match(comparison)
+        if not found:
+            raise ScenarioError(f"{comparison!r} is not a comparison; {_EXAMPLE}")
+        left, right = _operand(found[1]), _operand(found[3])
+        if isinstance(left, float) and isinstance(right, float):
+            raise ScenarioError(
+                f"{comparison!r} compares two numbers, but a comparison needs a signal; {_EXAMPLE}"
+            )
+        comparisons.append((left, found[2], right))
+    return Condition(text.strip(), tuple(comparisons))
+
+
+def _operand(text: str) -> Operand:
+    if _NUMBER.match(text) and math.isfinite(float(text)):
+        return float(text)
+    if _SIGNAL.match(text):
+        return text
+    raise ScenarioError(
+        f"{text!r} is neither a number nor a name of the form component.signal; {_EXAMPLE}"
+    )
+
+
+def _bound(
+    operand: Operand, ports: Mapping[str, SignalPort], text: str
+) -> tuple[Vector | list[float], int]:
+    if isinstance(operand, float):
+        return [operand], 0
+    port, where = resolve(operand, ports, f"condition {text!r}")
+    if where.stop - where.start != 1:
+        raise ScenarioError(
+            f"{operand} has {where.stop - where.start} elements, but a comparison needs one "
+            "number; name one element"
+        )
+    return port.value, where.start
+
 
 Level = Literal["signal", "message", "line", "loop"]
 Check = Literal["number", "positive", "not negative", "whole", "natural", "seconds", "bit"]
@@ -189,3 +273,36 @@ def check_part_signal(kind: type[FaultKind], where: str, what: str) -> str:
         text = f"where = {where!r}; {kind.name} acts on component.{what}: {kind.wanted()}"
         raise FaultError.of("where", text)
     return signal
+
+
+# The data that all faults of a run share: the present time, and the receiver of events.
+
+BEFORE_THE_RUN = -1
+EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
+
+
+class Present:
+    """The present simulated time, ns (-1 before the run), and the receiver of events."""
+
+    def __init__(self) -> None:
+        self.ns = BEFORE_THE_RUN
+        self.event: EventSink = _unrecorded
+
+    def began(self, fault: Fault, ns: int, text: str, values: Mapping[str, float]) -> None:
+        """Record the start of an activation of ``fault``."""
+        what = f"{fault.kind.name} at {fault.where}: {text}"
+        self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
+
+    def ended(self, fault: Fault, ns: int, items: int) -> None:
+        """Record the end of an activation, unless its description limits it to one item."""
+        if items > 1 or fault.count is None or lasts(fault.given):
+            text = f"{fault.kind.name} at {fault.where} is over"
+            self.event(Tag(ns), FAULT_ENDED, fault.name, text, {"items": float(items)})
+
+
+def seconds(ns: float) -> float:
+    return ns / NS_PER_S
+
+
+def _unrecorded(tag: Tag, kind: str, source: str, text: str, values: dict[str, float]) -> None:
+    """Ignore an event that occurs before the run is recorded."""

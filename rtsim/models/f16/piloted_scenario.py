@@ -48,8 +48,7 @@ from rtsim.models.units import DEG, FT, KT, LBF
 from rtsim.models.wind import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
 from rtsim.scenario.ground import Ground
 from rtsim.scenario.scenario import Scenario
-from rtsim.scenario.shown import Cue
-from rtsim.scenario.sounds import Sound
+from rtsim.scenario.shown import Cue, Sound
 
 RUNWAY = AIRFIELD
 """Latitude and longitude of the middle of the runway, and its direction, deg."""

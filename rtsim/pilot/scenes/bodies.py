@@ -24,7 +24,7 @@ from rtsim.pilot.scenes.text import no_picture, write
 from rtsim.pilot.scenes.world import DrawnSolid, Placement, Relief, Terrain, draw_lines, draw_sky
 from rtsim.scenario.body import Body
 from rtsim.scenario.ground import Ground
-from rtsim.scenario.hud import RIGHT, Hud
+from rtsim.scenario.shown import RIGHT, Hud
 
 _BEHIND, _ABOVE, _TILT = 2.6, 0.6, 0.12
 """Camera of the chase view: lengths of the body behind it and above it; how far it looks down, rad.

@@ -19,7 +19,7 @@ from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.camera import Camera, Points
 from rtsim.pilot.scenes.scene import Shown
 from rtsim.pilot.scenes.text import Colour, shade, write
-from rtsim.scenario.hud import LEFT, RIGHT, Hud
+from rtsim.scenario.shown import LEFT, RIGHT, Hud
 
 # The pose of an aircraft in a flat world.
 

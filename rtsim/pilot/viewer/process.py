@@ -26,8 +26,7 @@ from rtsim.pilot.shared import Exchange, Schema, Shared, SharedError
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.viewer.window import close_window, open_window
 from rtsim.pilot.views import read_viewpoint
-from rtsim.scenario.shown import Cue
-from rtsim.scenario.sounds import Sound
+from rtsim.scenario.shown import Cue, Sound
 from rtsim.timing.scheduling import SchedulingRequest, request
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from rtsim.record.replay_comparison import end_of
 from rtsim.record.verdict import what_both_have
 from rtsim.runs.diverging.first import Place, differences, failure, last_before
 from rtsim.runs.diverging.inputs import Teller, fed
-from rtsim.runs.diverging.narrowing import Beneath, Both, Narrowing
-from rtsim.runs.diverging.repeating import RecordedRun, Say
-from rtsim.runs.diverging.states import walk
+from rtsim.runs.diverging.narrowing import Beneath, Both, Narrowing, RecordedRun, Say
+from rtsim.runs.diverging.values import walk
 from rtsim.runs.diverging.verdict import Verdict
 from rtsim.runs.replay import changed_since, fed_tracks
 from rtsim.runs.resume import nearest

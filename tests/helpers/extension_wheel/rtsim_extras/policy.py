@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rtsim.timing.overrun import Action
-from rtsim.timing.policy import LateTag, Policy
+from rtsim.timing.policy import Action, LateTag, Policy
 
 
 @dataclass(frozen=True)

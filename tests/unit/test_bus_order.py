@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from rtsim.components.bus import (
     Topic,
 )
 from rtsim.components.latency import ZERO, Fixed, LatencyModel
+from rtsim.components.medium import Carrier, Transmission
 from rtsim.core.errors import LatencyError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
@@ -344,3 +346,30 @@ def test_messages_of_some_topics_are_taken_in_their_order_and_put_back() -> None
         (Tag(20), "u", 0),
         (Tag(50), "s", 0),
     ]
+
+
+class OfWire(NamedTuple):
+    """A transport on a medium of its own: ready after ``wait_ns``, one more on the way."""
+
+    wait_ns: int
+    ordered: bool = True
+
+    @property
+    def medium(self) -> Any:
+        return SimpleNamespace(name="wire", check=lambda topics: None)  # noqa: ARG005
+
+    def carrier(self, signals: Signals, topic: str) -> Carrier:  # noqa: ARG002
+        return lambda values: Transmission((0,), 1, 0, 1, values)
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        return (self.wait_ns,)
+
+
+def test_a_message_competes_for_its_medium_from_the_end_of_its_delay() -> None:
+    bus = Bus(RandomStreams(1))
+    bus.add(Topic("t", "s", ONE, OfWire(50)))
+    assert bus.send("t", Tag(100), Tag(120), np.zeros(1)) == []
+    assert bus.next_transmission_ns == 170
+    assert bus.transmit(169) == []
+    (message,) = bus.transmit(170)
+    assert (message.completed, message.arrival) == (Tag(120), Tag(171))

@@ -3,7 +3,7 @@
 A model draws random numbers only from the stream in its arguments.  It returns one delay in ns for
 each copy that arrives: none for a lost message, two for a duplicated message.  A model can keep
 state: each link of each run has a copy of its own, and checkpoints contain the state
-(:mod:`rtsim.components.latency_state`).
+(:func:`latency_state`).
 
 Models with a name, as in ``--latency gamma:2,0.001``, are in
 :data:`rtsim.components.allowed_latency.LATENCY_MODELS`.

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from rtsim.studies.folder import Folder
 from rtsim.studies.measures import DECIDED, OK, STATES, Row, decided, margin_name
 from rtsim.studies.plan import Plan
 from rtsim.studies.texts import runs_of
-
-if TYPE_CHECKING:
-    from rtsim.studies.campaign import Pool
 
 
 class _Kept:
@@ -171,7 +168,7 @@ class Speed:
 
 
 @contextmanager
-def study_shown(wanted: bool | None) -> Iterator[Callable[[Tally, Pool], object]]:
+def study_shown(wanted: bool | None) -> Iterator[Callable[[Tally, object], object]]:
     """Give what shows the progress of a study, where
     :func:`~rtsim.runs.progress.display_of` says."""
     display = display_of(wanted)
@@ -180,7 +177,7 @@ def study_shown(wanted: bool | None) -> Iterator[Callable[[Tally, Pool], object]
         return
     pulse, speed = Pulse(every_ns=_EVERY_NS), Speed()
 
-    def show(tally: Tally, pool: Pool) -> None:  # noqa: ARG001
+    def show(tally: Tally, pool: object) -> None:  # noqa: ARG001
         if now := pulse.due():
             text = text_of(tally, speed.of(now, tally.new))
             display.write(text, tally.rows / max(1, tally.runs))

@@ -61,7 +61,7 @@ def test_its_trajectory_is_that_of_the_hosts_build(rate: str, until: float) -> N
     host, (board, controller) = on_host(rate, until), on_board(rate, until)
     assert compare_exact(host, board) is None
     assert board.rows("messages/autopilot").floats.shape == (round(until * int(rate)) + 1, 4)
-    assert [check for check in compare_with_nasa(board) if not check.ok] == []
+    assert [check for check in compare_with_nasa(board) if not check.within] == []
     assert controller.board is not None
     assert controller.board.double_bytes == 8
     assert controller.counts.repeated == 0

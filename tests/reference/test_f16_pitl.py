@@ -130,7 +130,7 @@ def test_its_trajectory_is_within_what_float_costs(rate: str, latency: float, un
         cost = float(np.abs(board[name] - baseline[name]).max())
         assert 0.0 < cost < allowed, name
     held = compare_with_nasa(board)
-    assert [h for h in held if not h.ok] == []
+    assert [h for h in held if not h.within] == []
 
 
 # -- what the loop makes of the errors of single steps

@@ -27,8 +27,21 @@ def imports_of(package: str, *more: str) -> dict[str, set[str]]:
     return {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
 
 
+FOR_TYPES_ALONE = {
+    ("rtsim.record.events", "rtsim.record.reading"),
+    ("rtsim.studies.interim_analysis", "rtsim.studies.folder"),
+    ("rtsim.studies.measures", "rtsim.studies.plan"),
+    ("rtsim.studies.study", "rtsim.studies.interim_analysis"),
+}
+"""Imports for type checkers alone that close a circle: known, and to be removed; no more of them."""
+
+
 def test_no_two_modules_import_each_other_in_a_circle() -> None:
-    found = circle(imports_of("rtsim", "hitl"))
+    imports = imports_of("rtsim", "hitl")
+    for importer, imported in FOR_TYPES_ALONE:
+        assert imported in imports[importer], "take it from the list"
+        imports[importer] -= {imported}
+    found = circle(imports)
     assert not found, f"{' -> '.join(found)}: move what both need to a module below them"
 
 

@@ -28,6 +28,7 @@ NO_OUTCOME = {
     "_Search": "verdict is a method that returns a Verdict",
     "PlantFixture": "outcome is a RunResult",
     "RecordingLost": "outcome is a RunResult",
+    "Reason": "a reason of the outcome of a Summary",
 }
 
 

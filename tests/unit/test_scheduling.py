@@ -288,7 +288,7 @@ def test_a_slice_is_asked_of_this_system_and_given_back() -> None:
     if granted["time slice"].ok:
         assert during == 100_000
         # what steps back does not keep what it inherited
-        words = "from rtsim.timing import background, slices as s; s.set_slice(200_000);"
+        words = "from rtsim.timing import background, scheduling as s; s.set_slice(200_000);"
         words += "background.step_back(); print(s.slice_ns() != 200_000)"
         done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True)
         assert done.stdout.strip() == "True", done.stderr

@@ -84,7 +84,7 @@ def test_a_run_that_was_ended_in_its_window_is_not_compared(
     found = recorded(folder, 1, live=_ended)
     assert (found.row.state, found.row.reason, found.row.values) == ("error", "quit", {})
     assert found.equal is None
-    monkeypatch.setattr("rtsim.cli.study._shown", lambda *_: _ended)
+    monkeypatch.setattr("rtsim.cli.study._watched", lambda *_: _ended)
     done = again()
     assert done.exit_code == 130
     assert "run 1 did not reach its end, so nothing is compared" in done.stdout

@@ -94,7 +94,8 @@ def test_figures_of_one_that_does_not() -> None:
 
 def test_nothing_to_compare_has_no_rows() -> None:
     found = judged(np.zeros((0, 1)), np.zeros((0, 1)))
-    assert (found.rows, found.max_abs, found.max_rel, found.ok) == (0, 0.0, 0.0, True)
+    assert (found.rows, found.max_abs, found.max_rel, found.ok) == (0, 0.0, 0.0, False)
+    assert found.outcome is Outcome.UNDECIDED
 
 
 def test_tags_are_those_of_the_baselines_rows() -> None:
@@ -226,7 +227,8 @@ def test_integers_are_compared_without_rounding() -> None:
 
 def test_a_result_by_itself_says_nothing_was_compared() -> None:
     bare = SignalResult("x")
-    assert bare.ok
+    assert not bare.ok
+    assert bare.outcome is Outcome.UNDECIDED
     assert (bare.unit, bare.rows, bare.max_abs, bare.max_rel) == ("", 0, 0.0, 0.0)
     assert bare.tolerance == EXACT == (0.0, 0.0)
     assert not SignalResult("x", reason="gone").ok

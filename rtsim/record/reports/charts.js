@@ -18,7 +18,7 @@
   const COLORS = 6;
   const color = k => style(k < 0 ? "--grey" : `--c${k % COLORS}`);
 
-  // -- decoding: see rtsim/record/charts.py
+  // -- decoding: see rtsim/record/reports/charts.py
 
   const buffer = text => Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer;
 

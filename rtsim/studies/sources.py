@@ -167,7 +167,8 @@ def _source_of(path: Path) -> Path:
     """Return the Python file of compiled bytecode; any other file is its own source."""
     if path.suffix != ".pyc" or path.parent.name != "__pycache__":
         return path
-    return Path(importlib.util.source_from_cache(str(path)))
+    # not source_from_cache, which refuses the names that pytest gives to bytecode
+    return path.parent.with_name(f"{path.name.partition('.')[0]}.py")
 
 
 def _content(path: Path) -> str:

@@ -33,7 +33,7 @@ FOR_TYPES_ALONE = {
     ("rtsim.studies.measures", "rtsim.studies.plan"),
     ("rtsim.studies.study", "rtsim.studies.interim_analysis"),
 }
-"""Imports for type checkers alone that close a circle: known, and to be removed; no more of them."""
+"""Imports for type checkers alone that close a circle: to be removed, and no more of them."""
 
 
 def test_no_two_modules_import_each_other_in_a_circle() -> None:

@@ -27,7 +27,7 @@ from rtsim.studies import sources as sources_module
 from rtsim.studies.one_run import Runner, check_worker, run_batch
 from rtsim.studies.plan import Orders, Plan, find_study
 from rtsim.studies.running import begin, carry_out
-from rtsim.studies.sources import SourcesChanged, check_versions, versions
+from rtsim.studies.sources import SourcesChanged, _source_of, check_versions, versions
 from rtsim.studies.workers import Where
 
 LAW = """
@@ -440,3 +440,11 @@ def test_declared_data_is_relative_to_the_file_of_the_study(file: str, empty_pro
     plan = Plan.of(replace(found, data=["a.txt"]), file)
     assert Plan.of_text(plan.to_text(), "plan.json").job.data == ["a.txt"]
     assert '"data"' not in Plan.of(found, file).to_text()  # as plans before this key
+
+
+@pytest.mark.parametrize(
+    "name", ["law.cpython-313.pyc", "law.cpython-311.opt-1.pyc", "law.cpython-311-pytest-9.2.0.pyc"]
+)
+def test_bytecode_is_traced_to_its_source(name: str) -> None:
+    assert _source_of(Path("folder/__pycache__") / name) == Path("folder/law.py")
+    assert _source_of(Path("folder") / name) == Path("folder") / name

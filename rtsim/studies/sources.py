@@ -75,6 +75,10 @@ class Sources:
             *_SYSTEM,
         )
         self._left_out = tuple(Path(one).resolve() for one in prefixes)
+        self._imported: dict[Path, Signature | None] = {}
+        """The files of the modules that the scenario imported, when they were last checked."""
+        self._counted: dict[Path, Signature | None] = {}
+        """Those of them whose hashes a row has."""
 
     @contextmanager
     def watched(self, into: dict[str, str]) -> Iterator[None]:
@@ -103,19 +107,26 @@ class Sources:
             if _content(path) != digest:
                 raise SourcesChanged(f"{path} changed during a run; start a new study")
             self._add(into, path, digest)
+        opened = {path: before for path, before in found.items() if self._counts(_source_of(path))}
+        for path, before in {**self._imports(), **opened}.items():
+            source = _source_of(path)
+            self._add(into, source, _hash(source, before if source == path else None))
+
+    def _imports(self) -> dict[Path, Signature | None]:
+        """Return the imported files that count, with what they were at their import."""
         imported: dict[Path, Signature | None] = {}
         for file in self._files:
             imported |= imported_by(file)
-        for path, before in imported.items():
-            if self._modules.get(real := path.resolve(), before) != before:
-                raise SourcesChanged(
-                    f"{real} is imported by the scenario, and changed before or after its import; "
-                    "restore it, or start a new study in a new process"
-                )
-        for path, before in {**imported, **found}.items():
-            source = _source_of(path)
-            if self._counts(source):
-                self._add(into, source, _hash(source, before if source == path else None))
+        if imported != self._imported:  # the same for thousands of runs; SciPy is 600 files
+            for path, before in imported.items():
+                if self._modules.get(real := path.resolve(), before) != before:
+                    raise SourcesChanged(
+                        f"{real} is imported by the scenario, and changed before or after its "
+                        "import; restore it, or start a new study in a new process"
+                    )
+            self._counted = {p: one for p, one in imported.items() if self._counts(_source_of(p))}
+            self._imported = imported
+        return self._counted
 
     def _add(self, into: dict[str, str], path: Path, digest: str) -> None:
         if into.setdefault(self._name(path), digest) != digest:

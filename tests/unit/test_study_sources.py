@@ -256,6 +256,35 @@ def test_a_worker_with_other_versions_is_refused(file: str, name: str) -> None:
         check_versions({})
 
 
+def test_a_run_does_not_judge_the_imported_modules_again(
+    empty_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study of a scenario that imports SciPy took 1 s of processor time for a run of 5 ms."""
+    modules = 40
+    (empty_project / "law.py").write_text("import package\n" + LAW.replace("from gains", "from g"))
+    (empty_project / "g.py").write_text("GAIN = 30.0\n")
+    (empty_project / "offset.txt").write_text("0.0")
+    package = empty_project / "package"
+    package.mkdir()
+    names = [f"m{k}" for k in range(modules)]
+    (package / "__init__.py").write_text(f"from . import {', '.join(names)}\n")
+    for name in names:
+        (package / f"{name}.py").write_text("")
+    sources = sources_module.Sources("law.py")
+    judged: list[Path] = []
+    counts = sources._counts
+    monkeypatch.setattr(sources, "_counts", lambda path: judged.append(path) or counts(path))
+    first: dict[str, str] = {}
+    with sources.watched(first):
+        find_study("law.py")
+    assert len(judged) > modules
+    judged.clear()
+    for _ in range(3):
+        with sources.watched({}):
+            (empty_project / "offset.txt").read_text()
+    assert judged == [empty_project / "offset.txt"] * 3
+
+
 def test_only_files_that_this_thread_reads_are_collected(tmp_path: Path) -> None:
     for name in ("read", "other", "both"):
         (tmp_path / name).write_text(name)

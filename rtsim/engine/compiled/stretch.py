@@ -131,7 +131,7 @@ class Stretches:
         steps = (until_ns - self._system.ns) / min(p.step.ns for p in self._system.plants)
         if steps < _SHORT:
             self.why_not.append("the run is short")
-        elif steps < _LONG and not kept(stretch, (WORDS,)):
+        elif steps < _LONG and not (_kernel.cache_info().currsize or kept(stretch, (WORDS,))):
             self.why_not.append(
                 "the run is short, and the engine was not compiled on this machine yet "
                 "(--engine compiled compiles it)"

@@ -18,16 +18,16 @@ from tools.setup import ROOT
 OLDEST, NEWEST = (3, 11), (3, 14)
 """The versions of Python that rtsim runs on."""
 SAMPLE = (
-    "tests/unit/test_wheel.py",
-    "tests/unit/test_source_hash.py",
-    "tests/unit/test_diverge.py::test_an_unordered_set",
-    "tests/unit/test_linear_derivatives.py",
-    "tests/unit/test_compiling.py",
-    "tests/unit/test_package.py",
-    "tests/unit/test_trust.py",
-    "tests/unit/test_record_file.py",
-    "tests/unit/test_discrete_refusals.py",
-    "tests/unit/test_blocks_scratch.py",
+    "tests/project/test_wheel.py",
+    "tests/core/test_source_hash.py",
+    "tests/runs/test_diverge.py::test_an_unordered_set",
+    "tests/linear/test_linear_derivatives.py",
+    "tests/equations/test_compiling.py",
+    "tests/project/test_package.py",
+    "tests/scenario/test_trust.py",
+    "tests/record/test_record_file.py",
+    "tests/discrete/test_discrete_refusals.py",
+    "tests/blocks/test_blocks_scratch.py",
 )
 _VERSION = "import sys; print(*sys.version_info[:2])"
 

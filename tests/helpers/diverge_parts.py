@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from checkpoint_parts import HERE
+from command_line import data, rtsim
 from semantics_parts import INTEGRATOR, U, X, law_of
-from test_cli import data, rtsim
 
 from rtsim.core.tag import Tag
 from rtsim.equations.model import Model

@@ -1,6 +1,6 @@
 """The pictures of the viewer that were looked at, and how another is held against one.
 
-``python tests/helpers/reference_pictures.py`` draws all of them anew into ``tests/unit/pictures/``.
+``python tests/helpers/reference_pictures.py`` draws them again, into ``tests/pilot/pictures``.
 Look at each that changed before it is kept.
 
 Releases of SDL space and smooth letters differently: words are up to 6 % wider in one than in
@@ -40,7 +40,7 @@ from rtsim.record.reading import Recording
 from rtsim.testing.clock import FakeClock
 from rtsim.testing.determinism import trace_of
 
-FOLDER = Path(__file__).resolve().parents[1] / "unit" / "pictures"
+FOLDER = Path(__file__).resolve().parents[1] / "pilot" / "pictures"
 Pixels = NDArray[np.int16]
 """Width, height, red green blue."""
 

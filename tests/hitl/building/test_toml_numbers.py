@@ -1,0 +1,129 @@
+"""Numbers that no field can hold, in each kind of TOML file: one error in words, or a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hitl.boards import BoardError
+from hitl.interface.file import load_interface
+from hitl.rigs.file import load_rig
+from rtsim.components.frames.struct_codec import read_structs
+from rtsim.core import toml
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Signals
+from rtsim.engine.faults.description import read_faults
+from rtsim.models.piloting.experiment import read_experiment
+from rtsim.models.piloting.task import read_task
+from rtsim.pilot.devices.mapping import read_mapping
+
+ROOT = Path(__file__).parents[3]
+NUMBER = re.compile(r"(?<![\w.\"'-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.\"'])")
+EXTREMES = (
+    "0", "-1", "1e308", "-1e308", "5e-324", "inf", "nan", "1e400", "9223372036854775807",
+    "-9223372036854775808", "1" + 400 * "0", "1" + 5000 * "0", "0x" + 5000 * "f", "true", '"x"',
+)  # fmt: skip
+OWN = {
+    "faults": """
+[[fault]]
+kind = "bias"
+on = "plane.x"
+at = 1.0
+until = 2.0
+value = 0.5
+
+[[fault]]
+kind = "drop"
+on = "law"
+at = 1.0
+probability = 0.25
+""",
+    "experiment": """
+scenario = "f16"
+participants = ["a", "b"]
+seed = 3
+repetitions = 2
+familiarisation = 1
+
+[conditions]
+"f16.cg" = [0.2, 0.3]
+""",
+    "structs": """
+[frame]
+id = 5
+fields = "u16 speed, f32 torque"
+speed = { scale = 0.5, offset = 2.0 }
+""",
+}
+STICK = Signals("pitch", "roll", "yaw", "throttle")
+
+
+def _stick(path: Path) -> None:
+    read_mapping(path, STICK)
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "mixer.toml": load_interface, "arrays.toml": load_interface, "motor.toml": load_interface,
+    "pendulum.toml": load_rig, "illumination.toml": load_rig,
+    "aircraft.toml": _stick, "pitch-tracking.toml": read_task, "gates.toml": read_task,
+    "approach.toml": read_task, "faults": read_faults,
+    "experiment": read_experiment, "structs": read_structs,
+}  # fmt: skip
+
+
+def _place_of(name: str, folder: Path) -> Path:
+    """Write the file beside what it refers to; return its path."""
+    if name in OWN:
+        path = folder / f"{name}.toml"
+        path.write_text(OWN[name])
+        return path
+    (found, *_) = [*ROOT.glob(f"hitl/**/{name}"), *ROOT.glob(f"rtsim/**/{name}")]
+    for beside in found.parent.iterdir():
+        if beside.is_file():
+            (folder / beside.name).write_bytes(beside.read_bytes())
+    return folder / name
+
+
+def _changed(text: str) -> Iterator[str]:
+    for found in NUMBER.finditer(text):
+        if "#" not in text[text.rfind("\n", 0, found.start()) + 1 : found.start()]:
+            for number in EXTREMES:
+                yield f"{text[: found.start()]}{number}{text[found.end() :]}"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_number_that_no_field_holds_is_one_error_in_words(name: str, tmp_path: Path) -> None:
+    path = _place_of(name, tmp_path)
+    text = path.read_text()
+    tried = refused = 0
+    for changed in _changed(text):
+        path.write_text(changed)
+        tried += 1
+        try:
+            READERS[name](path)
+        except (RtsimError, BoardError):  # anything else is an internal error for the user
+            refused += 1
+    assert tried >= len(EXTREMES)
+    assert refused >= 3, "at least the integers that are too long"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("a = 1" + 400 * "0", "a is an integer of 1329 bits"),
+     ("[t]\nb = [1, -9223372036854775809]", "t.b is an integer of 64 bits"),
+     ("a = " + 5000 * "9", "thousands of digits"),
+     ("a = 0x" + 5000 * "f", "a is an integer of 20000 bits"),
+     ("a = " + 5000 * "[" + 5000 * "]", "nested too deeply"),
+     ("a = ", "Invalid value")],
+)  # fmt: skip
+def test_values_that_cannot_be_used_are_one_kind_of_error(text: str, said: str) -> None:
+    with pytest.raises(toml.TOMLDecodeError, match=re.escape(said)):
+        toml.loads(text)
+
+
+def test_the_largest_integers_of_toml_are_read() -> None:
+    text = "a = 9223372036854775807\nb = -9223372036854775808\nc = inf"
+    assert toml.loads(text) == {"a": 2**63 - 1, "b": -(2**63), "c": float("inf")}

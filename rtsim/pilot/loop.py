@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from rtsim.engine.commands.commands import Command, CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
+from rtsim.equations.evaluation import resident
 from rtsim.pilot.cues import checked_signals
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.sequence import Reader, Writer
@@ -140,6 +141,8 @@ class Pictures:
         self._from_wall = dict.fromkeys(writers, 0)
         """For each plant, the wall-clock time before which its states are not published."""
         self._next_y: dict[str, Vector] = {}
+        self._evaluate: dict[str, Callable[[float], int]] = {}
+        """Evaluates the outputs at the end of a step into the vector of the same plant."""
         self._clock: Clock | None = None
         self._offset = 0
 
@@ -148,6 +151,9 @@ class Pictures:
         self._clock, self._offset = clock, getattr(clock, "offset_ns", 0)
         self._plants = {plant.name: plant for plant in system.plants}
         self._next_y = {plant.name: plant.y.copy() for plant in system.plants}
+        for plant in (plant for plant in system.plants if plant.y.size):
+            vectors = plant.next_x, plant.z, plant.u, plant.p, self._next_y[plant.name]
+            self._evaluate[plant.name] = resident(plant.bound.output, *vectors)
 
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None:
         clock = self._clock
@@ -170,7 +176,7 @@ class Pictures:
         floats[: x.size] = x
         floats[n : n + x.size] = next_x
         if shown.y.size:
-            floats[-shown.y.size :] = self._outputs(shown, next_ns, next_x)
+            floats[-shown.y.size :] = self._outputs(shown, next_ns)
         writer.publish()
 
     def withdraw(self, plant: str) -> None:
@@ -179,14 +185,13 @@ class Pictures:
         writer.publish()
         self._from_wall[plant] = 0
 
-    def _outputs(self, plant: Plant, ns: int, x: Vector) -> Vector:
+    def _outputs(self, plant: Plant, ns: int) -> Vector:
         """Return the outputs at the end of a provisional step; does not change the plant."""
-        y = self._next_y[plant.name]
         try:
-            plant.bound.output.call(ns / NS_PER_S, x, plant.z, plant.u, plant.p, y)
+            bad = self._evaluate[plant.name](ns / NS_PER_S)
         except Exception:  # the loop raises the error again if the step is committed
             return plant.y
-        return y if math.isfinite(y.sum()) else plant.y
+        return plant.y if bad >= 0 else self._next_y[plant.name]
 
 
 # The connection of a run to its windows.

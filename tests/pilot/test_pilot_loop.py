@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -215,17 +216,20 @@ def test_more_orders_than_are_kept_lose_the_oldest() -> None:
     assert rates == [float(k + 1) for k in range(3, MOST_ORDERS + 3)]
 
 
-def test_outputs_that_cannot_be_had_yet_are_those_of_now() -> None:
-    """A provisional step may lie where an output is NaN, or raises: the loop tells it, in time."""
+@pytest.mark.parametrize("wrong", [lambda *a: a[-1].fill(np.nan), lambda *a: 1 / 0])  # noqa: ARG005
+def test_outputs_of_a_provisional_step_are_the_present_ones_if_they_fail(
+    wrong: Callable[..., None],
+) -> None:
+    """The step may lie where an output is NaN, or raises: the loop says so if it is committed."""
     plant = orbit().build(0, compile=False).plants[0]
-    for wrong in (lambda *a: a[-1].fill(np.nan), lambda *a: 1 / 0):  # noqa: ARG005
-        with Cockpit(orbit()) as cockpit:
-            shown = SimpleNamespace(
-                name="moon", y=np.array([5.0]), z=plant.z, u=plant.u, p=plant.p,
-                bound=SimpleNamespace(output=Native.plain(wrong, EQUATION)),
-            )  # fmt: skip
-            cockpit.pictures._next_y["moon"] = np.zeros(1)
-            assert cockpit.pictures._outputs(shown, 0, plant.x).tolist() == [5.0]  # type: ignore[arg-type]
+    with Cockpit(orbit()) as cockpit:
+        shown = SimpleNamespace(
+            name="moon", y=np.array([5.0]), next_x=plant.next_x, z=plant.z, u=plant.u, p=plant.p,
+            values=plant.values, bound=SimpleNamespace(output=Native.plain(wrong, EQUATION)),
+        )  # fmt: skip
+        pictures = cockpit.pictures
+        pictures.attach(SimpleNamespace(plants=[shown]), FakeClock())  # type: ignore[arg-type]
+        assert pictures._outputs(shown, 0).tolist() == [5.0]  # type: ignore[arg-type]
 
 
 class Unattended:

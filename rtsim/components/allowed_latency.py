@@ -55,7 +55,7 @@ def names_a_model(text: str) -> bool:
     return found is not None and (found[2] == ":" or found[1] in LATENCY_MODELS)
 
 
-def latency_model(text: str) -> LatencyModel:
+def read_latency_model(text: str) -> LatencyModel:
     """Return a model from text like ``gamma:2,0.001`` or ``gamma:shape=2,scale=0.001``.
 
     The numbers are arguments of the model's class.  Raises :class:`ScenarioError`.
@@ -97,14 +97,14 @@ def _number(text: str, number: str) -> float:
 
 
 Allowed = Duration | Empirical
-"""An allowed latency: seconds, text such as ``gamma:2,0.001`` (:func:`latency_model`), or measured
-delays."""
+"""An allowed latency: seconds, text such as ``gamma:2,0.001`` (:func:`read_latency_model`), or
+measured delays."""
 
 
 def allowing(latency: Allowed) -> LatencyModel:
     """Return the latency model of ``latency``: seconds, ``NAME:VALUES``, or measured delays."""
     if isinstance(latency, str) and names_a_model(latency):
-        return latency_model(latency)
+        return read_latency_model(latency)
     return latency if isinstance(latency, Empirical) else Fixed(latency)
 
 

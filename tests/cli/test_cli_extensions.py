@@ -19,7 +19,7 @@ from rtsim.components.allowed_latency import (
     allowing,
     from_plain,
     latency_in_words,
-    latency_model,
+    read_latency_model,
     to_plain,
 )
 from rtsim.components.latency import Fixed, Gamma, SerialLine, TruncatedNormal, Uniform
@@ -91,7 +91,7 @@ def test_what_is_no_model(text: str, said: str) -> None:
 
 
 def test_a_model_from_outside_by_name(two: None) -> None:  # noqa: ARG001
-    model = latency_model("two:0.002,0.03")
+    model = read_latency_model("two:0.002,0.03")
     assert model == Two(0.002, 0.03)
     check_latency(model)
     assert from_plain(to_plain("two:0.002,0.03")) == "two:0.002,0.03"

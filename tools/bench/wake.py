@@ -1,11 +1,12 @@
 """Wake lateness at 1 kHz: the pacer against a C loop that does the same, and against SimPy.
 
-``python -m tools.bench.wake [--quick] [--seconds 30] [--fifo 50] [--json]``
+``python -m tools.bench.wake [--quick] [--seconds 5] [--fifo 50] [--json]``
 
 The C loop (``wake.c``) is compiled on the spot.  Both sleep to an absolute deadline less the same
 tail, spin the rest, run in a process of their own, in the same scheduling class and with the same
 timer slack; they take turns in ten rounds, each in the reverse order of the one before.  A figure
-is the median over the rounds.  SimPy's real-time environment runs once beside them, as it comes.
+is the median over the rounds: ten short rounds say more than few long ones.  SimPy's real-time
+environment runs once beside them, as it comes.
 
 *The pacer* is a loop of Python around ``Pacer.wait``; its lateness is read after ``wait`` has
 returned, so its own work counts against it.  *The engine* is a recorded closed loop on the compiled
@@ -49,8 +50,8 @@ class NoCompiler(Exception):
 
 
 def run(quick: bool = False, seconds: float | None = None, fifo: int = 0) -> dict[str, Any]:
-    """Measure; plain data.  ``seconds`` is the length of one loop (30; quick: 2)."""
-    length = seconds if seconds is not None else (2.0 if quick else 30.0)
+    """Measure; plain data.  ``seconds`` is the length of one loop (5; quick: 2)."""
+    length = seconds if seconds is not None else (2.0 if quick else 5.0)
     pairs, count = (2 if quick else 10), max(1000, int(length * 1e9 / PERIOD_NS))
     with request(SchedulingRequest(fifo=fifo)) as granted:
         spin_ns = WallClock().calibrate(PERIOD_NS)
@@ -217,7 +218,7 @@ def show(result: dict[str, Any]) -> Table:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two pairs of 2 s: does it work?")
-    parser.add_argument("--seconds", type=float, help="length of one loop (default 30)")
+    parser.add_argument("--seconds", type=float, help="length of one loop (default 5)")
     parser.add_argument("--fifo", type=int, default=0, help="SCHED_FIFO priority for both loops")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)

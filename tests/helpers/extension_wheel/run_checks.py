@@ -17,7 +17,7 @@ from rtsim_extras.controller import Summing
 
 from rtsim import Fixed, Scenario, Signals
 from rtsim.cli import main
-from rtsim.components.allowed_latency import latency_model
+from rtsim.components.allowed_latency import read_latency_model
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.solve import solver_named
@@ -68,7 +68,7 @@ def fault() -> None:
 
 
 def latency() -> None:
-    check_latency(latency_model("two_delays:0.001,0.02"))
+    check_latency(read_latency_model("two_delays:0.001,0.02"))
 
 
 def solver() -> None:

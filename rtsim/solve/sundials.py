@@ -37,6 +37,8 @@ from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, SciPyStepper
 METHODS = ("CVODE", "IDA")
 _STEPS = 100_000
 """The most steps that SUNDIALS may take in one call."""
+_STANDING = 100
+"""So many Jacobian matrices at one time, with an evaluation for each state, are too many."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,13 @@ class Sundials(StepTolerance):
         return SciPyStepper(self, bound)
 
 
+class _Stuck(Exception):
+    """Before a point that it cannot pass, SUNDIALS takes steps so short that time stands still.
+
+    It would give up after :data:`_STEPS` of them.
+    """
+
+
 class _Steps:
     """CVODE at work, with the members of SciPy's solvers that rtsim uses."""
 
@@ -115,7 +124,6 @@ class _Steps:
         **matrices: Any,
     ) -> None:
         self._slope_at, self._end = slope_at, end
-        self._error: BaseException | None = None
         self.t, self.t_old, self.status = start, start, "running"
         self.y = self.whole = y
         self.step_size = first_step
@@ -125,6 +133,9 @@ class _Steps:
         """Number of steps, about: SUNDIALS evaluates once at a later time in most steps."""
         self._latest, self._gaps = start, (0.0, 0.0)
         """The latest time of an evaluation (s), and the two gaps between the times before it."""
+        self._moved_to, self._standing = start, 0
+        """The latest time that differed from the one before (s), and the evaluations since then."""
+        self._most_standing = _STANDING * (len(y) + _STANDING)
         options = {
             "rtol": rtol,
             "atol": atol,
@@ -135,7 +146,6 @@ class _Steps:
         }
         with redirect_stdout(None):  # it prints its errors
             self._solver = self._begun(start, y, options)
-        self._raise()
 
     def _begun(self, start: float, y: Vector, options: dict[str, Any]) -> Any:
         from sksundae.cvode import CVODE
@@ -145,51 +155,50 @@ class _Steps:
         return solver
 
     def _slopes(self, t: float, y: Vector, slopes: Vector) -> None:
+        self._check_time(t)
         if t > self._latest:
             self.taken += 1
             self._gaps, self._latest = (self._gaps[1], t - self._latest), t
-        slopes[:] = self._value_at(t, y)
+        slopes[:] = self._slope_at(t, y)
 
-    def _value_at(self, t: float, y: Vector) -> Vector | float:
-        """Return the equations at ``y``; an error is kept, because SUNDIALS does not pass it on."""
+    def _check_time(self, t: float) -> None:
+        """Raise :class:`_Stuck` if time has stopped: see there."""
+        self._standing += 1
+        if t - self._moved_to > 4.0 * math.ulp(t):
+            self._standing, self._moved_to = 0, t
+        elif self._standing > self._most_standing:
+            raise _Stuck
+
+    def _solve(self, to: float, how: str) -> None:
+        """Let SUNDIALS go on towards ``to`` (s)."""
         try:
-            return self._slope_at(t, y)
-        except BaseException as error:
-            self._error = self._error or error
-            return math.nan
-
-    def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-    def step(self) -> None:
-        """Take one step; ``status`` then is ``running``, ``finished`` or ``failed``."""
-        with redirect_stdout(None):
-            if self._looked_back:  # else the step would end where the last step ended
-                self._solver.step(self.t, "normal")
-                self._looked_back = False
-            found = self._solver.step(self._end, "onestep", self._end)
-        self._raise()
+            with redirect_stdout(None):  # it prints its errors
+                found = self._solver.step(to, how, self._end)
+        except _Stuck:
+            self.status = "failed"
+            return
         self.t_old, self.t = self.t, float(found.t)
-        self.step_size = self.t - self.t_old
         if not found.success:
             self.status = "failed"
         elif self.t >= self._end:
             self.status = "finished"
         self._keep(found.y)
 
+    def step(self) -> None:
+        """Take one step; ``status`` then is ``running``, ``finished`` or ``failed``."""
+        if self._looked_back:  # else the step would end where the last step ended
+            self._solver.step(self.t, "normal")
+            self._looked_back = False
+        self._solve(self._end, "onestep")
+        self.step_size = self.t - self.t_old
+
     def finish(self) -> None:
         """Take all steps to the end in one call, which saves Python's part of each step.
 
         It fails if that takes too many steps; single steps then show where.
         """
-        with redirect_stdout(None):
-            found = self._solver.step(self._end, "normal", self._end)
-        self._raise()
-        self.t = float(found.t)
+        self._solve(self._end, "normal")
         self.t_old = self.t - (max(self._gaps) or self.t - self.t_old)
-        self.status = "finished" if found.success else "failed"
-        self._keep(found.y)
 
     def dense_output(self) -> Callable[[float], Vector]:
         """Return a function that gives the state at a time within the last step."""
@@ -277,7 +286,8 @@ class _ConstrainedSteps(_Steps):
         return solver
 
     def _residuals(self, t: float, both: Vector, slopes: Vector, out: Vector) -> None:
-        out[:] = self._value_at(t, both)
+        self._check_time(t)
+        out[:] = self._slope_at(t, both)
         out[: self._n] -= slopes[: self._n]
 
 

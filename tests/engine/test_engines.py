@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -77,7 +78,7 @@ def broken() -> NoReturn:
 
 
 def test_an_engine_that_does_not_compile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stretch, "_kernel", broken)
+    monkeypatch.setattr(stretch, "_kernel", cache(broken))
     monkeypatch.setattr(stretch, "kept", lambda *_: True)
     orbit = load_scenario("orbit")
     with pytest.raises(ModelError, match="does not compile"):

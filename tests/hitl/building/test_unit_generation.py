@@ -254,7 +254,7 @@ def test_folders_with_any_name(tmp_path: Path, name: str) -> None:
 def test_paths_of_windows_are_quoted() -> None:
     text = Path(__file__).parent  # any folder; only the text matters
     interface = load_interface(
-        Path(building.__file__).parents[2] / "examples" / "scalars" / "mixer.toml"
+        Path(building.__file__).parents[1] / "examples" / "scalars" / "mixer.toml"
     )
     object.__setattr__(interface, "path", text / 'C:\\new "x".toml')
     assert '\\\\new \\"x\\".toml"\n' in unit_text(interface)

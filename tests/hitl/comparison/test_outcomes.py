@@ -19,7 +19,7 @@ from rtsim.runs.diverging import diverge
 from rtsim.runs.simulation import simulate
 from rtsim.studies.folder import Folder
 
-ROOT = Path(rtsim.__file__).parents[2]
+ROOT = Path(rtsim.__file__).parents[1]
 NAMES = {"outcome", "verdict", "ok", "assert_ok"}
 """Attributes of a class that has an outcome."""
 NO_OUTCOME = {

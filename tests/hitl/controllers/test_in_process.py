@@ -24,7 +24,7 @@ from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 
 EXAMPLES = Path(hitl.__file__).parent / "examples"
-CORE = Path(hitl.__file__).parents[2] / "firmware" / "core"
+CORE = Path(hitl.__file__).parents[1] / "firmware" / "core"
 
 
 def step(controller: InProcess | SilController, tag: int, *inputs: float) -> Vector:

@@ -26,7 +26,7 @@ from hitl.stimuli.generating import Generated, Limits, generate
 from hitl.stimuli.probes import Instrumenter
 from rtsim.core.tag import Tag
 
-ROOT = Path(hitl.__file__).parents[2]
+ROOT = Path(hitl.__file__).parents[1]
 MACHINE_RUNS = Limits(seed=0, runs=1500, steps=40)
 
 

@@ -295,6 +295,18 @@ def test_other_faults_and_loss_act_before_the_bus() -> None:
     assert arrivals(recording, "b")[1] == 10_000_000 + (2 * 135 + 132) * BIT
 
 
+def test_a_message_that_is_delayed_waits_for_the_bus_from_then_on() -> None:
+    """Its frame is ready 2 ms after its sample; the bus was free for the other one until then."""
+    bus = CanBus(500_000, stuffing="worst")
+    scenario = car(bus, a=bus.frame(0x100), b=bus.frame(0x200))
+    scenario.faults(
+        {"name": "d", "where": "a", "kind": "delay", "delay": 0.002, "at": 0.01, "count": 1}
+    )
+    recording = trace_of(scenario)
+    assert arrivals(recording, "a")[1] == 12_000_000 + 132 * BIT
+    assert arrivals(recording, "b")[1] == 10_000_000 + 132 * BIT
+
+
 def loop(faulty: bool, until: float = 1.0) -> Scenario:
     """The unstable plant, whose controller shares a slow bus with other senders."""
     out = unstable(until=until)

@@ -8,8 +8,9 @@ from controller_task_parts import MS, Answers, Knowing, Stand, after, at_once
 
 from rtsim.components.controller_task import ControllerRequest
 from rtsim.components.latency import ZERO, Fixed, Loss
-from rtsim.components.tasks import FAR
+from rtsim.components.tasks import FAR, CompiledReaction
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 
 # -- asked and answered
@@ -244,3 +245,44 @@ def test_one_outside_that_says_nothing_while_no_clock_runs_is_silent_and_not_lat
     paced.tick(0)
     paced.due()
     assert paced.told == [(4, "Late")]
+
+
+# -- by machine code
+
+
+class ByItself(Answers):
+    """One whose step machine code can call."""
+
+    checked = True
+    vectors = tuple(np.zeros(1) for _ in range(4))
+
+    def by_address(self) -> tuple[int, tuple[Vector, ...]]:
+        return 4711, self.vectors
+
+    def ran_by_address(self, steps: int, request: Tag | None) -> None:
+        raise NotImplementedError
+
+    def send(self, tag: Tag, inputs: Vector) -> None:
+        super().send(tag, inputs)
+
+    def receive(self, tag: Tag, patience: float) -> Vector | None:
+        return super().receive(tag, patience)
+
+
+def test_machine_code_calls_the_step_at_its_address_with_its_vectors() -> None:
+    one = Stand(ByItself(), compute=Fixed("0.004"))
+    reaction = one.task.compiled()
+    assert isinstance(reaction, CompiledReaction)
+    assert (reaction.kind, reaction.function) == ("controller", 4711)
+    assert reaction.vectors is ByItself.vectors
+    assert (reaction.wiring, reaction.compute) == (one.task.wiring, Fixed("0.004"))
+
+
+def test_machine_code_runs_the_next_tick_until_an_answer_is_late() -> None:
+    one = Stand(ByItself(None), compute=Fixed("0.004"))
+    assert one.task.checked
+    one.tick(0)
+    one.due()
+    assert one.told == [(4, "Late")]
+    assert not one.task.checked
+    assert one.task.compiled() == "c failed, or is late"

@@ -12,7 +12,15 @@ import pytest
 
 from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Wiring
-from rtsim.components.tasks import FAR, NoiseTask, SensorTask, Ticking, TimerTask, UpdateTask
+from rtsim.components.tasks import (
+    FAR,
+    CompiledReaction,
+    NoiseTask,
+    SensorTask,
+    Ticking,
+    TimerTask,
+    UpdateTask,
+)
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
@@ -310,3 +318,22 @@ def test_a_tick_that_makes_a_value_not_finite_names_it(where: str, name: str) ->
     with pytest.raises(ModelError, match=rf"tick of plant \(model timed\) made {name} not finite"):
         task.react(Tag(0), around)
     assert around.written == []
+
+
+@pytest.mark.parametrize(
+    ("count", "reason"),
+    [(1, ""), (2, "plant.timers draws random numbers for several timers or signals")],
+)
+def test_machine_code_draws_for_one_signal_of_one_timer(count: int, reason: str) -> None:
+    model = replace(TIMED, name=f"draws_{count}", timers=TIMED.timers[:count])
+    (task,) = built(model, True).tasks
+    found = task.compiled()
+    assert (found if isinstance(found, str) else "") == reason
+
+
+def test_machine_code_runs_several_timers_that_draw_nothing() -> None:
+    plain = tuple(replace(timer, draws=()) for timer in TIMED.timers)
+    (task,) = built(replace(TIMED, name="plain", timers=plain), True).tasks
+    found = task.compiled()
+    assert isinstance(found, CompiledReaction)
+    assert len(found.timers) == 3

@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from command_parts import Told
+from controller_task_parts import Answers
 from fault_parts import ramp
 from pacing_parts import LaterClock
 
@@ -21,7 +23,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.executive import RECORDING_LOST, Executive
-from rtsim.equations.model import Model
+from rtsim.equations.model import Guard, Model
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
@@ -42,6 +44,10 @@ def alone(step: str, until: float) -> Scenario:
     out = Scenario("alone", until=until)
     out.plant("plant", DECAY, step=step)
     return out
+
+
+def below(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = x[0] - 0.5
 
 
 class Counting(MemoryRecorder):
@@ -129,6 +135,35 @@ def test_a_run_without_a_watch_begins_with_nothing_recorded() -> None:
     assert executive.stopping == "interrupted"
     with pytest.raises(Interrupted):
         executive.interrupt()
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_machine_code_is_loaded_before_the_first_tag_where_it_is_surely_used(
+    interpreted: bool,
+) -> None:
+    scenario = alone("0.1", 1)
+    if interpreted:
+        scenario.controller("c", Answers(), period=0.1, inputs={"u": 0.0, "v": 0.0})
+    system = scenario.build(compile=True)
+    pacer = Pacer(VirtualClock())
+    executive = Executive(system, pacer, MemoryRecorder(), NS_PER_S, engine="compiled")
+    assert executive.stretches is not None
+    assert bool(executive.stretches.interpreted) is interpreted
+    assert (executive.stretches._table is None) is interpreted
+
+
+@pytest.mark.parametrize(("failure", "told"), [("", ""), ("too low", "plant.low: too low")])
+def test_a_run_that_a_guard_ended_failed_only_where_the_guard_says_so(
+    failure: str, told: str
+) -> None:
+    low = Guard("low", -1, terminal=True, failure=failure)
+    scenario = Scenario("falls", until=1)
+    scenario.plant("plant", replace(DECAY, guards=(low,), guard=below), states={"x": 1}, step="0.1")
+    executive = Executive(
+        scenario.build(compile=False), Pacer(VirtualClock()), MemoryRecorder(), NS_PER_S
+    )
+    executive.run()
+    assert (executive.ended_by, executive.failure) == ("plant.low", told)
 
 
 def test_a_recording_that_is_lost_ends_the_run_where_that_was_asked_for() -> None:

@@ -194,6 +194,19 @@ def test_what_is_saved_is_restored_with_the_same_faults_and_no_others() -> None:
         other.restore({**saved, "signals": []})
 
 
+def test_a_command_is_looked_at_for_its_own_fault_alone() -> None:
+    spoiled = {"where": "driven.u", "kind": "offset", "amount": 1.0}
+    _, faults = system({**spoiled, "name": "one", "at": 0.5}, {**spoiled, "name": "two", "at": 0.7})
+    asked, other = faults.tasks
+    before = other.save()
+    faults.command("one", "start", 200 * MS)
+    faults.follow(200 * MS)
+    assert asked.save()["offset"] == 200 * MS
+    assert other.save() == before
+    faults.follow(300 * MS)
+    assert asked.save()["offset"] == 200 * MS, "a command is followed once"
+
+
 # -- the faults of a line
 
 

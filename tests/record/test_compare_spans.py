@@ -59,6 +59,12 @@ def test_a_row_that_one_lacks_at_its_early_end_is_that_ones_alone() -> None:
     assert why.endswith("; later values are not known")
 
 
+def test_a_baseline_that_stopped_early_decides_nothing_though_all_its_rows_are_there() -> None:
+    found = compare(run(0, 1, 2, reason="error"), run(0, 1, 2, 3))
+    assert (found.outcome, found.failures) == (Outcome.UNDECIDED, [])
+    assert [why.rpartition("; ")[2] for why in found.undecided] == ["later values are not known"]
+
+
 def test_a_pattern_without_a_signal_is_refused_with_three_examples() -> None:
     with pytest.raises(ScenarioError) as raised:
         compare(run(0), run(0), {"q.*": (1.0, 0.0)})

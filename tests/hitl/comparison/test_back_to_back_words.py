@@ -52,12 +52,12 @@ def test_the_headline_of_an_error(error: str, line: str) -> None:
     assert headline(error) == line
 
 
-def recorded(*rows: tuple[int, float]) -> Recording:
+def recorded(*rows: tuple[int, float], track: str = "p") -> Recording:
     recorder = MemoryRecorder()
-    track = recorder.track("p", ("step",), Signals("x"))
+    made = recorder.track(track, ("step",), Signals("x"))
     recorder.start({})
     for step, value in rows:
-        track.append(7, (step,), np.array([value], np.float64))
+        made.append(7, (step,), np.array([value], np.float64))
     return recorder.recording()
 
 
@@ -74,6 +74,9 @@ def test_the_values_of_a_failure_are_those_at_its_tag_that_differ() -> None:
     assert found.values(replace(failed, first_failed=None)) is None
     assert found.values(replace(failed, name="q.x")) is None
     assert found.values(replace(failed, name="p.y")) is None
+    alone = recorded((1, 3.0), track="q")
+    for one, other in ((ours, alone), (alone, ours)):
+        assert flight(one, other, failed).values(failed) is None, "one has no such track"
     text = found.failure(failed)
     assert text.startswith("p.x: beyond; with the reference model 3.0")
     assert "4.0, allowed no difference" in text
@@ -95,3 +98,13 @@ def test_a_verdict_is_itself_and_no_other() -> None:
     assert flight(run, run) != flight(run, run)
     assert len({flight(run, run), flight(run, run)}) == 2
     assert BackToBack("s", {}) != BackToBack("s", {})
+
+
+def test_the_closed_loop_says_nothing_where_there_was_none_or_it_agreed() -> None:
+    run = recorded((0, 1.0))
+    assert BackToBack("s", {}).closed_in_words == ""
+    agreed = flight(run, run, SignalResult("p.x", rows=1))
+    assert agreed.ok
+    assert BackToBack("s", {}, agreed).closed_in_words == ""
+    failed = SignalResult("p.x", first_failed=Tag(7, 0), reason="beyond")
+    assert BackToBack("s", {}, flight(run, run, failed)).closed_in_words.startswith("p.x: beyond")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitl.comparison.open_loop import OpenLoop, open_loop
-from hitl.comparison.outputs import _shares, ulps
+from hitl.comparison.outputs import OutputResult, _shares, ulps
 from hitl.comparison.tolerances import DOUBLE, SINGLE, Tolerances, by_type
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
@@ -270,3 +270,7 @@ def test_progress_is_told_step_by_step() -> None:
 def test_equal_values_without_a_tolerance_have_the_share_zero() -> None:
     shares = _shares(np.array([0.0, 1.0, 1.0, math.inf]), np.array([0.0, 0.0, 2.0, 1.0]))
     assert shares.tolist() == [0.0, math.inf, 0.5, math.inf]
+
+
+def test_an_output_that_was_not_measured_uses_nothing_of_its_tolerance() -> None:
+    assert OutputResult("a").to_json()["share_of_tolerance"] == 0.0

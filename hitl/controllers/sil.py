@@ -8,19 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from hitl.building.build import PLAIN, Build, build
-from hitl.controllers.case import Case
-from hitl.controllers.evidence import Evidence
+from hitl.controllers.failure_log import Case
+from hitl.controllers.failure_log import FailureLog as Evidence
 from hitl.controllers.parameters import GivenParameters
 from hitl.interface import Interface, load_interface
-from hitl.worker.ending import Died, Stopped
-from hitl.worker.links import SHM, chosen_link
+from hitl.worker.ending import Died, Stopped, refusal
+from hitl.worker.link import SHM, chosen_link
 from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
-from hitl.worker.peer import Peer
-from hitl.worker.process import START_S, Worker
-from hitl.worker.refusal import refusal
-from hitl.worker.rehearsal import ExchangeRehearsal
+from hitl.worker.process import START_S, Peer, Worker
 from hitl.worker.remote import RemoteWorker
-from hitl.worker.shared import SharedLink, SharedSteps
+from hitl.worker.shared import ExchangeRehearsal, SharedLink, SharedSteps
 from rtsim.components.request_log import feed
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError

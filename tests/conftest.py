@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from hitl.boards import BoardError, node
 from hitl.boards.pico import PICO
-from hitl.worker.links import LINKS, SHM, chosen_link
+from hitl.worker.link import LINKS, SHM, chosen_link
 
 # A red build is the fault of the change, so `make test` draws the same examples each time;
 # `make test-all` looks for new ones.  `pytest --hypothesis-profile full` chooses by hand.

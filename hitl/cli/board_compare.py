@@ -10,7 +10,7 @@ import numpy as np
 from hitl.boards.known import BOARDS, DEFAULT_URL, board_named
 from hitl.cli.common import names_a_board
 from hitl.comparison.on_boards import OfBoards, OnOneBoard, on_boards, random_inputs
-from hitl.controllers.board_clock import measured_clock
+from hitl.controllers.board import measured_clock
 from hitl.interface import load_interface
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.terminal import Column, console, print_table

@@ -45,7 +45,7 @@ def case(file: Path, kind: str | None, silence: float, link: str | None, as_json
       rtsim sil case cases/motor-1500000000-plain.npz
       rtsim sil case cases/motor-1500000000-plain.npz --build sanitize
     """
-    from hitl.controllers.rerunning import load_and_rerun
+    from hitl.controllers.restore import load_and_rerun
 
     rerun = load_and_rerun(file, kind, silence, link)
     if as_json:
@@ -108,7 +108,7 @@ def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int
       rtsim sil serve motor.toml --bind tcp://0.0.0.0:47811 --keys motor.keys
     """
     from hitl.building.build import build
-    from hitl.worker.serving import Server
+    from hitl.worker.remote import Server
     from rtsim.core.net.sockets import check_address, keys_of
 
     check_address(endpoint, encrypted=keys is not None)

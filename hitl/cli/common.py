@@ -16,7 +16,7 @@ from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
 from hitl.controllers.sil import SilController
-from hitl.worker.links import LINKS
+from hitl.worker.link import LINKS
 from rtsim.cli.common import NO, tell
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys

@@ -27,10 +27,10 @@ from hitl.cli.common import board_option, chosen, names_a_board
 from hitl.comparison.execution import FEWEST_FOR_P99, p99
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import name_hash
-from hitl.protocol.errors import SilentBoard
+from hitl.protocol.events import SilentBoard
 from hitl.protocol.line import BaudRate, Budget, nominal, offered
 from hitl.protocol.messages import HelloReply
-from hitl.protocol.verdicts import of_board
+from hitl.protocol.session import of_board
 from hitl.results.columns import bars
 from hitl.testing.link_trial import LinkTrial, meet, try_link
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts

@@ -14,8 +14,8 @@ from hitl.boards.urls import parse_url
 from hitl.cli.common import link_option, parse_controllers, refuse_warnings, warnings_option
 from hitl.cli.testing import ComparisonOptions, comparison_options, watch_of
 from hitl.comparison.back_to_back import Ladder, climb
+from hitl.comparison.execution import hello
 from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, rungs
-from hitl.comparison.on_target import hello
 from hitl.firmware import Firmware
 from hitl.protocol.line import in_words as rate_in_words
 from hitl.results.columns import faults_to_json

@@ -32,12 +32,11 @@ from hitl.comparison.conditions import (
     signals_of,
     spoiled_by,
 )
-from hitl.comparison.execution import Execution, clock_of, timed
+from hitl.comparison.execution import Execution, OnTarget, clock_of, timed
 from hitl.comparison.exercise import Effects, FlightCoverage
 from hitl.comparison.flight import LATE, MISSED, LoopComparison, compare_flights
-from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import First, OpenLoop, Table, defaults, drive, open_loop
-from hitl.comparison.sides import DESIGN, Sides
+from hitl.comparison.outputs import DESIGN, Sides
 from hitl.comparison.tolerances import (
     Tolerances,
     checked,

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.comparison.execution import on_board
+from hitl.comparison.execution import OnTarget, on_board
 from hitl.comparison.flight import LATE, Spoiled, first_late
-from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import Observer, fresh
 from hitl.controllers.protocols import failed_around
 from rtsim.components.allowed_latency import Latencies, allowing, latency_of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.comparison.sides import displayed
+from hitl.comparison.outputs import displayed
 from rtsim.components.controller import Controller
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.trace import request_topic

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.comparison.execution import MODELLED, Execution
+from hitl.comparison.execution import MODELLED, Execution, OnTarget
 from hitl.comparison.exercise import Effects, FlightCoverage
-from hitl.comparison.on_target import OnTarget
-from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from hitl.comparison.outputs import C_AGAINST_DESIGN, Sides
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison, compare

@@ -16,11 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hitl.comparison.execution import Execution, clock_of, timed
+from hitl.comparison.execution import Execution, OnTarget, clock_of, timed
 from hitl.comparison.exercise import Exercise
-from hitl.comparison.on_target import OnTarget
-from hitl.comparison.outputs import OutputResult, StepMoment, judged, lined_up, missing
-from hitl.comparison.sides import C_AGAINST_DESIGN, DESIGN, Sides
+from hitl.comparison.outputs import (
+    C_AGAINST_DESIGN,
+    DESIGN,
+    OutputResult,
+    Sides,
+    StepMoment,
+    judged,
+    lined_up,
+    missing,
+)
 from hitl.comparison.tolerances import (
     INITIALIZED_AGAIN,
     Check,

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from hitl.comparison.exercise import Exercise
 from hitl.comparison.flight import LoopComparison, time_needed
 from hitl.comparison.open_loop import OpenLoop
-from hitl.comparison.sides import C_AGAINST_DESIGN, REFERENCE_MODEL, Sides
+from hitl.comparison.outputs import C_AGAINST_DESIGN, REFERENCE_MODEL, Sides
 from hitl.comparison.tolerances import another_period
 from hitl.controllers.protocols import interface_of
 from hitl.interface import Interface
 from hitl.interface.lines import InterfaceError
 from hitl.stimuli.file import Stimuli, Table
 from hitl.stimuli.generating import Reach
-from hitl.worker.refusal import MISFIT
+from hitl.worker.ending import MISFIT
 from rtsim.components.controller import Controller
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.components.protocols import parameters_of

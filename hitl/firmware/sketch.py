@@ -29,7 +29,7 @@ from hitl.interface.shipped import FIRMWARE
 from hitl.interface.targets import check_target
 from hitl.protocol.line import BaudRate
 from hitl.protocol.messages import MOST_PAYLOAD
-from hitl.protocol.verdicts import payload_needed
+from hitl.protocol.session import payload_needed
 
 LEAST_PAYLOAD = 64
 """Lower limit of the largest payload, bytes; START sends the parameters in such pieces."""

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hitl.comparison.execution import MODELLED
+from hitl.comparison.execution import MODELLED, OnTarget
 from hitl.comparison.flight import LoopComparison
-from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.verdict import BackToBack, Stimulated

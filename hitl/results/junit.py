@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from hitl.comparison.execution import OnTarget
 from hitl.comparison.flight import LoopComparison, allowance
-from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.verdict import BackToBack, Ladder, Stimulated

@@ -12,12 +12,10 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from hitl.comparison.execution import LABEL
+from hitl.comparison.execution import LABEL, OnTarget
 from hitl.comparison.flight import LoopComparison, allowance
-from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
-from hitl.comparison.outputs import OutputResult, lined_up
-from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from hitl.comparison.outputs import C_AGAINST_DESIGN, OutputResult, Sides, lined_up
 from hitl.comparison.verdict import BackToBack, Ladder
 from hitl.results.columns import (
     closed_table,

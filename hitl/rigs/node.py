@@ -10,7 +10,7 @@ from hitl.protocol.codec import Codec
 from hitl.protocol.line import wire_ns
 from hitl.rigs.pins import ADC_PINS, CLOCK_HZ, MOST_PULSES, NUMBER, PINS
 from hitl.rigs.rig import Channel, Rig
-from hitl.worker.refusal import refusal
+from hitl.worker.ending import refusal
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag

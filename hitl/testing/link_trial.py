@@ -108,7 +108,7 @@ def meet(
     """Ask the board at ``link`` for its identity; return the session and the board's reply.
 
     Without ``interface`` every board is accepted, and without ``build`` every build.  Raises an
-    error of :mod:`hitl.protocol.errors` if no board answers or if another board answers.
+    error of :mod:`hitl.protocol.events` if no board answers or if another board answers.
     """
     session = Session(interface, build=build, patience_ns=_NEVER_NS)
     now = clock_of(link)

@@ -10,7 +10,7 @@ import pytest
 from called_parts import EXITS, NOT_FINITE, built, in_c
 from engine_parts import PLANT, check_equal, ran
 
-from hitl.controllers import step_log
+from hitl.controllers import in_process
 from hitl.controllers.in_process import InProcess
 from rtsim import PythonController, Scenario, Signal, Signals
 from rtsim.components.latency import Fixed, LatencyModel, Uniform
@@ -64,7 +64,7 @@ def test_a_step_that_is_undone_is_not_run_again() -> None:
 
 
 def test_a_second_run_of_the_step_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def again(self: InProcess, kept: step_log.KeptStep, tag: Any) -> int:  # noqa: ARG001
+    def again(self: InProcess, kept: in_process.KeptStep, tag: Any) -> int:  # noqa: ARG001
         self._log.repeated()
         return int(self._step(self._step_u, self._step_y))
 
@@ -93,7 +93,7 @@ def test_failures_are_the_same(
 
 
 def test_a_step_that_is_repeated_with_other_inputs_is_an_error() -> None:
-    kept = step_log.KeptStep(Tag(5), np.array([1.0, -0.0]), np.zeros(1), 0, 0)
+    kept = in_process.KeptStep(Tag(5), np.array([1.0, -0.0]), np.zeros(1), 0, 0)
     assert kept.repeats(Tag(5), np.array([1.0, -0.0]))
     assert not kept.repeats(Tag(5), np.array([1.0, 0.0]))
     assert not kept.repeats(Tag(6), np.array([1.0, -0.0]))
@@ -105,7 +105,7 @@ def test_a_step_that_is_repeated_with_other_inputs_is_an_error() -> None:
 
 
 def test_a_full_log_ends_the_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_log, "_ROWS", 3)
+    monkeypatch.setattr(in_process, "_ROWS", 3)
     assert check_equal(scenario) > 20
 
 
@@ -116,7 +116,7 @@ def test_draws_that_run_out_undo_a_step_again_and_again(monkeypatch: pytest.Monk
 
 
 def test_a_late_time_is_the_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_log, "_LATEST_S", 0.5)
+    monkeypatch.setattr(in_process, "_LATEST_S", 0.5)
     assert 20 < check_equal(scenario) < 95
 
 

@@ -14,8 +14,8 @@ from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.contract import Pins, Stamped
 from hitl.controllers.board import BoardController
 from hitl.interface import Interface
+from hitl.protocol.framing import encode_message
 from hitl.protocol.messages import Message, Reset, StepMessage, StepReply
-from hitl.protocol.wire import encode_message
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
@@ -312,7 +312,7 @@ def answers(recording: Recording) -> list[tuple[int, float]]:
 
 def patch_clock(monkeypatch: Any, clock: FakeClock) -> Callable[[], int]:
     """The lines' wall clock is ``clock``."""
-    monkeypatch.setattr("hitl.controllers.board_line.stopwatch", clock.now)
+    monkeypatch.setattr("hitl.controllers.retrying_session.stopwatch", clock.now)
     return clock.now
 
 

@@ -13,9 +13,15 @@ import numpy as np
 
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import Codec, name_hash, wire_schema
-from hitl.protocol.errors import BoardFailure
-from hitl.protocol.events import Connected, Event, Failed, Started, Stepped
-from hitl.protocol.framing import GarbageBytes, Parser, ProtocolFrame, encode
+from hitl.protocol.events import BoardFailure, Connected, Event, Failed, Started, Stepped
+from hitl.protocol.framing import (
+    GarbageBytes,
+    Parser,
+    ProtocolFrame,
+    decode_message,
+    encode,
+    encode_message,
+)
 from hitl.protocol.messages import (
     VERSION,
     Code,
@@ -35,7 +41,6 @@ from hitl.protocol.messages import (
     StopReply,
 )  # fmt: skip
 from hitl.protocol.session import Session
-from hitl.protocol.wire import decode_message, encode_message
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 

@@ -12,8 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hitl import pitl
-from hitl.controllers.board import BoardController
-from hitl.controllers.board_link import ServedLink
+from hitl.controllers.board import BoardController, ServedLink
 from hitl.firmware import firmware
 from hitl.interface import load_interface
 from rtsim.core.tag import Tag

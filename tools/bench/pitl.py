@@ -22,7 +22,7 @@ from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import Codec, name_hash, wire_schema
 from hitl.protocol.events import Connected, Event, Started, Stepped
-from hitl.protocol.framing import Parser, ProtocolFrame
+from hitl.protocol.framing import Parser, ProtocolFrame, decode_message, encode_message
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import (
     VERSION,
@@ -32,7 +32,6 @@ from hitl.protocol.messages import (
     StepReply,
 )
 from hitl.protocol.session import Session
-from hitl.protocol.wire import decode_message, encode_message
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S, Tag

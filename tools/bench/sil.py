@@ -25,7 +25,7 @@ from hitl.building.build import build
 from hitl.building.toolchain import BuildError, find_toolchain
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
-from hitl.worker.links import ZMQ
+from hitl.worker.link import ZMQ
 from hitl.worker.messages import HEADER_BYTES
 from rtsim.components.controller import Controller
 from rtsim.core.clock import stopwatch

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from emulated_board_parts import need
 
-from hitl.controllers.board_clock import measured_clock
+from hitl.controllers.board import measured_clock
 from hitl.interface import load_interface
 from hitl.interface.language import AVR, EXACT
 from rtsim.cli import main

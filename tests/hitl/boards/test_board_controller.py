@@ -12,9 +12,15 @@ import pytest
 from board_parts import HZ, MS, MS_CYCLES, Rig, answers, steps, ticks, told
 
 from hitl.boards.contract import BoardLink
-from hitl.controllers.case import Case
-from hitl.protocol.errors import BoardFailure, BoardReset, OldFirmware, SilentBoard, WrongController
-from hitl.protocol.events import EventCounts
+from hitl.controllers.failure_log import Case
+from hitl.protocol.events import (
+    BoardFailure,
+    BoardReset,
+    EventCounts,
+    OldFirmware,
+    SilentBoard,
+    WrongController,
+)
 from hitl.protocol.line import Budget
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector

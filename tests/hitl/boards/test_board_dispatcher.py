@@ -28,12 +28,10 @@ from protocol_parts import (
 )  # fmt: skip
 
 from hitl.protocol.codec import name_hash, wire_schema
-from hitl.protocol.errors import BoardRefused, BoardReset
-from hitl.protocol.events import Connected, Ponged, Started, Stopped
-from hitl.protocol.framing import encode
+from hitl.protocol.events import BoardRefused, BoardReset, Connected, Ponged, Started, Stopped
+from hitl.protocol.framing import encode, encode_message
 from hitl.protocol.messages import Code, Error, Hello, Ping, Start, StepMessage, Stop
 from hitl.protocol.session import Session
-from hitl.protocol.wire import encode_message
 from rtsim.core.tag import Tag
 
 PAYLOAD = 90

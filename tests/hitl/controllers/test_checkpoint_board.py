@@ -9,7 +9,7 @@ from protocol_parts import f16
 from test_board_flight import image, scenario_with
 
 from hitl.controllers.board import BoardController
-from hitl.controllers.reviving import board
+from hitl.controllers.restore import board
 from rtsim.core.errors import CheckpointError
 from rtsim.engine.checkpoint.file import Checkpoint, Ring
 from rtsim.engine.checkpoint.taking import Taking

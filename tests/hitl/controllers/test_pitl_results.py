@@ -19,7 +19,7 @@ from rich.console import Console
 from hitl.boards.paced_line import Timing
 from hitl.comparison.back_to_back import Ladder, Rung, climb
 from hitl.comparison.conditions import ProgressWatch
-from hitl.comparison.on_target import OnTarget
+from hitl.comparison.execution import OnTarget
 from hitl.results.columns import bars, facts, histogram, last_of
 from hitl.results.junit import junit_xml
 from hitl.results.page import render

@@ -16,7 +16,7 @@ from sil_parts import built, flown, loop, nothing_left, write_faulty
 
 from hitl.building.build import Build
 from hitl.cli import sil
-from hitl.controllers.case import Case, CaseError
+from hitl.controllers.failure_log import Case, CaseError
 from hitl.controllers.sil import SilController
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag

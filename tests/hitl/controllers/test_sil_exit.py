@@ -13,7 +13,7 @@ from hitl.building.build import Build, build
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from hitl.worker.process import Worker
-from hitl.worker.serving import Server
+from hitl.worker.remote import Server
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 

@@ -18,7 +18,7 @@ from c_parts import with_gcc
 from sil_parts import FAULT_MS, MS, alive, built, flown, kinds, loop, nothing_left
 
 from hitl.building.build import SANITIZE, Build
-from hitl.controllers.case import Case
+from hitl.controllers.failure_log import Case
 from hitl.controllers.sil import SilController
 from hitl.worker import process as worker_module
 from hitl.worker.ending import Died

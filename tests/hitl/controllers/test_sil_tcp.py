@@ -19,7 +19,7 @@ from sil_parts import FAULTS, alive, built, flown, loop, nothing_left
 
 from hitl.building.build import Build
 from hitl.controllers.sil import SilController
-from hitl.worker.serving import Server
+from hitl.worker.remote import Server
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys

@@ -25,10 +25,9 @@ from hitl.building.build import LINK, Build
 from hitl.controllers.sil import SilController
 from hitl.interface import Interface
 from hitl.worker import process as worker_module
-from hitl.worker.links import SHM, ZMQ
+from hitl.worker.link import SHM, ZMQ
 from hitl.worker.messages import HEADER_BYTES, OF_ANOTHER_SIZE, Heard, WorkerMessageKind
-from hitl.worker.peer import NOWHEN
-from hitl.worker.process import Worker
+from hitl.worker.process import NOWHEN, Worker
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import NS_PER_S, Tag

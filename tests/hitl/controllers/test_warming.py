@@ -10,11 +10,17 @@ import numpy as np
 import pytest
 
 from hitl.boards.contract import BoardError
-from hitl.controllers import warming
-from hitl.controllers.board import BoardController
-from hitl.controllers.board_link import ServedLink, warms_up
+from hitl.controllers import board
+from hitl.controllers.board import (
+    MOST_STEPS,
+    ROUNDS,
+    BoardController,
+    ServedLink,
+    warm_up,
+    warmed,
+    warms_up,
+)
 from hitl.controllers.in_process import InProcess
-from hitl.controllers.warming import MOST_STEPS, ROUNDS, warm_up, warmed
 from hitl.interface import Interface, load_interface
 from hitl.protocol.messages import HelloReply
 from rtsim.core.errors import ControllerError
@@ -80,7 +86,7 @@ def test_the_board_is_reset_after_the_steps_however_they_end(
 ) -> None:
     """After a failure the inputs are the initial ones; ``apart`` is the number of values."""
     link = Restarted()
-    monkeypatch.setattr(warming, "MOST_NS", 10**15)
+    monkeypatch.setattr(board, "MOST_NS", 10**15)
     met: list[Counting] = []
 
     def meet() -> Counting:
@@ -113,9 +119,9 @@ def test_the_inputs_of_the_steps_are_within_their_type_and_range(tmp_path: Path)
 
 def test_the_steps_end_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     controller, times = Counting(), iter(range(100))
-    monkeypatch.setattr(warming, "MOST_NS", 7)
-    monkeypatch.setattr(warming, "ROUNDS", 1)
-    monkeypatch.setattr(warming, "stopwatch", lambda: next(times))
+    monkeypatch.setattr(board, "MOST_NS", 7)
+    monkeypatch.setattr(board, "ROUNDS", 1)
+    monkeypatch.setattr(board, "stopwatch", lambda: next(times))
     warm_up(Restarted(), lambda: controller, 1.0)
     assert len(controller.seen) == 8
 
@@ -145,7 +151,7 @@ def test_no_step_is_left_in_the_controller_of_a_pico_in_real_time(
         assert all(len(each.took_ns) > 5 for each in met)
         before.extend(each.board for each in met)
 
-    monkeypatch.setattr(warming, "warm_up", noted)
+    monkeypatch.setattr(board, "warm_up", noted)
     with closing(BoardController(PID, url="board:pico", paced=True, cases=None).fresh()) as pico:
         rng = np.random.default_rng(3)
         for k in range(1, 6):

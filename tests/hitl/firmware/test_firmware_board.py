@@ -12,11 +12,18 @@ from firmware_parts import F16, Talk, random_inputs, started, talk, with_avr_gcc
 
 from hitl.controllers.in_process import InProcess
 from hitl.firmware import Firmware, firmware
-from hitl.protocol.errors import BoardRefused, BoardReset
-from hitl.protocol.events import Connected, Failed, Ponged, Started, Stepped, Stopped
-from hitl.protocol.framing import wire_size
+from hitl.protocol.events import (
+    BoardRefused,
+    BoardReset,
+    Connected,
+    Failed,
+    Ponged,
+    Started,
+    Stepped,
+    Stopped,
+)
+from hitl.protocol.framing import decode_message, encode_message, wire_size
 from hitl.protocol.messages import LAYOUTS, Reset
-from hitl.protocol.wire import decode_message, encode_message
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 

@@ -24,8 +24,7 @@ from hitl.firmware.unit import unit_text
 from hitl.interface import load_interface
 from hitl.protocol.codec import Codec
 from hitl.protocol.events import Connected, Event, Started, Stepped, Stopped
-from hitl.protocol.session import Session
-from hitl.protocol.verdicts import payload_needed
+from hitl.protocol.session import Session, payload_needed
 from rtsim.core.tag import Tag
 
 EXAMPLES = sorted(

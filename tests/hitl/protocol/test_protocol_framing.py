@@ -14,14 +14,15 @@ from hitl.protocol.framing import (
     Parser,
     ProtocolFrame,
     crc16,
+    decode_message,
     encode,
+    encode_message,
     stuffed,
     stuffed_size,
     unstuffed,
     wire_size,
 )  # fmt: skip
 from hitl.protocol.messages import MOST_PAYLOAD, MessageKind, Why
-from hitl.protocol.wire import decode_message, encode_message
 
 RAMP = bytes(range(256))
 COBS = [  # https://en.wikipedia.org/wiki/Consistent_Overhead_Byte_Stuffing#Encoding_examples

@@ -13,9 +13,9 @@ from protocol_parts import f16
 from hitl.boards import open_board
 from hitl.firmware import firmware
 from hitl.interface import load_interface
+from hitl.protocol.framing import encode_message
 from hitl.protocol.line import MOST_BAUD, BaudRate, Budget, nominal, offered, wire_ns
 from hitl.protocol.messages import StepMessage, StepReply
-from hitl.protocol.wire import encode_message
 from hitl.rigs.pins import INTERFACE
 from rtsim.core.errors import ScenarioError
 

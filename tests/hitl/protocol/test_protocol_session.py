@@ -19,8 +19,16 @@ from protocol_parts import (
 )  # fmt: skip
 
 from hitl.interface import load_interface
-from hitl.protocol.errors import BoardFailure, OldFirmware, SilentBoard, WrongController
-from hitl.protocol.events import Connected, Failed, Ponged, Stopped
+from hitl.protocol.events import (
+    BoardFailure,
+    Connected,
+    Failed,
+    OldFirmware,
+    Ponged,
+    SilentBoard,
+    Stopped,
+    WrongController,
+)
 from hitl.protocol.framing import encode
 from hitl.protocol.messages import VERSION, Hello, MessageKind, Start, StepMessage
 from hitl.protocol.session import (
@@ -29,8 +37,8 @@ from hitl.protocol.session import (
     OutOfTurn,
     Session,
     SessionState,
+    payload_needed,
 )
-from hitl.protocol.verdicts import payload_needed
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 

@@ -16,12 +16,18 @@ from protocol_parts import (
     stepped,
 )  # fmt: skip
 
-from hitl.protocol.errors import BoardFailure, BoardRefused, BoardReset, SilentBoard
-from hitl.protocol.events import Connected, Ponged, Stepped
-from hitl.protocol.framing import encode
+from hitl.protocol.events import (
+    BoardFailure,
+    BoardRefused,
+    BoardReset,
+    Connected,
+    Ponged,
+    SilentBoard,
+    Stepped,
+)
+from hitl.protocol.framing import encode, encode_message
 from hitl.protocol.messages import Code, Error, HelloReply, Pong, Reset, StartReply, StepReply
 from hitl.protocol.session import OutOfTurn, Session
-from hitl.protocol.wire import encode_message
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 

@@ -19,13 +19,27 @@ from protocol_parts import (
 )  # fmt: skip
 
 from hitl.interface import Interface, load_interface
-from hitl.protocol.errors import BoardFailure, BoardReset, OldFirmware, WrongController
-from hitl.protocol.events import Connected, Ponged, Started, Stepped, Stopped
-from hitl.protocol.framing import encode
+from hitl.protocol.events import (
+    BoardFailure,
+    BoardReset,
+    Connected,
+    OldFirmware,
+    Ponged,
+    Started,
+    Stepped,
+    Stopped,
+    WrongController,
+)
+from hitl.protocol.framing import encode, encode_message
 from hitl.protocol.messages import Code, Error, HelloReply, StartReply, StepMessage, StepReply
-from hitl.protocol.session import OutOfTurn, Session, SessionState
-from hitl.protocol.verdicts import of_board, payload_needed, refused
-from hitl.protocol.wire import encode_message
+from hitl.protocol.session import (
+    OutOfTurn,
+    Session,
+    SessionState,
+    of_board,
+    payload_needed,
+    refused,
+)
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import NS_PER_S, Tag
 

@@ -1,4 +1,4 @@
-"""Execution times of the steps of C code, on the host or on a board.
+"""Execution times of a controller's steps on host or board, and what else a board reported.
 
 These times are observations.  A later step can take longer than the longest observed step.
 """
@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.boards.paced_line import Timing
 from hitl.building.build import PLAIN
-from hitl.controllers.protocols import kind_of_build
+from hitl.controllers.protocols import board_of, kind_of_build
+from hitl.protocol.events import EventCounts
+from hitl.protocol.line import Budget
+from hitl.protocol.messages import HelloReply
 from rtsim.core.tag import Period
 from rtsim.record.markup import duration
 
@@ -134,3 +138,141 @@ def clock_of(controller: object) -> str:
 def on_board(controller: object) -> bool:
     """Return True if the controller runs on a board, where a step is timed in processor cycles."""
     return hasattr(controller, "cycles")
+
+
+@dataclass(frozen=True, eq=False)
+class OnTarget:
+    """What a board reported and measured in one run of its controller."""
+
+    url: str
+    board: HelloReply
+    """The board's reply to HELLO."""
+    budget: Budget
+    """Time budget of the longest protocol frames and the longest observed step."""
+    cycles: NDArray[np.int64]
+    """Processor cycles of each step (k,)."""
+    execution: Execution | None
+    """Execution times of the steps; ``None`` if no step was answered."""
+    exchange: Execution | None
+    """Time of an exchange, from the first byte of a request to the last byte of its reply.
+
+    In lockstep, the cycles of an emulated board measure this time; for a real board, the host's
+    clock does.  In real time an answer is read when it is due, so the time is modelled
+    (``MODELLED``): execution, plus the firmware's own time, plus the longest frames on the wire.
+    """
+    stack: int
+    """The largest number of bytes of stack that were in use."""
+    counts: EventCounts
+    pacing: Timing | None = None
+    """How well an emulated board in real time kept up with the wall clock."""
+
+    @classmethod
+    def of(cls, controller: object, period: Period | None = None) -> OnTarget | None:
+        """Return the data of ``controller`` after its run; ``None`` if it never reached a board."""
+        board: HelloReply | None = board_of(controller)
+        if board is None:
+            return None
+        one: Any = controller
+        execution = Execution.of(one.took_ns, period, clock=TARGET)
+        exchange = Execution.of(_exchanges(one), period, what=EXCHANGE, clock=_clock(one))
+        longest = 0 if execution is None else execution.max
+        return cls(
+            url=one.url,
+            board=board,
+            budget=replace(one.budget.every(period), execution_ns=longest),
+            cycles=np.array(one.cycles, np.int64),
+            execution=execution,
+            exchange=exchange,
+            stack=one.stack,
+            counts=one.counts,
+            pacing=one.pacing,
+        )
+
+    @property
+    def hello(self) -> str:
+        """The board's identity in one line."""
+        return hello(self.board)
+
+    @property
+    def wire_ns(self) -> int:
+        """Time of the longest request and reply on the wire, ns."""
+        return self.budget.request_ns + self.budget.reply_ns
+
+    def too_long(self, name: str) -> str:
+        """Return a clause if the longest exchange does not fit the period of ``name``, else "".
+
+        The frames are the longest ones, the step is the longest observed one.  If an emulated board
+        measured a longer exchange, this one counts.
+        """
+        longest, budget = self.budget.answered_ns, self.budget
+        if self.exchange is not None and self.exchange.clock == TARGET:
+            longest = max(longest, self.exchange.max)
+        if longest <= budget.period_ns:
+            return ""
+        return (
+            f"an exchange of {name} with the board takes up to {duration(longest)}, longer than "
+            f"its period of {duration(budget.period_ns)}, so in real time it misses requests"
+        )
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """Counts of messages other than answers, by kind, without counts of 0."""
+        counts = {k: v for k, v in asdict(self.counts).items() if isinstance(v, int)}
+        counts["garbage"] = sum(self.counts.garbage.values())
+        del counts["frames"]
+        return {k: v for k, v in counts.items() if v}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data: times in ns, execution also in cycles."""
+        few = self.cycles if len(self.cycles) else np.zeros(1, np.int64)
+        return {
+            "url": self.url,
+            "board": self.board._asdict(),
+            "budget": {
+                **asdict(self.budget),
+                "exchange_ns": self.budget.exchange_ns,
+                "rate_hz": self.budget.rate_hz,
+                "holds": self.budget.holds,
+            },
+            "cycles": {
+                "min": int(few.min()),
+                "mean": float(few.mean()),
+                "max_observed": int(few.max()),
+            },
+            "execution": None if self.execution is None else self.execution.to_json(),
+            "exchange": None if self.exchange is None else self.exchange.to_json(),
+            "stack_bytes": self.stack,
+            "pacing": None if self.pacing is None else self.pacing.to_json(),
+            "repeated": self.counts.repeated,
+            "counts": {**asdict(self.counts), "garbage": _by_name(self.counts)},
+        }
+
+
+def _clock(one: Any) -> str:
+    """Return which clock measures the exchanges of the board controller ``one``."""
+    if one.paced:
+        return MODELLED
+    # An emulated board in lockstep measures time in its cycles.
+    return TARGET if one.url.startswith("board:") else HOST
+
+
+def _exchanges(one: Any) -> NDArray[np.int64]:
+    """Return the duration of each exchange (k,), ns."""
+    if not one.paced:
+        return np.array(one.exchange_ns, np.int64)
+    budget: Budget = one.budget
+    rest_ns = budget.request_ns + budget.handling_ns + budget.reply_ns
+    return np.array([took + rest_ns for took in one.took_ns], np.int64)
+
+
+def hello(board: HelloReply) -> str:
+    """Return a board's reply to HELLO as one line of text."""
+    return (
+        f"protocol {board.version}, build {board.build:08x}, schema {board.schema:016x}, "
+        f"{board.clock_hz / 1e6:g} MHz, double of {board.double_bytes} bytes, payload up to "
+        f"{board.max_payload} bytes, boot {board.boot_nonce:08x}"
+    )
+
+
+def _by_name(counts: EventCounts) -> dict[str, int]:
+    return {why.name.lower(): number for why, number in counts.garbage.items()}

@@ -1,37 +1,205 @@
-"""A controller that runs on a board, behind rtsim's Controller interface."""
+"""A controller that runs on a board, behind rtsim's Controller interface.
+
+Also: the line that is opened to the board, the warm-up of an emulator before a paced run, and the
+measurement of the clock that Arduino code on an emulated board reads."""
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
+
+from hitl.boards.contract import BoardError, BoardLink
 from hitl.boards.contract import BoardError as LinkError
-from hitl.boards.contract import BoardLink
 from hitl.boards.faulty import FaultyLink, faulty
 from hitl.boards.known import DEFAULT_URL
+from hitl.boards.paced import PacedBoard
 from hitl.boards.paced_line import Timing
-from hitl.boards.urls import parse_url
-from hitl.controllers.board_line import CycleLine, line_to
-from hitl.controllers.board_link import ServedLink, build_of, link_of, warms_up
-from hitl.controllers.case import Case
-from hitl.controllers.conversation import Conversation, as_failure, wait_ns
-from hitl.controllers.evidence import Evidence
+from hitl.boards.serial_port import SerialLink
+from hitl.boards.urls import open_link, parse_url
+from hitl.controllers.failure_log import FailureLog, LoggedController
+from hitl.controllers.protocols import interface_of
+from hitl.controllers.retrying_session import (
+    CycleLine,
+    RetryingSession,
+    as_failure,
+    line_to,
+    wait_ns,
+)
 from hitl.controllers.sil import CASES
-from hitl.controllers.warming import warmed
-from hitl.interface import Interface, load_interface
-from hitl.protocol.errors import BoardReset, SilentBoard
-from hitl.protocol.events import EventCounts, Stepped
+from hitl.firmware import firmware
+from hitl.firmware.sketch import sketch_of
+from hitl.interface import Field, Interface, InterfaceError, StepEntry, load_interface
+from hitl.interface.language import AVR, EXACT, ArduinoClock
+from hitl.interface.ranges import ranges_of
+from hitl.protocol.codec import Codec
+from hitl.protocol.events import BoardReset, EventCounts, SilentBoard, Stepped
 from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.session import Session
-from rtsim.components.request_log import feed
+from rtsim.components.controller import Controller
+from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Signal, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.faults.line_kinds import LineFaults
 from rtsim.record.measured import ARRIVED, TAKEN
+
+# The line to the board; an emulated board gets its firmware.
+
+
+class ServedLink:
+    """The line to an emulated board in real time, which runs in a process of its own."""
+
+    def __init__(self, url: str, image: Path) -> None:
+        self.pacing: Timing | None = None
+        """How well the emulator kept up with the wall clock; ``None`` until the line is closed."""
+        self._served = PacedBoard(url, image)
+        try:
+            self.baud = round(self._served.baud) or parse_url(url).rate
+            self._port = SerialLink(self._served.port, self.baud)
+        except BaseException:
+            self._served.close()
+            raise
+        self.send, self.receive, self.wait = self._port.send, self._port.receive, self._port.wait
+
+    def reset(self) -> None:
+        """Press the board's reset button."""
+        self._served.reset()
+
+    def restart(self) -> None:
+        """Reset the board, and drop the bytes that it sent before.
+
+        Raises :class:`BoardError` if the emulator has ended.
+        """
+        self._served.reset()
+        self._served.status()  # the reset is done
+        self._port.receive()
+
+    def count_anew(self) -> None:
+        """Forget the emulator's timing up to now, which is not of the run."""
+        self._served.count_anew()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the emulator."""
+        return self._served.pid
+
+    def close(self) -> None:
+        """Close the port and end the emulator."""
+        if self.pacing is None:
+            with suppress(BoardError):  # the emulator has ended, and its error was reported
+                self.pacing = self._served.status().timing
+        try:
+            self._port.close()
+        finally:
+            self._served.close()
+
+
+def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
+    """Return the line to the board at ``url``; an emulated board runs ``image``.
+
+    Without ``image`` an emulated board runs the firmware of ``interface``.  ``paced``: an emulated
+    board runs in real time.
+    """
+    at = parse_url(url)
+    if not at.emulated:
+        return open_link(url)
+    if image is None:
+        image = firmware(interface, baud=at.baud, board=at.description).path
+    return ServedLink(url, image) if paced else open_link(url, image)
+
+
+def warms_up(url: str) -> bool:
+    """Return whether the board at ``url`` is emulated by a program that is slow at first."""
+    at = parse_url(url)
+    return at.emulated and at.description.emulator(at.backend).warms_up
+
+
+def build_of(interface: Interface, url: str) -> int | None:
+    """Return the build that the board at ``url`` must report; ``None`` if it may report any."""
+    at = parse_url(url)
+    if at.emulated or not interface.sources:
+        return None  # the given image, or firmware without a C controller
+    return sketch_of(interface, board=at.description).build
+
+
+# Warm-up before a paced run, for an emulator that compiles its code while it runs.
+
+MOST_NS, MOST_STEPS = NS_PER_S, 100
+"""Limits of one round."""
+ROUNDS = 5
+"""After a reset the emulator has a new chip, for which a part of its code is compiled again."""
+_BETWEEN_NS = 1_000_000
+
+
+def warmed(
+    open_link: Callable[[], BoardLink], meet: Callable[[BoardLink], Controller], silence: float
+) -> BoardLink:
+    """Open a link with ``open_link`` and warm its emulator up.
+
+    If the emulator ends meanwhile, which it may do at inputs that the run never has, the result is
+    another link whose emulator was not warmed up.
+    """
+    link = open_link()
+    if not isinstance(link, ServedLink):
+        return link
+    try:
+        warm_up(link, lambda: meet(link), silence)
+    except (BoardError, ControllerError):
+        link.close()
+        return open_link()
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+def warm_up(link: ServedLink, meet: Callable[[], Controller], silence: float) -> None:
+    """Let the controller execute steps over ``link``, and reset the board; :data:`ROUNDS` times.
+
+    The inputs are drawn at random around the initial inputs, within their ranges, because V8
+    compiles the branches of the emulator that were taken, and compiles again at the first
+    instruction of another kind.
+    ``meet`` returns a controller that is connected to the board.  ``silence`` is the time to wait
+    for the answer to one step, s.  A step that fails ends its round; the next rounds have the
+    initial inputs.  A step without an answer ends all rounds.  Neither is an error: if the run has
+    such a step, it fails there.  Raises :class:`BoardError` if the emulator ends.
+    """
+    rng, wide = np.random.default_rng(1), 1.0
+    for _ in range(ROUNDS):
+        controller = meet()
+        initial, until = controller.inputs.initial(), stopwatch() + MOST_NS
+        spread = wide * np.maximum(1.0, np.abs(initial))
+        answered = True
+        try:
+            for step in range(1, MOST_STEPS + 1):
+                tag, inputs = Tag(step * _BETWEEN_NS), rng.normal(initial, spread)
+                controller.send(tag, _allowed(controller, inputs))
+                answered = controller.receive(tag, min(silence, MOST_NS / NS_PER_S)) is not None
+                if not answered or stopwatch() > until:
+                    break
+        except ControllerError:
+            wide = 0.0
+        link.restart()
+        if not answered:
+            return
+
+
+def _allowed(controller: Controller, inputs: Vector) -> Vector:
+    """Return the values nearest to ``inputs`` that the interface file of the controller allows."""
+    interface = interface_of(controller)
+    if interface is None:
+        return inputs
+    ranges = ranges_of(interface, math.inf)
+    return np.array([one.fitted(x) for one, x in zip(ranges, inputs.tolist(), strict=True)])
+
 
 _CLOCKS = {
     False: "execution: target's, as it reports; stamps: an emulated target's, in ns since the run "
@@ -48,7 +216,7 @@ class _Answer(NamedTuple):
     stamps: tuple[int, int, int, int]
 
 
-class BoardController:
+class BoardController(LoggedController):
     """The controller of an interface file on a board; :meth:`fresh` connects to it and starts it.
 
     ``values``: parameters by name.  ``url``: the board, ``board:NAME`` or ``serial://PORT``.
@@ -64,8 +232,6 @@ class BoardController:
     in lockstep and the board's own time decides (``own_time``): the cycles of an emulated board;
     for a real board, the execution time that it reports plus the bytes on the wire.
     """
-
-    outside = True
 
     def __init__(
         self,
@@ -83,33 +249,29 @@ class BoardController:
         warnings: str = "",
         kept: Mapping[str, object] | None = None,
     ) -> None:
-        self.interface = source if isinstance(source, Interface) else load_interface(source)
-        self.inputs: Signals = self.interface.inputs
-        self.outputs: Signals = self.interface.outputs
-        self.parameters: Signals = self.interface.parameters
-        self.values: dict[str, object] = dict(values or {})
+        interface = source if isinstance(source, Interface) else load_interface(source)
+        super().__init__(interface, values, silence)
         self.kept: dict[str, object] = dict(kept or {})
         """Values of the parameters that only the C code has, by name.  The board receives every
         parameter, and 0 for a parameter without a value."""
         self.p = self.parameters.initial({**self.kept, **self.values})
-        self.name = self.interface.name
         self.url, self.firmware, self.link = url, firmware, link
-        self.silence, self.patience, self.paced = silence, patience, paced
+        self.patience, self.paced = patience, paced
         self.own_time = not paced
         self.warnings = warnings
         at = parse_url(url)
         self._line = at.description.line
         self._stamped = not paced and at.emulated
         """True if each received byte is stamped with the processor cycle in which it arrived."""
-        self.took_ns, self.cycles, self.exchange_ns = array("q"), array("q"), array("q")
-        """For each step: the execution time in ns of the board's clock, the execution time in
-        cycles, and the time of the exchange in ns, from the first byte of the request to the last
-        byte of the reply."""
+        self.cycles, self.exchange_ns = array("q"), array("q")
+        """For each step: the execution time in cycles, and the time of the exchange in ns, from the
+        first byte of the request to the last byte of the reply."""
+        self._measured += [self.cycles, self.exchange_ns]
         self.stack = 0
         """The largest number of bytes of stack that were in use."""
         self.baud = at.rate
         self._cases, self._build = cases, build
-        self._evidence = Evidence(
+        self._failures = FailureLog(
             self.interface, self.p, "board", cases, "to repeat it on the host"
         )
         self._silence_ns, self._patience_ns = round(silence * NS_PER_S), round(patience * NS_PER_S)
@@ -119,7 +281,7 @@ class BoardController:
             connect_patience_ns=self._patience_ns,
             build=build,
         )
-        self._open: Conversation | None = None
+        self._open: RetryingSession | None = None
         self._link: BoardLink | None = None
         self._spoiled: FaultyLink | None = None
         self._budget = Budget.of(
@@ -213,7 +375,7 @@ class BoardController:
         session, line = self._session, line_to(link, self.paced, self._silence_ns)
         self._link = link
         first = min(self._patience_ns, self._silence_ns) // 4
-        self._open = talk = Conversation(session, line, first, self._stepped)
+        self._open = talk = RetryingSession(session, line, first, self._stepped)
         session.connect(line.now())
         self._converse(talk, 2 * self._patience_ns, "answer")
         if (made := getattr(link, "baud", 0)) and parse_url(self.url).baud is None:
@@ -238,7 +400,7 @@ class BoardController:
         talk.line = line_to(self._spoiled, self.paced, self._silence_ns)
         talk.line.zero()
 
-    def _converse(self, talk: Conversation, patience_ns: int, what: str) -> None:
+    def _converse(self, talk: RetryingSession, patience_ns: int, what: str) -> None:
         """Send a request outside of the run and wait for its answer; errors are raised."""
         now = talk.line.now()
         talk.ask(now)
@@ -272,7 +434,7 @@ class BoardController:
     def send(self, tag: Tag, inputs: Vector) -> None:
         """Request a step; :meth:`receive` raises the error if the request cannot be sent."""
         talk = self._running()
-        self._evidence.add(tag, inputs)
+        self._failures.add(tag, inputs)
         self._asked, self._answer = tag, None
         self.advance(tag)
         if talk.error is not None:
@@ -302,9 +464,9 @@ class BoardController:
             raise self.explained(tag, talk.error)
         answer = self._answer
         if answer is None or not talk.line.in_time(answer.modelled_ns, allowed_ns):
-            self._evidence.history.heard(None)
+            self._failures.history.heard(None)
             return None
-        self._evidence.history.heard(answer.outputs)
+        self._failures.history.heard(answer.outputs)
         self._stamps = answer.stamps
         return answer.outputs
 
@@ -351,32 +513,12 @@ class BoardController:
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """Return ``error`` with the inputs of its step, and how to repeat the step on the host."""
         if isinstance(error, BoardReset):
-            self._evidence.again = "to repeat the steps on the host, without the reset"
+            self._failures.again = "to repeat the steps on the host, without the reset"
         by = "" if self._spoiled is None else self._spoiled.reset_by
-        if by and isinstance(error, BoardReset) and not self._evidence.failed:
+        if by and isinstance(error, BoardReset) and not self._failures.failed:
             text = str(error).rpartition("; ")[0]  # the injected fault is the cause
             error.args = (f"{text}; it was reset by {by}",)
-        return self._evidence.explained(tag, error)
-
-    def case(self, error: str = "") -> Case:
-        """Return a case with all steps so far, with which the steps can be run again."""
-        return self._evidence.case(error)
-
-    def save(self) -> dict[str, Any]:
-        """Return all steps since the start, because the memory of the board is not known."""
-        return self._evidence.history.save()
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Repeat all saved steps on a board that has just been started."""
-        feed(saved, self._evidence.history, self.name, self.send, self._again)
-        for measured in (self.took_ns, self.cycles, self.exchange_ns):
-            del measured[:]
-
-    def _again(self, tag: Tag) -> Vector:
-        answer = self.receive(tag, self.silence)
-        if answer is None:
-            raise self.silent(tag)
-        return answer
+        return super().explained(tag, error)
 
     def close(self) -> None:
         """Terminate the controller and close the line; raises an error if terminating fails."""
@@ -384,7 +526,7 @@ class BoardController:
         if talk is None:
             return
         try:
-            if talk.error is None and not self._evidence.failed:
+            if talk.error is None and not self._failures.failed:
                 self._session.leave()
                 self._session.stop(talk.line.now())
                 self._converse(talk, self._patience_ns, "stop")
@@ -392,9 +534,88 @@ class BoardController:
             self._open = None
             talk.line.close()
 
-    def _running(self) -> Conversation:
+    def _running(self) -> RetryingSession:
         if self._open is None:
             raise ControllerError(
                 f"{self.name} is not connected to a board; use the controller that fresh() returns"
             )
         return self._open
+
+
+# When Arduino code on an emulated board is initialised, and when its first step begins: times of
+# micros() since the reset.  SIL needs both, because millis() has steps of about 1 ms: whether a
+# controller finds that a period of whole milliseconds has passed depends on where in such a step
+# its first tick falls.
+
+_BYTES = 4  # of a reading
+_PATIENCE_S = 10.0
+
+
+def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock:
+    """Return the clock of ``interface`` on the emulated board at ``url``.
+
+    The firmware is built twice, with other outputs of the same number of bytes, so that all
+    messages have the same times.  They carry a reading of ``micros()``, byte by byte: in one build
+    that before the initialisation, in the other that before the first step.  The reading itself
+    moves the times by some µs.
+
+    Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError`
+    for a board that is not emulated or does not answer.
+    """
+    if interface.language.clock is None:
+        raise InterfaceError(
+            f"{interface.place('', 'language')}: {interface.name} is not Arduino code, so it reads "
+            "no clock; write arduino = true"
+        )
+    at = parse_url(url)
+    if not at.emulated:
+        raise ControllerError(
+            f"the times at {url} change from run to run; give an emulated board, such as "
+            f"{DEFAULT_URL}"
+        )
+    setup, first = (_reading(_with_clock(interface, first), url) for first in (False, True))
+    return ArduinoClock(AVR if at.description.processor == AVR else EXACT, setup, first)
+
+
+def _reading(interface: Interface, url: str) -> int:
+    """Run the firmware of :func:`_with_clock` and return the time that it has read, µs."""
+    controller = BoardController(interface, url=url, cases=None).fresh()
+    said = bytearray()
+    with closing(controller):
+        while len(said) < _BYTES:
+            tag = Tag(interface.period.tick(len(said) // controller.outputs.size))
+            controller.send(tag, controller.inputs.initial())
+            answer = controller.receive(tag, _PATIENCE_S)
+            if answer is None:
+                raise ControllerError(f"{interface.name} on {url} did not answer at {tag}")
+            said += bytes(map(int, answer))
+    return int.from_bytes(said[:_BYTES], "little")
+
+
+def _with_clock(interface: Interface, first_step: bool) -> Interface:
+    """Return ``interface`` with the bytes of a reading of the clock in place of its outputs."""
+    count = Codec(interface.output_fields).bytes
+    names = [f"rtsim_byte_{k}" for k in range(count)]
+    readings = [Field(Signal(name, type="uint8"), name, declared=True, line=0) for name in names]
+    kept = [_declaration(field) for field in interface.output_fields if field.declared]
+    time, read = "uint32_t rtsim_time", "rtsim_time = micros()"
+    byte = f"reinterpret_cast<unsigned char *>(&rtsim_time)[(rtsim_at + {{}}) % {_BYTES}]"
+    said = [f"{name} = {byte.format(k)}" for k, name in enumerate(names)]
+    begin = f"static {time}; if (rtsim_at == 0) {read}" if first_step else ""
+    return replace(
+        interface,
+        objects=(*kept, *interface.objects, *([] if first_step else [time])),
+        initialize=interface.initialize if first_step else (read, *interface.initialize),
+        steps=(
+            *map(StepEntry, ("static unsigned char rtsim_at", begin)),
+            *interface.steps,
+            *map(StepEntry, [*said, f"rtsim_at += {count}"]),
+        ),
+        output_fields=tuple(readings),
+    )  # fmt: skip
+
+
+def _declaration(field: Field) -> str:
+    """Return the declaration of an output's variable, which the controller's code still sets."""
+    dimensions = "".join(f"[{n}]" for n in field.signal.shape)
+    return f"rtsim_{field.signal.type} {field.signal.name}{dimensions}"

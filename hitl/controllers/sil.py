@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from hitl.building.build import PLAIN, Build, build
-from hitl.controllers.failure_log import Case
-from hitl.controllers.failure_log import FailureLog as Evidence
+from hitl.controllers.failure_log import FailureLog, LoggedController
 from hitl.controllers.parameters import GivenParameters
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died, Stopped, refusal
@@ -18,7 +15,6 @@ from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
 from hitl.worker.process import START_S, Peer, Worker
 from hitl.worker.remote import RemoteWorker
 from hitl.worker.shared import ExchangeRehearsal, SharedLink, SharedSteps
-from rtsim.components.request_log import feed
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.net.keys import Keys
@@ -34,7 +30,7 @@ SERVED = "served"
 """The kind of a build that another machine has made."""
 
 
-class SilController:
+class SilController(LoggedController):
     """The C code of an interface file or of a :class:`Build`; :meth:`fresh` starts a process.
 
     ``values``: parameters by name.  ``kind``: the kind of build.  ``silence``: longest time without
@@ -45,8 +41,6 @@ class SilController:
     ``keys`` are those of the client file that this command wrote.  ``link`` is ``"shm"`` (shared
     memory, the default for a built worker on Linux) or ``"zmq"`` (ZeroMQ).
     """
-
-    outside = True
 
     def __init__(
         self,
@@ -69,21 +63,13 @@ class SilController:
             self.build = Build(interface, SERVED, Path(), "")
         else:
             self.build = build(source, kind)
-        self.interface = self.build.interface
-        self.inputs: Signals = self.interface.inputs
-        self.outputs: Signals = self.interface.outputs
-        self.parameters: Signals = self.interface.parameters
-        self.values: dict[str, object] = dict(values or {})
+        super().__init__(self.build.interface, values, silence)
         self.given = GivenParameters(self.interface, self.values)
         self.p = self.given.values
-        self.silence = silence
         self.patience = patience
-        self.name = self.interface.name
         self.endpoint = endpoint
         self.garbage = 0
         """Number of malformed messages."""
-        self.took_ns = array("q")
-        """Execution times of all steps on the host, ns."""
         self.link = chosen_link(
             link, self.build.link, ours=command is None, served=endpoint is not None
         )
@@ -99,7 +85,7 @@ class SilController:
         """The fast path of the latest step; ``None`` if this step takes the other path."""
         self._unsent = False
         self._rehearsal: ExchangeRehearsal | None = None
-        self._evidence = Evidence(self.interface, self.p, self.build.kind, cases)
+        self._failures = FailureLog(self.interface, self.p, self.build.kind, cases)
         self.environment = False
         """True if the failure belongs to the environment, such as a host without memory."""
 
@@ -150,7 +136,7 @@ class SilController:
         """
         if not self.interface.restarts:
             return False
-        self._evidence = Evidence(self.interface, self.p, self.build.kind, None)
+        self._failures = FailureLog(self.interface, self.p, self.build.kind, None)
         self._initialize(self._running())
         return True
 
@@ -221,7 +207,7 @@ class SilController:
                 self._sent_ns = stopwatch()
                 self._unsent = not worker.send(WorkerMessageKind.STEP, self._sequence, tag, inputs)
         finally:
-            self._evidence.add(tag, inputs)  # while the worker computes
+            self._failures.add(tag, inputs)  # while the worker computes
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
         """Return the answer (n,) to the request of ``tag``; ``None`` if it does not arrive in time.
@@ -247,7 +233,7 @@ class SilController:
             if isinstance(heard, MalformedMessage):
                 self.garbage += 1
             if heard is None or stopwatch() >= until:
-                self._evidence.history.heard(None)
+                self._failures.history.heard(None)
                 return None
 
     def _not_taken(self, worker: Peer) -> ControllerError:
@@ -271,13 +257,13 @@ class SilController:
             text = f"{text}; expected step {self._sequence} ({tag})"
             raise self.explained(tag, ControllerError(text))
         if heard.status:
-            text = self._refused(heard.status, self.inputs, self._evidence.latest)
+            text = self._refused(heard.status, self.inputs, self._failures.latest)
             raise self.explained(tag, ControllerError(text))
         if len(heard.values) != expected:
             text = f"{self.name} answered {len(heard.values)} values; expected {expected}"
             raise self.explained(tag, ControllerError(text))
         self._answered = self._sequence
-        self._evidence.history.heard(heard.values)
+        self._failures.history.heard(heard.values)
         self.took_ns.append(heard.took_ns)
         ended = heard.began_ns + heard.took_ns
         self._stamps = (self._sent_ns, heard.began_ns, ended, received)
@@ -286,7 +272,7 @@ class SilController:
     def _fast(self, steps: SharedSteps, took_ns: int) -> Vector:
         self._answered = self._sequence
         values = steps.values
-        self._evidence.history.heard(values)
+        self._failures.history.heard(values)
         self.took_ns.append(took_ns)
         return values
 
@@ -306,26 +292,7 @@ class SilController:
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """Return ``error`` with its step's inputs and the command that repeats the failure."""
         self.environment = self.environment or error.environment
-        return self._evidence.explained(tag, error)
-
-    def case(self, error: str = "") -> Case:
-        """Return a case with all steps so far, with which the steps can be run again."""
-        return self._evidence.case(error)
-
-    def save(self) -> dict[str, Any]:
-        """Return all steps since the start, because the memory of the C code is not known."""
-        return self._evidence.history.save()
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Repeat all saved steps in a process that has just been started."""
-        feed(saved, self._evidence.history, self.name, self.send, self._again)
-        del self.took_ns[:]
-
-    def _again(self, tag: Tag) -> Vector:
-        answer = self.receive(tag, self.silence)
-        if answer is None:
-            raise self.silent(tag)
-        return answer
+        return super().explained(tag, error)
 
     def close(self) -> None:
         """End the process; raises :class:`ControllerError` if the process fails at its end."""
@@ -337,7 +304,7 @@ class SilController:
             return
         about, ending = worker.about, None
         try:
-            if not self._evidence.failed:
+            if not self._failures.failed:
                 ending = worker.stop()
         finally:
             worker.close()

@@ -1,4 +1,4 @@
-"""Events that a session returns to its caller."""
+"""What a session reports: events, their counts, and the errors of a board."""
 
 from __future__ import annotations
 
@@ -6,11 +6,34 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from hitl.protocol.clocks import RoundTrip
-from hitl.protocol.errors import BoardFailure
 from hitl.protocol.messages import HelloReply, Why
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
+
+
+class BoardFailure(ControllerError):
+    """The board failed, or it runs other firmware than the session expects."""
+
+
+class SilentBoard(BoardFailure):
+    """The board sent no readable frame within the timeout."""
+
+
+class OldFirmware(BoardFailure):
+    """The board's firmware has another version of the protocol, or is another build."""
+
+
+class WrongController(BoardFailure):
+    """The board's controller, or its signals, differ from the interface file."""
+
+
+class BoardReset(BoardFailure):
+    """The board restarted during a run."""
+
+
+class BoardRefused(BoardFailure):
+    """The board answered a request with an error."""
 
 
 class Connected(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from binascii import crc_hqx
 from typing import NamedTuple
 
-from hitl.protocol.messages import MOST_PAYLOAD, Why
+from hitl.protocol.messages import KINDS, LAYOUTS, MOST_PAYLOAD, Message, Why
 
 OVERHEAD = 4
 """Bytes of a frame in addition to its payload, before COBS encoding."""
@@ -138,3 +138,28 @@ class Parser:
         if crc16(data[:-2]) != data[-2] | data[-1] << 8:
             return GarbageBytes(Why.BAD_CRC)
         return ProtocolFrame(data[0], data[1], data[2:-2])
+
+
+def encode_message(message: Message, sequence: int) -> bytes:
+    """Return the bytes of ``message`` on the line; raises struct.error if a field does not fit."""
+    kind = KINDS[type(message)]
+    _, layout, tailed = LAYOUTS[kind]
+    if not tailed:
+        return encode(kind, sequence, layout.pack(*message))
+    values: tuple[int | bytes, ...] = message
+    tail = values[-1]
+    assert isinstance(tail, bytes)
+    return encode(kind, sequence, layout.pack(*values[:-1]) + tail)
+
+
+def decode_message(frame: ProtocolFrame) -> Message | None:
+    """Return the message in ``frame``; ``None`` if its kind is unknown or its length wrong."""
+    known = LAYOUTS.get(frame.kind)
+    if known is None:
+        return None
+    build, layout, tailed = known
+    if tailed:
+        if len(frame.payload) < layout.size:
+            return None
+        return build(*layout.unpack_from(frame.payload), frame.payload[layout.size :])
+    return build(*layout.unpack(frame.payload)) if len(frame.payload) == layout.size else None

@@ -14,26 +14,32 @@ Received bytes never raise an error.  A call that the state does not allow raise
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
 from hitl.interface import Interface
-from hitl.protocol import verdicts
 from hitl.protocol.clocks import RoundTrip
-from hitl.protocol.codec import Codec
+from hitl.protocol.codec import Codec, name_hash, wire_schema
 from hitl.protocol.events import (
+    BoardFailure,
+    BoardRefused,
+    BoardReset,
     Connected,
     Event,
     EventCounts,
     Failed,
+    OldFirmware,
     Ponged,
+    SilentBoard,
     Started,
     Stepped,
     Stopped,
+    WrongController,
 )
-from hitl.protocol.framing import Parser, ProtocolFrame
-from hitl.protocol.in_flight import REPLY, InFlight, PendingRequest
+from hitl.protocol.framing import Parser, ProtocolFrame, decode_message, encode_message
 from hitl.protocol.messages import (
+    KINDS,
     LAYOUTS,
     VERSION,
     Code,
@@ -52,11 +58,234 @@ from hitl.protocol.messages import (
     Stop,
     StopReply,
 )  # fmt: skip
-from hitl.protocol.wire import decode_message
-from hitl.worker.refusal import refusal
+from hitl.worker.ending import refusal
 from rtsim.core.errors import ControllerError, RtsimError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
+
+# The one pending request.
+
+REPLY = 0x80
+"""Bit that is set in the kind of every frame that a board sends."""
+
+
+class PendingRequest(NamedTuple):
+    """A request that was sent, with all data that its answer will be compared with."""
+
+    message: Message
+    sequence: int
+    sent_ns: int
+    data: bytes
+    tag: Tag
+    values: Vector
+
+    @property
+    def name(self) -> str:
+        """Name of the request's kind."""
+        return KINDS[type(self.message)].name
+
+    def answered_by(self, frame: ProtocolFrame, message: Message) -> bool:
+        """Return True if ``frame``, decoded as ``message``, is the reply to this request."""
+        reply = KINDS[type(self.message)] | REPLY
+        if frame.sequence != self.sequence or frame.kind not in (reply, MessageKind.ERROR):
+            return False
+        asked = self.message
+        return not (isinstance(message, Pong) and isinstance(asked, Ping)) or (
+            message.nonce == asked.nonce
+        )
+
+
+class InFlight:
+    """The state of the one request that may be pending, and the bytes to send.
+
+    ``pending`` is ``None`` if no answer is expected.  Frames that are not the answer are counted in
+    ``counts``.
+    """
+
+    def __init__(self) -> None:
+        self.counts = EventCounts()
+        self.pending: PendingRequest | None = None
+        self._out = bytearray()
+        self.sequence = 0
+        """Sequence of the latest request, modulo 256."""
+        self._answered: tuple[int, int] = (-1, -1)
+        self._left: PendingRequest | None = None
+        self._repeated = False
+
+    def outgoing(self) -> bytes:
+        """Return the bytes to send now, and remove them from the queue."""
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    def begin(self) -> None:
+        """Begin a connection: forget the pending request, and end a partly sent frame."""
+        self.pending = None
+        self._out += b"\0"
+
+    def fail(self) -> None:
+        """Forget the pending request and the bytes to send."""
+        self.pending = None
+        self._out.clear()
+
+    def ask(self, message: Message, now_ns: int, tag: Tag, values: Vector) -> None:
+        """Send ``message`` with the next sequence."""
+        self.sequence = (self.sequence + 1) % 256
+        if self.sequence == self._answered[1]:  # the board would take the message for a repetition
+            self.sequence = (self.sequence + 1) % 256
+        data = encode_message(message, self.sequence)
+        self.pending = PendingRequest(message, self.sequence, now_ns, data, tag, values)
+        if self._repeated:
+            # The board may have lost the end of a repeated frame; this zero ends the frame.
+            self._out += b"\0"
+            self._repeated = False
+        self._out += data
+
+    def repeat(self, request: PendingRequest) -> None:
+        """Send ``request`` again, with the same sequence."""
+        self.counts.repeated += 1
+        self._repeated = True
+        self._out += b"\0" + request.data
+
+    def abandon(self) -> None:
+        """Stop waiting for the pending request; a reply that arrives later is stale."""
+        if self.pending is not None:
+            self.pending = None
+            self.counts.abandoned += 1
+
+    def leave(self) -> None:
+        """Stop waiting as :meth:`abandon` does, but count nothing, since nothing went wrong."""
+        self._left, self.pending = self.pending, None
+
+    def answered(self, frame: ProtocolFrame, message: Message) -> PendingRequest | None:
+        """Return the request that ``frame`` answers, which is then no longer pending.
+
+        Returns ``None`` and counts ``frame`` as duplicate or stale if it answers no request.
+        """
+        pending, left = self.pending, self._left
+        if pending is not None and pending.answered_by(frame, message):
+            self.pending, self._answered = None, (frame.kind, frame.sequence)
+            return pending
+        if left is not None and left.answered_by(frame, message):
+            self._left = None
+            return None
+        again = (frame.kind, frame.sequence) == self._answered
+        self.counts.duplicate += again
+        self.counts.stale += not again
+        return None
+
+
+# Texts of errors: what the board sent, what was expected, and what to do.
+
+
+def of_version(version: int) -> OldFirmware:
+    """Return the error of a board that has the protocol version ``version``."""
+    return OldFirmware(
+        f"the board has version {version} of the protocol, rtsim has version {VERSION}; "
+        "build and flash the firmware again (rtsim flash)"
+    )
+
+
+def of_board(board: HelloReply, interface: Interface, build: int | None) -> BoardFailure | None:
+    """Check that ``board`` runs the controller of ``interface`` and, if given, its ``build``.
+
+    Returns the error, or ``None`` if the board is right.
+    """
+    name = interface.name
+    if board.name_hash != name_hash(name):
+        return WrongController(
+            f"the board runs another controller than {name} (name hash "
+            f"{board.name_hash:08x}, expected {name_hash(name):08x}); flash the firmware of {name}"
+        )
+    if board.schema != wire_schema(interface):
+        return WrongController(
+            f"the board's {name} has other signals than {interface.path.name} (schema "
+            f"{board.schema:016x}, expected {wire_schema(interface):016x}); build and "
+            "flash the firmware again"
+        )
+    if build is not None and board.build != build:
+        return OldFirmware(
+            f"the board runs build {board.build:08x} of {name}, expected {build:08x}; "
+            "flash the current build"
+        )
+    wide = [f.signal.name for f in interface.fields if f.signal.type == "float64"]
+    if wide and board.double_bytes != 8:
+        return WrongController(
+            f"{wide[0]} of {name} is a float64, but a double of the board has only "
+            f"{board.double_bytes} bytes; use a variant with real = 'float32'"
+        )
+    if board.max_payload < (needed := payload_needed(interface)):
+        return BoardFailure(
+            f"the board takes {board.max_payload} bytes of payload, but {name} needs {needed}; "
+            f"build the firmware with -DRTSIM_MAX_PAYLOAD={needed}"
+        )
+    return None
+
+
+def payload_needed(interface: Interface) -> int:
+    """Return the payload, bytes, of the longest frame that cannot be sent in pieces."""
+    step = LAYOUTS[MessageKind.STEP][1].size + Codec(interface.input_fields).bytes
+    reply = LAYOUTS[MessageKind.STEP_REPLY][1].size + Codec(interface.output_fields).bytes
+    return max(step, reply, LAYOUTS[MessageKind.HELLO_REPLY][1].size)
+
+
+def silent_at_connecting(waited_ns: int, counts: EventCounts) -> SilentBoard:
+    """Return the error of a board that did not answer HELLO for ``waited_ns``."""
+    garbage, whole = counts.booting, counts.frames
+    heard = "no byte arrived"
+    if garbage or whole:
+        heard = f"{garbage} malformed and {whole} valid frames arrived"
+    hint = "check the port, and that the board is flashed"
+    if garbage:
+        hint = "check that the baud rate is the rate of the firmware"
+    return SilentBoard(f"no board answered within {waited_ns / NS_PER_S:.3g} s, {heard}; {hint}")
+
+
+def silent(request: str, waited_ns: int, counter: int) -> SilentBoard:
+    """Return the error of a board that did not answer ``request`` after ``counter`` steps."""
+    return SilentBoard(
+        f"the board did not answer {request} within {waited_ns / NS_PER_S:.3g} s, {counter} steps "
+        "after its start; check its cable and power, or press reset and run again"
+    )
+
+
+def has_reset(nonce: int, before: int, counter: int) -> BoardReset:
+    """Return the error of a board whose boot nonce changed from ``before`` to ``nonce``."""
+    return BoardReset(
+        f"the board has reset after step {counter} (boot nonce {nonce:08x}, before {before:08x}); "
+        "check its power supply, its watchdog and its stack"
+    )
+
+
+def forgot(what: str, counter: int) -> BoardReset:
+    """Return the error of a board that lost its state after step ``counter``; ``what`` says how."""
+    return BoardReset(
+        f"the board has reset after step {counter}: {what}; "
+        "check its power supply, its watchdog and its stack"
+    )
+
+
+def refused(error: Error, request: str) -> BoardRefused:
+    """Return the error of a board that answered ``request`` with ``error``."""
+    if error.code == Code.STACK_OVERFLOW:
+        return BoardRefused(
+            f"the board refused {request}: its stack of {error.detail} bytes overflowed into the "
+            "static data; use fewer or smaller local or static variables in the controller, then "
+            "reset the board"
+        )
+    try:
+        why = Code(error.code).name.lower().replace("_", " ")
+    except ValueError:
+        why = f"code {error.code}"
+    return BoardRefused(f"the board refused {request}: {why} (detail {error.detail})")
+
+
+def untrue(what: str) -> BoardFailure:
+    """Return the error of a board that sent an impossible answer, which ``what`` describes."""
+    return BoardFailure(
+        f"the board {what}; its firmware has another version: build and flash the firmware again"
+    )
+
 
 HELLO_EVERY_NS = NS_PER_S // 4
 CONNECT_PATIENCE_NS = 5 * NS_PER_S
@@ -216,11 +445,11 @@ class Session:
             waited = now_ns - self._began_ns
             if waited >= self._connect_patience:
                 self.counts.booting += self._parser.unended
-                return [self._failed(verdicts.silent_at_connecting(waited, self.counts))]
+                return [self._failed(silent_at_connecting(waited, self.counts))]
             if now_ns - self._hello_ns >= HELLO_EVERY_NS:
                 self._hello(now_ns)
         elif (pending := self._flight.pending) and now_ns - pending.sent_ns >= self._patience:
-            error = verdicts.silent(pending.name, now_ns - pending.sent_ns, self._counter)
+            error = silent(pending.name, now_ns - pending.sent_ns, self._counter)
             return [self._failed(error)]
         return []
 
@@ -244,7 +473,7 @@ class Session:
             self.counts.stale += 1
             return None
         if frame.kind == MessageKind.HELLO_REPLY and frame.payload and frame.payload[0] != VERSION:
-            return self._failed(verdicts.of_version(frame.payload[0]))
+            return self._failed(of_version(frame.payload[0]))
         message = decode_message(frame)
         if message is None or frame.kind < REPLY:
             self.counts.meaningless += 1
@@ -263,7 +492,7 @@ class Session:
             self.counts.stale += 1
             return None
         before = self.board.boot_nonce
-        return self._failed(verdicts.has_reset(notice.boot_nonce, before, self._counter))
+        return self._failed(has_reset(notice.boot_nonce, before, self._counter))
 
     def _reply(self, message: Message, pending: PendingRequest, now_ns: int) -> Event | None:
         took = now_ns - pending.sent_ns
@@ -280,9 +509,9 @@ class Session:
                 self.started = False
                 return Stopped(message.counter)
             case Error(code=Code.NOT_STARTED) if self.started:
-                return self._failed(verdicts.forgot("it is not started", self._counter))
+                return self._failed(forgot("it is not started", self._counter))
             case Error():
-                return self._failed(verdicts.refused(message, pending.name))
+                return self._failed(refused(message, pending.name))
             case _:
                 raise AssertionError(message)
 
@@ -291,9 +520,9 @@ class Session:
         before = self.board
         if before is not None and board.boot_nonce != before.boot_nonce:
             nonces = board.boot_nonce, before.boot_nonce
-            return self._failed(verdicts.has_reset(*nonces, self._counter))
+            return self._failed(has_reset(*nonces, self._counter))
         about = self._about
-        if about is not None and (error := verdicts.of_board(board, about, self._build)):
+        if about is not None and (error := of_board(board, about, self._build)):
             return self._failed(error)
         self.board, self.state = board, SessionState.READY
         return Connected(board)
@@ -306,7 +535,7 @@ class Session:
         end = pending.message.offset + len(pending.message.values)
         if reply.received != end:
             text = f"acknowledged {reply.received} bytes of parameters, but {end} were sent"
-            return self._failed(verdicts.untrue(text))
+            return self._failed(untrue(text))
         if end < len(self._packed):
             self._chunk(end, pending.values, now_ns)
             return None
@@ -318,16 +547,16 @@ class Session:
         if reply.counter <= before:
             what = f"its step counter went from {before} to {reply.counter}"
             self._counter = before
-            return self._failed(verdicts.forgot(what, before))
+            return self._failed(forgot(what, before))
         if reply.counter > self._sent:
             text = f"counted {reply.counter} steps, but {self._sent} were requested"
-            return self._failed(verdicts.untrue(text))
+            return self._failed(untrue(text))
         if reply.status:
             text = self._refusal(reply.status, pending.values, self._interface.inputs)
             return self._failed(ControllerError(text))
         if len(reply.outputs) != self._outputs.bytes:
             text = f"sent {len(reply.outputs)} bytes of outputs; expected {self._outputs.bytes}"
-            return self._failed(verdicts.untrue(text))
+            return self._failed(untrue(text))
         outputs, refused = self._outputs.unpack(reply.outputs)
         if refused:
             text = self._refusal(refused, outputs, self._interface.outputs)

@@ -1,21 +1,30 @@
-"""A worker on another machine or behind a tunnel, served there by ``rtsim sil serve``."""
+"""A worker on another machine or behind a tunnel, and its server, ``rtsim sil serve``."""
 
 from __future__ import annotations
 
 import secrets
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
+from hitl.building.build import Build
 from hitl.interface import Interface
-from hitl.worker.ending import WorkerEnding
+from hitl.worker.ending import Died, WorkerEnding
 from hitl.worker.link import WorkerLink
-from hitl.worker.messages import FROM_ENVIRONMENT, Heard, MalformedMessage, WorkerMessageKind
-from hitl.worker.peer import NOWHEN, Peer
-from hitl.worker.process import END_S
+from hitl.worker.messages import (
+    FROM_ENVIRONMENT,
+    Heard,
+    MalformedMessage,
+    WorkerMessageKind,
+    parse,
+    spoken,
+)
+from hitl.worker.process import END_S, NOWHEN, Peer, Worker
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.net.keys import Keys
+from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.tag import NS_PER_S
 
 
@@ -100,3 +109,135 @@ class RemoteWorker(Peer):
 
     def close(self) -> None:
         self._let_go()
+
+
+# The server: a new worker for each run, behind one TCP socket.
+
+_LOOK_MS = 50
+_QUIET_NS = NS_PER_S
+"""Time without a message after which the server checks that the client is still connected."""
+
+
+class Server:
+    """A server of ``build`` at the address ``endpoint``; it reports each event to ``say``."""
+
+    def __init__(
+        self,
+        build: Build,
+        endpoint: str,
+        keys: Keys | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.build = build
+        self.runs = 0
+        """Number of runs that have ended."""
+        self._say = say
+        self._listener = ListeningSocket(endpoint, keys)
+        self._client = b""
+        self._worker: Worker | None = None
+        self._heard_ns = 0
+        self._most = max(build.interface.inputs.size, build.interface.parameters.size)
+
+    def serve(self, runs: int | None = None) -> None:
+        """Serve until Ctrl-C, or until ``runs`` runs have ended."""
+        while runs is None or self.runs < runs:
+            self.look()
+
+    def look(self) -> None:
+        """Wait up to 50 ms for messages, and pass them on."""
+        link = None if self._worker is None else self._worker.link
+        self._listener.wait(_LOOK_MS, *([link.socket] if isinstance(link, WorkerLink) else []))
+        while (said := self._listener.receive()) is not None:
+            self._from_client(*said)
+        if self._worker is not None:
+            self._from_worker(self._worker)
+
+    def close(self) -> None:
+        self._end()
+        self._listener.close()
+
+    def _from_client(self, who: bytes, data: bytes) -> None:
+        heard = parse(data, self._most)
+        if who != self._client:
+            if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.HELLO:
+                self._meet(who, heard.schema)
+            return
+        self._heard_ns = stopwatch()
+        if self._worker is None:
+            return
+        if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.STOP:
+            self._stop(self._worker)
+        elif not self._worker.link.send(data) and not self._worker.gone():
+            self._fault(ControllerError("the worker's queue of requests is full"))
+
+    def _meet(self, who: bytes, schema: int) -> None:
+        """Start a worker for a new client, or tell it that the server is busy."""
+        ours = self.build.interface.schema
+        if schema != ours:
+            # The client compares the schemas and reports the difference.
+            self._listener.send(who, spoken(WorkerMessageKind.HELLO, ours))
+            return
+        if self._worker is not None and self._tell(spoken(WorkerMessageKind.PING)):
+            self._listener.send(
+                who, spoken(WorkerMessageKind.FAULT, ours, "busy with another client")
+            )
+            return
+        self._client, self._heard_ns = who, stopwatch()
+        try:
+            self._worker = Worker(self.build.interface, [self.build.program])
+        except ControllerError as error:
+            self._fault(error)
+            return
+        self._say(f"run {self.runs + 1}: process {self._worker.pid}")
+        self._tell(spoken(WorkerMessageKind.HELLO, self.build.interface.schema))
+
+    def _from_worker(self, worker: Worker) -> None:
+        """Forward answers, report the worker's end, and after a quiet time check the client."""
+        while (data := worker.link.receive()) is not None:
+            if not self._tell(data):
+                return
+        if worker.gone():
+            while (data := worker.link.receive()) is not None:
+                self._tell(data)
+            self._fault(worker.why_gone())
+        elif stopwatch() - self._heard_ns > _QUIET_NS:
+            self._heard_ns = stopwatch()
+            self._tell(spoken(WorkerMessageKind.PING))
+
+    def _stop(self, worker: Worker) -> None:
+        try:
+            ending = worker.stop()
+        except ControllerError as error:
+            self._fault(error)
+            return
+        if not ending.ok:
+            self._fault(Died(f"at its end, {worker.about}", ending))
+            return
+        self._tell(spoken(WorkerMessageKind.BYE))
+        self._say(f"run {self.runs + 1}: ended")
+        self._end()
+
+    def _fault(self, error: ControllerError) -> None:
+        """Tell the client why its run ends, and whether that is the fault of the C code."""
+        status = FROM_ENVIRONMENT if error.environment else 0
+        schema = self.build.interface.schema
+        self._tell(spoken(WorkerMessageKind.FAULT, schema, str(error), status))
+        self._say(f"run {self.runs + 1}: {error}")
+        self._end()
+
+    def _tell(self, data: bytes) -> bool:
+        """Send to the client; return False if it has disconnected, and end its run."""
+        if self._listener.send(self._client, data):
+            return True
+        if self._worker is not None:
+            run = self.runs + 1
+            self._end()
+            self._say(f"run {run}: the client is gone")  # its worker has ended
+        return False
+
+    def _end(self) -> None:
+        worker, self._worker = self._worker, None
+        self._client = b""
+        if worker is not None:
+            worker.close()
+            self.runs += 1

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from board_parts import HZ, MS, MS_CYCLES, Rig, answers, steps, ticks, told
-from hitl.controllers.failure_log import Case
 
 from hitl.boards.contract import BoardLink
+from hitl.controllers.failure_log import Case
 from hitl.protocol.events import (
     BoardFailure,
     BoardReset,

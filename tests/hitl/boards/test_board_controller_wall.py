@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from board_parts import MS, MS_CYCLES, Rig, answers, patch_clock, told
-from hitl.controllers.retrying_session import WallLine
 
+from hitl.controllers.retrying_session import WallLine
 from hitl.protocol.events import BoardReset, OldFirmware, SilentBoard
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact

@@ -395,9 +395,8 @@ def test_errors_of_a_controller_are_its_own_but_where_they_are_marked() -> None:
 
 
 def test_a_board_whose_cable_is_pulled_is_no_verdict_and_one_that_is_silent_is() -> None:
-    from hitl.controllers.retrying_session import as_failure
-
     from hitl.boards.contract import BoardError, BoardGone
+    from hitl.controllers.retrying_session import as_failure
 
     assert as_failure(BoardGone("it was unplugged"), "law: ").environment
     assert str(as_failure(BoardGone("it was unplugged"), "law: ")) == "law: it was unplugged"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hitl.controllers.restore import board
 from protocol_parts import f16
 from test_board_flight import image, scenario_with
 
 from hitl.controllers.board import BoardController
+from hitl.controllers.restore import board
 from rtsim.core.errors import CheckpointError
 from rtsim.engine.checkpoint.file import Checkpoint, Ring
 from rtsim.engine.checkpoint.taking import Taking

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from c_parts import with_gcc
 from click.testing import CliRunner, Result
-from hitl.controllers.failure_log import Case, CaseError
 from sil_parts import built, flown, loop, nothing_left, write_faulty
 
 from hitl.building.build import Build
 from hitl.cli import sil
+from hitl.controllers.failure_log import Case, CaseError
 from hitl.controllers.sil import SilController
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag

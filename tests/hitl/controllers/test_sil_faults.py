@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_parts import with_gcc
-from hitl.controllers.failure_log import Case
 from sil_parts import FAULT_MS, MS, alive, built, flown, kinds, loop, nothing_left
 
 from hitl.building.build import SANITIZE, Build
+from hitl.controllers.failure_log import Case
 from hitl.controllers.sil import SilController
 from hitl.worker import process as worker_module
 from hitl.worker.ending import Died

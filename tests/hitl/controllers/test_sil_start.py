@@ -8,7 +8,6 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from hitl.controllers.restore import rerun_case
 from junit_schema import valid
 
 from hitl import sil
@@ -17,6 +16,7 @@ from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.comparison.on_boards import own_values
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
+from hitl.controllers.restore import rerun_case
 from hitl.controllers.sil import SilController
 from hitl.interface import InterfaceError
 from hitl.results.junit import junit_xml

@@ -1,19 +1,107 @@
-"""Runs the steps of a saved case again, in a new worker."""
+"""Restores controllers from their description in a recording, and runs saved cases again.
+
+C code that ships with rtsim may be run, and so may the C code of the user's project."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hitl.boards import parse_url
 from hitl.building.build import FLAGS, PLAIN
-from hitl.controllers.case import Case, CaseError
+from hitl.controllers.board import BoardController
+from hitl.controllers.failure_log import Case, CaseError
+from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
-from hitl.controllers.trusting import check_c_of_now
-from rtsim.core.errors import ControllerError
+from hitl.interface import load_interface
+from hitl.interface.shipped import ships
+from rtsim.core.errors import CheckpointError, ControllerError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
+from rtsim.scenario.trust import check_compiled, check_device
+
+# Checks before C code that a recording, a checkpoint or a case names is run.
+
+
+def check_c(reference: str, source: str, recorded: object) -> None:
+    """Raise :class:`TrustError` if the C code of interface file ``reference`` may not be compiled.
+
+    ``source`` names the file that refers to the C code.  ``recorded`` is the hash of the recorded C
+    code.
+    """
+    if not ships(path := _file(reference)):
+        check_compiled(path, source, recorded, lambda _: load_interface(reference).sha256)
+
+
+def check_c_of_now(reference: str, source: str) -> None:
+    """Check C code like :func:`check_c`, but without the hash of a recording."""
+    if not ships(path := _file(reference)):
+        check_compiled(path, source)
+
+
+def _file(reference: str) -> Path:
+    """Return the path of the interface file, without its variant."""
+    path, dot, _ = reference.rpartition(".toml")
+    return Path(path + dot or reference)
+
+
+_THE_RUN = "the recorded run"
+
+
+def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController:
+    """Return a controller with the parameters ``values`` from its recorded description.
+
+    ``about`` is the description of :meth:`SilController.describe`. Raises :class:`CheckpointError`
+    if the controller cannot be built again, :class:`TrustError` for C code that may not be run.
+    """
+    if "endpoint" in about:
+        raise CheckpointError(
+            f"{about['interface']} was served at {about['endpoint']}, and the recording does "
+            "not contain the keys of that server; continue the run from Python: "
+            "simulate(scenario, start=checkpoint)"
+        )
+    return SilController(_reference(about), values, kind=_kind(about))
+
+
+def in_process(about: Mapping[str, Any], values: Mapping[str, object]) -> InProcess:
+    """Return an :class:`InProcess` controller from its recorded description; see :func:`sil`."""
+    return InProcess(_reference(about), values, kind=_kind(about))
+
+
+def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardController:
+    """Return a :class:`BoardController` from its recorded description; see :func:`sil`."""
+    if about.get("paced"):
+        raise CheckpointError(
+            f"the board {about['url']} ran in real time, and its clock cannot be set back; "
+            "continue the run from Python: simulate(scenario, start=checkpoint)"
+        )
+    url = str(about["url"])
+    if not parse_url(url).emulated:
+        check_device(url, _THE_RUN)
+    return BoardController(_reference(about), values, url=url)
+
+
+def _reference(about: Mapping[str, Any]) -> str:
+    """Return the interface file with its variant; raises an error if its C code may not be run."""
+    variant = about.get("variant")
+    reference = f"{about['interface']}:{variant}" if variant else str(about["interface"])
+    check_c(reference, _THE_RUN, about.get("sha256"))
+    return reference
+
+
+def _kind(about: Mapping[str, Any]) -> str:
+    kind = str(about.get("build"))
+    if kind not in FLAGS:
+        raise CheckpointError(
+            f"the recorded run used a {kind} build of {about['interface']}, which cannot be rebuilt"
+        )
+    return kind
+
+
+# Saved cases, run again in a new worker.
 
 
 @dataclass(frozen=True)

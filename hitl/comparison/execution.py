@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.boards.paced_line import Timing
+from hitl.boards.paced import Timing
 from hitl.building.build import PLAIN
 from hitl.controllers.protocols import board_of, kind_of_build
 from hitl.protocol.events import EventCounts

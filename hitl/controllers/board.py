@@ -19,8 +19,7 @@ from hitl.boards.contract import BoardError, BoardLink
 from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.faulty import FaultyLink, faulty
 from hitl.boards.known import DEFAULT_URL
-from hitl.boards.paced import PacedBoard
-from hitl.boards.paced_line import Timing
+from hitl.boards.paced import PacedBoard, Timing
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import open_link, parse_url
 from hitl.controllers.failure_log import FailureLog, LoggedController
@@ -36,7 +35,7 @@ from hitl.controllers.sil import CASES
 from hitl.firmware import firmware
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import Field, Interface, InterfaceError, StepEntry, load_interface
-from hitl.interface.language import AVR, EXACT, ArduinoClock
+from hitl.interface.file import AVR, EXACT, ArduinoClock
 from hitl.interface.ranges import ranges_of
 from hitl.protocol.codec import Codec
 from hitl.protocol.events import BoardReset, EventCounts, SilentBoard, Stepped

@@ -9,11 +9,9 @@ import pytest
 from rig_parts import RIG, changed
 
 from hitl.interface import InterfaceError, load_interface
+from hitl.rigs.controller import NodeReader, NodeWriter, delay_ns
 from hitl.rigs.file import load_rig
-from hitl.rigs.node import NodeReader, NodeWriter, delay_ns
-from hitl.rigs.pins import CLOCK_HZ, INTERFACE, PINS
-from hitl.rigs.rig import Rig
-from hitl.rigs.running import check_watchdog, pace_for
+from hitl.rigs.rig import CLOCK_HZ, INTERFACE, PINS, Rig, check_watchdog, pace_for
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Period, Tag

@@ -27,7 +27,7 @@ import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
-from hitl.building.cache import cache_folder
+from hitl.building.toolchain import cache_folder
 from rtsim.core.extension_point import ExtensionPoint
 from tools.marked import MARKS, can_have, wanted
 from tools.system import missing

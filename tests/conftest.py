@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from hitl.boards import BoardError, node
+from hitl.boards import BoardError, emulators
 from hitl.boards.pico import PICO
 from hitl.worker.links import LINKS, SHM, chosen_link
 
@@ -28,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def emulator() -> None:
     """Skips where set-up could not fetch the emulated Uno; a continuous integration has to."""
-    _fetched(node.command)
+    _fetched(emulators.command)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hitl.boards import BoardError, simavr
+from hitl.boards import BoardError, emulators
 from hitl.boards.known import BOARDS
 from tools import x11
 
@@ -44,7 +44,7 @@ def _avr() -> str:
 
 def _simavr() -> str:
     try:
-        simavr.command()
+        emulators.simavr_command()
     except BoardError as error:
         return str(error).partition(";")[0]
     return ""

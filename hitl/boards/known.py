@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from hitl.boards.avr import MEGA, NANO, UNO
 from hitl.boards.contract import BoardError
 from hitl.boards.description import NAME, BoardDescription
-from hitl.boards.mega import MEGA
-from hitl.boards.nano import NANO
 from hitl.boards.pico import PICO
-from hitl.boards.uno import UNO
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hitl.boards import node
+from hitl.boards import emulators
 from hitl.boards.contract import Pwm
 from hitl.boards.description import (
     BoardDescription,
@@ -130,8 +130,8 @@ PICO = BoardDescription(
     "states of the flash, so other code takes longer on a real Pico",
     emulators={
         "rp2040js": Emulator(
-            lambda: node.command(ADAPTER, "rtsim board install --board pico"),
-            lambda: node.install(ADAPTER),
+            lambda: emulators.command(ADAPTER, "rtsim board install --board pico"),
+            lambda: emulators.install(ADAPTER),
             buses=True,
             warms_up=True,
         ),

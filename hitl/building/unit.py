@@ -19,13 +19,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hitl.building.arguments import check_arguments
-from hitl.building.assertions import element_of
-from hitl.building.complaints import in_few_words
-from hitl.building.pieces import at, elements, ending, in_order, over, preamble
-from hitl.building.pins import clock_constants, feed_pins, read_pins, start_pins
+from hitl.building.c_code import (
+    at,
+    clock_constants,
+    element_of,
+    elements,
+    ending,
+    feed_pins,
+    in_order,
+    over,
+    preamble,
+    read_pins,
+    start_pins,
+)
+from hitl.building.checks import check_arguments, check_width, in_few_words
 from hitl.building.toolchain import Toolchain, find_toolchain
-from hitl.building.width import check_width
 from hitl.interface import Field, Interface, StepEntry
 from hitl.interface.targets import check_target
 

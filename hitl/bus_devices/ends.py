@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from hitl.boards.bus import EMPTY, BusOp, BusReply
-from hitl.boards.contract import BoardError
+from hitl.boards.contract import EMPTY, BoardError, BusOp, BusReply
 from hitl.boards.emulated import EmulatedBoard
-from hitl.bus_devices.device import BusDevice, I2cDevice, SpiDevice
-from hitl.bus_devices.faults import BusFault, why_idle
+from hitl.bus_devices.device import BusDevice, BusFault, I2cDevice, SpiDevice, why_idle
 from rtsim.core.tag import NS_PER_S
 
 _MOST = 8

@@ -6,8 +6,7 @@ external input.  Both use a link (:mod:`hitl.buses.urls`) and codecs
 """
 
 from hitl.buses.contract import FrameLink, LinkError
-from hitl.buses.controller import FrameController
-from hitl.buses.external import FrameInput
+from hitl.buses.traffic import FrameController, FrameInput
 from hitl.buses.urls import FRAME_LINKS, open_frame_link
 
 __all__ = [

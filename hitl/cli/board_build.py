@@ -11,7 +11,7 @@ from hitl.boards.known import DEFAULT_BOARD
 from hitl.cli.common import board_option, chosen, refuse_warnings, warnings_option
 from hitl.firmware import Firmware, firmware
 from hitl.firmware.exporting import exported
-from hitl.firmware.images import NOTICE
+from hitl.firmware.firmware import NOTICE
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import load_interface
 from hitl.protocol.line import BaudRate

@@ -8,8 +8,7 @@ from hitl.boards.contract import BoardError
 from hitl.boards.description import BoardDescription, ranges
 from hitl.boards.known import BOARDS, board_named
 from hitl.cli.common import board_option, chosen
-from hitl.firmware.compiling import NoTools
-from hitl.firmware.tools import Tools
+from hitl.firmware.compiling import NoTools, Tools
 from hitl.protocol.line import offered
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.terminal import Column, console, print_table

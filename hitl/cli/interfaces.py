@@ -11,11 +11,11 @@ import click
 from hitl.boards import BoardError
 from hitl.boards.known import board_named
 from hitl.building.build import build as built
-from hitl.building.header import MARK, header_text
+from hitl.building.c_code import MARK, header_text
 from hitl.building.toolchain import BuildError, CannotBuild
 from hitl.cli.common import build_option, names_a_board, refuse_warnings, warnings_option
 from hitl.firmware.compiling import NoTools
-from hitl.firmware.fitting import fit
+from hitl.firmware.firmware import fit
 from hitl.interface import InterfaceError, load_interface
 from hitl.interface.targets import TARGETS
 from hitl.results.columns import check_result, write

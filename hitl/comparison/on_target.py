@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.boards.paced_line import Timing
+from hitl.boards.paced import Timing
 from hitl.comparison.execution import EXCHANGE, HOST, MODELLED, TARGET, Execution
 from hitl.controllers.protocols import board_of
 from hitl.protocol.events import EventCounts

@@ -11,7 +11,7 @@ from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.contract import BoardLink
 from hitl.boards.faulty import FaultyLink, faulty
 from hitl.boards.known import DEFAULT_URL
-from hitl.boards.paced_line import Timing
+from hitl.boards.paced import Timing
 from hitl.boards.urls import parse_url
 from hitl.controllers.board_line import CycleLine, line_to
 from hitl.controllers.board_link import ServedLink, build_of, link_of, warms_up

@@ -14,7 +14,7 @@ from hitl.boards.known import DEFAULT_URL
 from hitl.boards.urls import parse_url
 from hitl.controllers.board import BoardController
 from hitl.interface import Field, Interface, InterfaceError, StepEntry
-from hitl.interface.language import AVR, EXACT, ArduinoClock
+from hitl.interface.file import AVR, EXACT, ArduinoClock
 from hitl.protocol.codec import Codec
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signal

@@ -6,8 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hitl.boards.contract import BoardError, BoardLink
-from hitl.boards.paced import PacedBoard
-from hitl.boards.paced_line import Timing
+from hitl.boards.paced import PacedBoard, Timing
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import open_link, parse_url
 from hitl.firmware import firmware

@@ -22,8 +22,8 @@ from hitl.firmware.sketch import (
     SHARED,
     SHARED_FOLDER,
     sketch_of,
+    text_of,
 )
-from hitl.firmware.sources import text_of
 from hitl.interface import Interface
 from hitl.interface.shipped import FIRMWARE
 

@@ -16,10 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hitl.boards.known import DEFAULT_BOARD, board_named
-from hitl.firmware.compiling import compiled
-from hitl.firmware.images import CORE_SOURCES, FOLDER, MANIFEST, Shipped
+from hitl.firmware.compiling import Tools, compiled
+from hitl.firmware.firmware import CORE_SOURCES, FOLDER, MANIFEST, Shipped
 from hitl.firmware.sketch import sketch_of
-from hitl.firmware.tools import Tools
 from hitl.interface import load_interface
 
 _UNO = (

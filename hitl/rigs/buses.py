@@ -29,8 +29,7 @@ from typing import Any
 
 from hitl.boards import parse_url
 from hitl.boards.description import BoardDescription
-from hitl.bus_devices.device import BusDevice, I2cDevice, Quantity
-from hitl.bus_devices.faults import KINDS, BusFault
+from hitl.bus_devices.device import KINDS, BusDevice, BusFault, I2cDevice, Quantity
 from hitl.bus_devices.known import DEVICES
 from hitl.interface.fields import Field, number
 from hitl.interface.lines import InterfaceError, Lines, Table

@@ -16,14 +16,13 @@ from typing import IO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.building.build import Build
+from hitl.building.build import ALWAYS, CPP, ENTRY_POINTS, EXACT, OWN, Build, C, of_any_dialect
+from hitl.building.c_code import cpp_text
+from hitl.building.checks import MACHINE
 from hitl.building.coverage import user_files
-from hitl.building.flags import ALWAYS, CPP, ENTRY_POINTS, EXACT, OWN, C, of_any_dialect
-from hitl.building.sketch_text import cpp_text
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.building.unit import ARDUINO, ARDUINO_HOST, SUPPORT, unit_text
-from hitl.building.width import MACHINE
-from hitl.interface.language import is_cpp, is_sketch
+from hitl.interface.file import is_cpp, is_sketch
 from hitl.stimuli.file import StimuliError
 from hitl.stimuli.probes import Instrumenter, Probed
 from rtsim.core.outcome import Judged, Outcome

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hitl.building import cache as of_hitl
+from hitl.building import toolchain as of_hitl
 from rtsim.core import cache
 from rtsim.core.cache import LEFT_NS, UNUSED_NS, cache_folder, prune
 from rtsim.equations import compiling

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from hitl.boards.uno import UNO
+from hitl.boards.avr import UNO
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
+from hitl.firmware.compiling import Tools
 from hitl.firmware.program import Program
-from hitl.firmware.tools import Tools
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 

@@ -16,7 +16,7 @@ from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
 from hitl.protocol.events import Connected, Event, Failed, Started, Stepped, Stopped
 from hitl.protocol.session import Session
-from hitl.rigs.pins import CLOCK_HZ, INTERFACE, NUMBER, PINS, NodeKind
+from hitl.rigs.rig import CLOCK_HZ, INTERFACE, NUMBER, PINS, NodeKind
 from rtsim.core.tag import NS_PER_S, Tag
 
 MS = 16_000

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from back_to_back_parts import Change, Stand, write_law
 
-from hitl.boards.paced_line import Timing
+from hitl.boards.paced import Timing
 from hitl.comparison.back_to_back import Rung, climb
 from hitl.comparison.verdict import Ladder
 from hitl.interface import load_interface

@@ -21,7 +21,7 @@ from firmware_parts import ROOT, with_avr_gcc
 
 from hitl.boards.known import board_named
 from hitl.firmware import firmware
-from hitl.firmware.images import CORE_SOURCES, FOLDER, NOTICE, manifest
+from hitl.firmware.firmware import CORE_SOURCES, FOLDER, NOTICE, manifest
 from hitl.firmware.shipping import core_sources
 
 PARTS = ("rtsim", "hitl", "firmware", "LICENSES")

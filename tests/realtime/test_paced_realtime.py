@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hitl.boards.paced import PacedBoard, Status
-from hitl.boards.paced_line import SLICE_NS
+from hitl.boards.paced import SLICE_NS, PacedBoard, Status
 from hitl.boards.serial_port import SerialLink
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from emulated_board_parts import need
 
-from hitl.boards.node import FILES, find_node, library
+from hitl.boards.emulators import FILES, find_node, library
 
 CHECK = Path(__file__).parents[2] / "helpers" / "avr8js_timers.cjs"
 

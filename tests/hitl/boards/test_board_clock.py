@@ -11,7 +11,7 @@ from emulated_board_parts import need
 
 from hitl.controllers.board_clock import measured_clock
 from hitl.interface import load_interface
-from hitl.interface.language import AVR, EXACT
+from hitl.interface.file import AVR, EXACT
 from rtsim.cli import main
 
 ROOT = Path(__file__).resolve().parents[3]

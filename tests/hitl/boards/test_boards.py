@@ -17,7 +17,8 @@ from firmware_parts import with_avr_gcc
 from rtsim_mega import MEGA
 from wheel_parts import build_wheel
 
-from hitl.boards import BoardError, node, open_board, parse_url
+from hitl.boards import BoardError, emulators, open_board, parse_url
+from hitl.boards.avr import UNO
 from hitl.boards.description import (
     BoardDescription,
     Emulator,
@@ -29,7 +30,6 @@ from hitl.boards.description import (
 )
 from hitl.boards.intel_hex import parse
 from hitl.boards.known import BOARDS, add_board, board_named, board_of
-from hitl.boards.uno import UNO
 from hitl.firmware.compiling import overflow_error
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import load_interface
@@ -113,19 +113,19 @@ def test_an_emulator_from_npm_is_a_folder_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(node, "find_node", lambda: Path("node"))
+    monkeypatch.setattr(emulators, "find_node", lambda: Path("node"))
     adapter = tmp_path / "chip8js"
     adapter.mkdir()
     (adapter / "package-lock.json").write_text("{}")
     with pytest.raises(BoardError, match="emulator chip8js is not installed; type: rtsim board i"):
-        node.command(adapter)
-    there = node.library(adapter)
-    assert there != node.library()
+        emulators.command(adapter)
+    there = emulators.library(adapter)
+    assert there != emulators.library()
     assert there.name == "chip8js"
     there.mkdir(parents=True)
     (there / "package.json").write_text("{}")
-    assert node.install(adapter) == there
-    assert node.command(adapter) == [Path("node"), adapter / "board.cjs", there]
+    assert emulators.install(adapter) == there
+    assert emulators.command(adapter) == [Path("node"), adapter / "board.cjs", there]
 
 
 def test_flash_may_begin_anywhere() -> None:

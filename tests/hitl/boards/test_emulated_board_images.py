@@ -10,8 +10,8 @@ from emulated_board_parts import IMAGES
 from firmware_parts import with_avr_gcc
 
 from hitl.boards import BoardError
+from hitl.boards.avr import UNO
 from hitl.boards.intel_hex import parse, read_image
-from hitl.boards.uno import UNO
 
 FLASH = UNO.memory.flash
 END = ":00000001FF\n"

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 from emulated_board_parts import IMAGES, echoing_terminal, need, on_each
 
-from hitl.boards import BoardError, BoardLink, node, open_board, open_link, parse_url, simavr
+from hitl.boards import BoardError, BoardLink, emulators, open_board, open_link, parse_url
+from hitl.boards.avr import UNO
 from hitl.boards.description import Emulator
-from hitl.boards.uno import UNO
 from hitl.cli.boards import board
 from hitl.testing import check_link
 
@@ -232,7 +232,7 @@ def test_what_is_no_board_for_lockstep() -> None:
 
 def test_without_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(node, "find_spec", lambda _: None)
+    monkeypatch.setattr(emulators, "find_spec", lambda _: None)
     with pytest.raises(
         BoardError, match=r"needs Node, which was not found; type: pip install 'rtsim\[pitl\]'"
     ):
@@ -244,14 +244,14 @@ def test_with_a_node_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     old.write_text("#!/bin/sh\necho v12.22.9\n")
     old.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(node, "find_spec", lambda _: None)
+    monkeypatch.setattr(emulators, "find_spec", lambda _: None)
     with pytest.raises(BoardError, match="older than Node 18"):
-        node.find_node()
+        emulators.find_node()
 
 
 def test_without_avr8js(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(node, "find_node", lambda: Path("node"))
+    monkeypatch.setattr(emulators, "find_node", lambda: Path("node"))
     with pytest.raises(BoardError, match="is not installed; type: rtsim board install"):
         open_board("board:uno", ECHO)
 
@@ -264,15 +264,15 @@ def test_an_install_that_fails_leaves_nothing(
     npm.write_text("#!/bin/sh\necho ENETUNREACH >&2\nexit 1\n")
     npm.chmod(0o755)
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(node, "find_node", lambda: Path("node"))
-    monkeypatch.setattr(node, "_npm", lambda: [str(npm)])
+    monkeypatch.setattr(emulators, "find_node", lambda: Path("node"))
+    monkeypatch.setattr(emulators, "_npm", lambda: [str(npm)])
     with pytest.raises(BoardError, match=r"check the network .*\nENETUNREACH"):
-        node.install()
+        emulators.install()
     assert list((tmp_path / "cache" / "boards").iterdir()) == []
 
 
 def test_the_lock_file_pins_and_names_no_place() -> None:
-    lock = (node.FILES / "package-lock.json").read_text()
+    lock = (emulators.FILES / "package-lock.json").read_text()
     assert '"integrity": "sha512-' in lock
     assert "resolved" not in lock
     assert "://" not in lock
@@ -288,7 +288,7 @@ def test_without_simavr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setenv("CC", str(cc))
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(BoardError, match="not installed; type: sudo apt install libsimavr-dev"):
-        simavr.command()
+        emulators.simavr_command()
 
 
 def test_without_pyserial(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,5 +316,5 @@ def test_set_up_goes_on_without_the_emulator(monkeypatch: pytest.MonkeyPatch) ->
     def fails(files: Path) -> Path:
         raise BoardError(f"no network for {files.name}")
 
-    monkeypatch.setattr(node, "install", fails)
-    assert node.main() == ("The emulated boards could not be set up: no network for avr8js")
+    monkeypatch.setattr(emulators, "install", fails)
+    assert emulators.main() == ("The emulated boards could not be set up: no network for avr8js")

@@ -17,7 +17,7 @@ from emulated_board_parts import IMAGES, need
 
 from hitl.boards import BoardError, open_link
 from hitl.boards.paced import PacedBoard
-from hitl.boards.paced_terminal import Terminal
+from hitl.boards.paced_server import Terminal
 from hitl.testing import check_link
 from rtsim.core.clock import stopwatch
 

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from hitl.boards.contract import Stamped
-from hitl.boards.paced_line import (
+from hitl.boards.paced import (
     AHEAD_NS,
     BOOT_NS,
     MOST_BEHIND_NS,

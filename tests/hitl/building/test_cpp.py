@@ -16,7 +16,7 @@ from c_parts import with_gcc
 from click.testing import CliRunner
 from emulated_board_parts import need
 
-from hitl.building.sketch_text import cpp_text
+from hitl.building.c_code import cpp_text
 from hitl.comparison.open_loop import open_loop
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess

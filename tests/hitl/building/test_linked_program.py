@@ -12,9 +12,9 @@ import pytest
 from firmware_parts import with_avr_gcc
 
 from hitl.boards import BoardError
+from hitl.boards.avr import UNO
 from hitl.boards.intel_hex import parse
 from hitl.boards.pico import PICO
-from hitl.boards.uno import UNO
 from hitl.firmware import firmware
 from hitl.firmware.program import Program
 

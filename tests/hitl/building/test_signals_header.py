@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hitl
-from hitl.building.header import header_text
+from hitl.building.c_code import header_text
 from hitl.building.toolchain import find_toolchain
 from hitl.interface import load_interface
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hitl.building.header import header_text
+from hitl.building.c_code import header_text
 from hitl.building.toolchain import find_toolchain
 from hitl.cli.interfaces import write_starter
 from hitl.interface import fields, file, load_interface
@@ -155,7 +155,7 @@ def test_without_the_boards_compiler_it_is_not_said_to_fit(
 ) -> None:
     source = motor.with_name("motor.c")
     source.write_text(source.read_text() + "\n/* not the source of the image that ships */\n")
-    monkeypatch.setattr("hitl.firmware.tools._TOOLS", ("gcc-of-nowhere",))
+    monkeypatch.setattr("hitl.firmware.compiling._TOOLS", ("gcc-of-nowhere",))
     told = rtsim_sil("check", f"{motor}:float", "--target", "avr")
     assert told.exit_code == 2, told.output
     *checked, not_checked = told.stdout.splitlines()

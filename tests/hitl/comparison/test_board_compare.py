@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from emulated_board_parts import need
 from firmware_parts import started
 
-from hitl.boards.avr import FIRST
+from hitl.boards.avr import FIRST, MEGA, NANO
+from hitl.boards.avr import MEGA_NUMBERS as NUMBERS
+from hitl.boards.avr import mega_pwm as pwm
 from hitl.boards.known import BOARDS, board_named
-from hitl.boards.mega import MEGA, NUMBERS, pwm
-from hitl.boards.nano import NANO
 from hitl.cli.board_compare import _told
 from hitl.comparison import on_boards as on_boards_module
 from hitl.comparison.on_boards import OnHost, OnOneBoard, on_boards, random_inputs

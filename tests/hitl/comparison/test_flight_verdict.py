@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hitl.boards.paced_line import Timing
+from hitl.boards.paced import Timing
 from hitl.comparison.conditions import _delayed
 from hitl.comparison.execution import HOST, MODELLED, TARGET
 from hitl.comparison.exercise import Effects

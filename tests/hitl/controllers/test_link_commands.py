@@ -18,7 +18,7 @@ from firmware_parts import with_avr_gcc
 from link_parts import board_at_a_terminal
 from protocol_parts import F16, ROOT, FakeBoard
 
-from hitl.boards.uno import UNO
+from hitl.boards.avr import UNO
 from hitl.cli.link import flash as flash_command
 from hitl.cli.link import link_test
 from hitl.firmware import firmware

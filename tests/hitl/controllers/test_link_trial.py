@@ -7,7 +7,7 @@ import pytest
 from link_parts import BYTE, WORK, LockstepBoard
 from protocol_parts import F16, FakeBoard
 
-from hitl.boards.uno import UNO
+from hitl.boards.avr import UNO
 from hitl.cli.link import about_trial, histogram
 from hitl.protocol.errors import BoardReset, OldFirmware, SilentBoard, WrongController
 from hitl.protocol.framing import encode

@@ -18,9 +18,9 @@ from junit_schema import valid
 from pitl_parts import FakeBoard, Host, as_float
 
 from hitl import pitl
-from hitl.boards import BoardError, node
+from hitl.boards import BoardError, emulators
+from hitl.boards.avr import UNO
 from hitl.boards.description import Emulator
-from hitl.boards.uno import UNO
 from hitl.comparison.back_to_back import ProgressWatch, Rung, climb
 from hitl.comparison.on_boards import check_processor, rungs
 from hitl.contexts import BoardUnderTest
@@ -243,7 +243,7 @@ def test_without_an_emulator_what_to_type_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(cast(dict[str, Emulator], UNO.emulators), "avr8js", Emulator(absent))
     result = run("f16", "--until", 1)
     assert result.exit_code == 2
-    assert node.GET_AVR8JS in result.output
+    assert emulators.GET_AVR8JS in result.output
 
 
 @pytest.mark.usefixtures("_nothing_flies")

@@ -27,8 +27,7 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from hitl.rigs.controller import RigController
 from hitl.rigs.file import load_rig
-from hitl.rigs.pins import CLOCK_HZ
-from hitl.rigs.rig import RigEnd
+from hitl.rigs.rig import CLOCK_HZ, RigEnd
 from rtsim.components.controller import Controller
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Period

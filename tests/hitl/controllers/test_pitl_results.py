@@ -16,7 +16,7 @@ from junit_schema import valid
 from pitl_parts import CLOCK_HZ, FakeBoard, Host, as_float, climbed
 from rich.console import Console
 
-from hitl.boards.paced_line import Timing
+from hitl.boards.paced import Timing
 from hitl.comparison.back_to_back import Ladder, Rung, climb
 from hitl.comparison.conditions import ProgressWatch
 from hitl.comparison.on_target import OnTarget

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from c_parts import with_gcc
 
-from hitl.boards.uno import UNO
-from hitl.building.arguments import check_arguments
+from hitl.boards.avr import UNO
 from hitl.building.build import build
+from hitl.building.checks import check_arguments
 from hitl.building.toolchain import Toolchain, find_toolchain, named
 from hitl.building.unit import SUPPORT, check
 from hitl.interface import Interface, InterfaceError, load_interface

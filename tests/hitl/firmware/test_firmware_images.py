@@ -7,7 +7,7 @@ from firmware_parts import random_inputs, started, with_avr_gcc
 
 from hitl.boards.known import board_named
 from hitl.firmware import firmware
-from hitl.firmware.images import FOLDER, Shipped, manifest
+from hitl.firmware.firmware import FOLDER, Shipped, manifest
 from hitl.firmware.shipping import SHIPPED
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import load_interface

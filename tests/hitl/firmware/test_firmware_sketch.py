@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from firmware_parts import F16, with_avr_gcc
 
 from hitl.boards import BoardError
-from hitl.boards.uno import UNO
+from hitl.boards.avr import UNO
 from hitl.building.toolchain import BuildError
 from hitl.cli.boards import board
 from hitl.firmware import firmware

@@ -18,9 +18,7 @@ from c_parts import sanitized
 from firmware_parts import ROOT, random_inputs
 
 from hitl.controllers.in_process import InProcess
-from hitl.firmware.sketch import own_files
-from hitl.firmware.sources import gathered
-from hitl.firmware.unit import unit_text
+from hitl.firmware.sketch import gathered, own_files, unit_text
 from hitl.interface import load_interface
 from hitl.protocol.codec import Codec
 from hitl.protocol.events import Connected, Event, Started, Stepped, Stopped

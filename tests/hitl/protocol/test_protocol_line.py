@@ -16,7 +16,7 @@ from hitl.interface import load_interface
 from hitl.protocol.line import MOST_BAUD, BaudRate, Budget, nominal, offered, wire_ns
 from hitl.protocol.messages import StepMessage, StepReply
 from hitl.protocol.wire import encode_message
-from hitl.rigs.pins import INTERFACE
+from hitl.rigs.rig import INTERFACE
 from rtsim.core.errors import ScenarioError
 
 DATASHEET = [  # ATmega328P, "Examples of Baud Rate Setting", 16 MHz, U2X = 1: UBRR, error in %

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from protocol_parts import f16
 
-from hitl.boards.avr import CLOCK_HZ
+from hitl.boards.avr import CLOCK_HZ, UNO
 from hitl.boards.pico import PICO
-from hitl.boards.uno import UNO
 from hitl.protocol.line import (
     BITS_PER_BYTE,
     MOST_BAUD,

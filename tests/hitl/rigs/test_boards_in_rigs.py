@@ -13,8 +13,8 @@ from rig_parts import changed
 from rtsim_mega import MEGA
 
 from hitl.boards import open_board
+from hitl.boards.avr import UNO
 from hitl.boards.known import BOARDS, add_board
-from hitl.boards.uno import UNO
 from hitl.controllers.board import BoardController
 from hitl.interface import InterfaceError
 from hitl.rigs.file import load_rig

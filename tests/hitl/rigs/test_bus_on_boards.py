@@ -19,12 +19,12 @@ from emulated_board_parts import IMAGES, need
 from firmware_parts import with_avr_gcc
 
 from hitl.boards import BoardError, open_board
+from hitl.boards.avr import UNO
 from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.intel_hex import read_image
 from hitl.boards.pico import PICO
-from hitl.boards.uno import UNO
+from hitl.bus_devices.device import BusFault
 from hitl.bus_devices.ends import I2cEnd, Placed, SpiEnd
-from hitl.bus_devices.faults import BusFault
 from hitl.bus_devices.mcp3008 import Mcp3008
 from hitl.bus_devices.mpu6050 import Mpu6050
 

@@ -13,8 +13,7 @@ import pytest
 from frame_parts import frame_files
 
 from hitl.buses import FrameController, FrameInput, open_frame_link
-from hitl.buses.external import MOST_KEPT, ReadAhead
-from hitl.buses.traffic import MOST_REASONS, OTHERS, Layout, Traffic
+from hitl.buses.traffic import MOST_KEPT, MOST_REASONS, OTHERS, Layout, ReadAhead, Traffic
 from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ControllerError, ScenarioError

@@ -6,7 +6,7 @@ import pytest
 from emulated_board_parts import on_each
 from io_node_parts import MS, node
 
-from hitl.rigs.pins import PINS, NodeKind
+from hitl.rigs.rig import PINS, NodeKind
 
 OUT, PWM = NodeKind.DIGITAL_OUT, NodeKind.PWM_OUT
 IN, UP, ADC = NodeKind.DIGITAL_IN, NodeKind.PULLED_UP, NodeKind.ADC_IN

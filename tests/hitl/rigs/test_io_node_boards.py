@@ -14,7 +14,7 @@ from hitl.boards.known import board_named
 from hitl.interface import InterfaceError
 from hitl.rigs.controller import RigController
 from hitl.rigs.file import load_rig
-from hitl.rigs.pins import PINS, NodeKind
+from hitl.rigs.rig import PINS, NodeKind
 from rtsim.core.tag import Period, Tag
 
 OUT, PWM, IN, ADC = (

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from emulated_board_parts import need
 
-from hitl.bus_devices.faults import BusFault
+from hitl.bus_devices.device import BusFault
 from hitl.cli.hitl import hitl
 from hitl.interface import InterfaceError
 from hitl.rigs.controller import RigController

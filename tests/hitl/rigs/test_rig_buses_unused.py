@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from emulated_board_parts import need
 
-from hitl.bus_devices.faults import KINDS, BusFault, why_idle
+from hitl.bus_devices.device import KINDS, BusFault, why_idle
 from hitl.cli.hitl import hitl
 
 EXAMPLE = Path(__file__).parents[3] / "hitl" / "rigs" / "pendulum"

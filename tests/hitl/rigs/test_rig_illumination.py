@@ -17,12 +17,9 @@ from emulated_board_parts import need, on_each
 from firmware_parts import with_avr_gcc
 from rig_parts import EXAMPLE, RIG, changed
 
-from hitl.rigs import running
-from hitl.rigs.controller import RigController
+from hitl.rigs.controller import RigController, delay_ns
 from hitl.rigs.file import load_rig
-from hitl.rigs.node import delay_ns
-from hitl.rigs.pins import CLOCK_HZ
-from hitl.rigs.rig import Rig, RigEnd
+from hitl.rigs.rig import CLOCK_HZ, Rig, RigEnd
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError
 from rtsim.core.random_streams import RandomStreams
@@ -203,7 +200,7 @@ def test_a_free_running_rig_cannot_be_made_to_wait(
 ) -> None:
     """Unless what is at its pins can stand still."""
     need("avr8js")
-    monkeypatch.setattr(running, "free_running", lambda _: True)
+    monkeypatch.setattr(Rig, "free_running", True)
     scenario = load_scenario(str(EXAMPLE / "illumination.py"), {"until": "0.06"})
     scenario.replace_controller("switch", RigController(replace(load_rig(RIG), hold=hold), PERIOD))
     told: list[Told] = [

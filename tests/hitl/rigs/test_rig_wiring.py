@@ -12,9 +12,8 @@ from emulated_board_parts import IMAGES, need, on_each, running
 from rig_parts import EXAMPLE
 
 from hitl.boards import open_board
-from hitl.rigs.analog import Capacitor
 from hitl.rigs.rig import LowPass, RigEnd, RigWire
-from hitl.rigs.wiring import WiredBoards
+from hitl.rigs.wiring import Capacitor, WiredBoards
 
 MS = 16_000
 SLICE = 3200

@@ -304,7 +304,7 @@ class FrameInput:
     thread reads the link, and a frame inserts a tag at its arrival; without it, frames are read at
     the tags of other components.  All event inputs of a scenario share one wake: give the
     ``wake`` of the first as ``event`` of the others.  The other arguments are those of
-    :class:`hitl.buses.controller.FrameController`.
+    :class:`FrameController`.
 
     Example:
         pedal = FrameInput("udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=pedal.toml", ["pedal"])

@@ -24,11 +24,11 @@ from hitl.plants import (
     HERE,
     InPlace,
     Reference,
-    beside,
-    faults_beside,
+    faults_in,
     in_c,
-    interface_beside,
+    interface_in,
     made,
+    reference_in,
 )
 from hitl.results.page import write_page
 from hitl.stimuli.file import stimuli_of
@@ -119,7 +119,7 @@ def back_to_back(
     translations = in_c(controllers, build, cases, folder)
     known = {name: interface_of(one) for name, one in translations.items()} if stimuli else {}
     result = compared(
-        made(beside(folder, scenario), {**(settings or {}), **more_settings}),
+        made(reference_in(folder, scenario), {**(settings or {}), **more_settings}),
         translations,
         pace=pace,
         latency=latency,
@@ -168,14 +168,14 @@ def pitl(
     """
     own = pace if isinstance(pace, Pace) else Pace.of(pace)
     both = rungs(
-        {name: interface_beside(folder, given) for name, given in controllers.items()},
+        {name: interface_in(folder, given) for name, given in controllers.items()},
         board,
         paced=closed and own.rate is not None,
         firmware=firmware,
         cases=cases,
     )
-    built = made(beside(folder, scenario), {**(settings or {}), **more_settings})
-    built.faults(*faults_beside(folder, faults))
+    built = made(reference_in(folder, scenario), {**(settings or {}), **more_settings})
+    built.faults(*faults_in(folder, faults))
     if closed:
         check_faults(built, both.board, board)
 
@@ -235,7 +235,7 @@ class BoardUnderTest:
         if at.emulated and str(runs).endswith(".hex"):
             image = self._folder / runs
         elif at.emulated:
-            source = interface_beside(self._folder, runs)
+            source = interface_in(self._folder, runs)
             image = firmware_of(source, baud=at.baud, board=at.description).path
         link = open_link(self.url, image)
         self._stack.callback(link.close)

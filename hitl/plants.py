@@ -67,21 +67,21 @@ def _text(value: object) -> str:
     return ",".join(str(v) for v in np.asarray(value).ravel().tolist())
 
 
-def beside(folder: Path, reference: Reference) -> Reference:
+def reference_in(folder: Path, reference: Reference) -> Reference:
     """Return ``reference``; the path of a Python file is relative to ``folder``."""
     if isinstance(reference, Path) or (isinstance(reference, str) and ".py" in reference):
         return str(folder / reference)
     return reference
 
 
-def faults_beside(folder: Path, given: Given | Sequence[Given]) -> tuple[Fault, ...]:
+def faults_in(folder: Path, given: Given | Sequence[Given]) -> tuple[Fault, ...]:
     """Return the faults of fault files or mappings, checked; paths are relative to ``folder``."""
     single = isinstance(given, str | Path | Fault | Mapping)
     several: Sequence[Given] = [given] if single else given  # type: ignore[assignment,list-item]
     return gather(folder / one if isinstance(one, str | Path) else one for one in several)
 
 
-def interface_beside(folder: Path, reference: str | Path) -> str:
+def interface_in(folder: Path, reference: str | Path) -> str:
     """Return an interface file's path relative to ``folder``; a shipped file keeps its name."""
     ships = str(reference).startswith("firmware/") and not (folder / "firmware").exists()
     return str(reference) if ships else str(folder / reference)
@@ -97,7 +97,7 @@ def in_c(
     """
     _check_named(controllers)
     return {
-        name: SilController(interface_beside(folder, given), kind=kind, cases=cases)
+        name: SilController(interface_in(folder, given), kind=kind, cases=cases)
         if isinstance(given, str | Path)
         else given
         for name, given in controllers.items()
@@ -138,7 +138,7 @@ class PlantFixture:
         before: Callable[[], object] = lambda: None,
     ) -> None:
         self._cases, self._folder, self._before = cases, folder, before
-        self._reference, self._settings = beside(folder, scenario), dict(settings)
+        self._reference, self._settings = reference_in(folder, scenario), dict(settings)
         self.scenario = made(self._reference, self._settings)
         """The scenario with its reference models."""
         self.recording: Recording | None = None
@@ -181,7 +181,7 @@ class PlantFixture:
         """
         self._before()
         scenario = made(self._reference, self._settings)
-        scenario.faults(*faults_beside(self._folder, faults))
+        scenario.faults(*faults_in(self._folder, faults))
         run_in_c = in_c(controllers or {}, build, self._cases, self._folder)
         for name, controller in run_in_c.items():
             scenario.replace_controller(

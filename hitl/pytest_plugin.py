@@ -115,12 +115,12 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
 @pytest.fixture
 def faults(request: pytest.FixtureRequest) -> Callable[..., tuple[Fault, ...]]:
     """Read faults from files or dicts: ``plant(...).fly(faults=faults("faults.toml"))``."""
-    from hitl.plants import faults_beside
+    from hitl.plants import faults_in
 
     folder = request.path.parent
 
     def described(*given: Given) -> tuple[Fault, ...]:
-        return faults_beside(folder, given)
+        return faults_in(folder, given)
 
     return described
 

@@ -111,7 +111,7 @@ def main(what: str) -> int:
     if status:
         print("setup: pip failed; its message stands above. Is there a network, or a proxy to set?")
         return status
-    fetch = "import sys; from hitl.boards import node; sys.exit(node.main())"
+    fetch = "import sys; from hitl.boards import emulators; sys.exit(emulators.main())"
     if "dev" in extras and subprocess.call([sys.executable, "-c", fetch], cwd=ROOT):
         print("setup: tests of emulated boards are skipped; the next call tries again")
     else:

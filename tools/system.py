@@ -44,7 +44,7 @@ def _avr() -> str:
 
 def _simavr() -> str:
     try:
-        emulators.command()
+        emulators.simavr_command()
     except BoardError as error:
         return str(error).partition(";")[0]
     return ""

@@ -19,9 +19,9 @@ stops at the end of the next byte that it sends.  Inputs and events are records 
 cycle, u8 kind, u8 which, u16 value``.  The emulator may stop early, after 65536 events; rtsim then
 requests the remaining cycles again.
 
-For an operation on a bus (:class:`hitl.boards.contract.BusOp`), the emulator sends an event and stops at
-its cycle.  The value of the event is ``number << 11 | operation << 8 | byte``; ``number`` counts
-the operations modulo 32.  The answer is an input with the value
+For an operation on a bus (:class:`hitl.boards.contract.BusOp`), the emulator sends an event and
+stops at its cycle.  The value of the event is ``number << 11 | operation << 8 | byte``;
+``number`` counts the operations modulo 32.  The answer is an input with the value
 ``number << 11 | lost << 9 | ack << 8 | byte``.  The operation completes when its time has passed
 and its answer has arrived.
 

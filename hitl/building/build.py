@@ -1,7 +1,7 @@
 """Build the program and the shared library of an interface file once, and keep them.
 
 A kept build is used until one of its inputs changes: the interface, the flags, the compiler, or a
-file that compiler or linker have read (:mod:`hitl.building.reading`, :mod:`hitl.building.store`).
+file that compiler or linker have read (:mod:`hitl.building.store`, :mod:`hitl.building.store`).
 """
 
 from __future__ import annotations
@@ -10,24 +10,14 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hitl.building import store
-from hitl.building.arguments import check_arguments
-from hitl.building.complaints import in_few_words, no_c
-from hitl.building.flags import (
-    ALWAYS,
-    CPP,
-    ENTRY_POINTS,
-    EXACT,
-    OWN,
-    UNLOADABLE,
-    C,
-    of_any_dialect,
-)
-from hitl.building.reading import (
+from hitl.building.c_code import cpp_text
+from hitl.building.checks import MACHINE, check_arguments, check_width, in_few_words, no_c
+from hitl.building.store import (
     REPORT,
     Read,
     headers_of,
@@ -38,14 +28,39 @@ from hitl.building.reading import (
     run_linker,
     unknown,
 )
-from hitl.building.sketch_text import cpp_text
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.building.unit import ARDUINO_FLAGS, ARDUINO_HOST, SUPPORT, support_of, unit_text
-from hitl.building.width import MACHINE, check_width
 from hitl.interface import Interface, load_interface
-from hitl.interface.language import is_cpp, is_sketch
+from hitl.interface.file import is_cpp, is_sketch
 from hitl.interface.targets import check_target
 from rtsim.core.errors import UnknownName
+
+ALWAYS = ("-fPIC", "-ffp-contract=off")
+"""Flags for all sources: a fused multiply-add rounds differently from the reference model."""
+OWN = ("-O2", "-g", *ALWAYS)
+"""Flags for rtsim's own code in C or C++."""
+C, CPP = ("-std=gnu11",), ("-x", "c++", "-std=gnu++17")
+"""Flags that choose the language of rtsim's own C, and of a unit in C++."""
+UNLOADABLE = ("-fno-gnu-unique", "-fno-lifetime-dse")
+"""Flags of gcc for C++.
+
+Without the first, copies of a library in one process share static variables.  Without the second,
+the compiler may assume that nobody has written to an object's memory before its constructor."""
+EXACT = ("-fno-fast-math", "-fno-finite-math-only")
+"""Flags that follow the controller's own: the checks of values need NaN and infinity."""
+ENTRY_POINTS = (
+    "-Werror=implicit-function-declaration",
+    "-Werror=int-conversion",
+    "-Werror=incompatible-pointer-types",
+)
+"""Flags that refuse an undeclared function: C would assume that it returns int."""
+_DIALECT = ("-W", "-std", "-ansi", "-pedantic")
+
+
+def of_any_dialect(flags: Iterable[str]) -> list[str]:
+    """Return ``flags`` without those that choose a dialect of C or its warnings."""
+    return [flag for flag in flags if not flag.startswith(_DIALECT)]
+
 
 PLAIN, SANITIZE, COVERAGE = "plain", "sanitize", "coverage"
 _PATTERN = "-ftrivial-auto-var-init=pattern"

@@ -20,8 +20,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hitl.building.cache import cache_folder, not_writable
+from rtsim.core.cache import cache_folder as cache_folder
 from rtsim.core.errors import RtsimError
+
+
+def not_writable(folder: Path, error: OSError) -> str:
+    """Return the error message for a cache folder that cannot be written."""
+    return (
+        f"cannot write to the cache folder {folder}: {error.strerror}; "
+        "set RTSIM_CACHE_DIR to a writable folder"
+    )
+
 
 _PATIENCE_S = 300.0
 _PATIENCES_OF_ZIG = (90.0, 300.0)

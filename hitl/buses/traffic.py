@@ -1,17 +1,28 @@
-"""The frames that one node sends and receives on a link, and their signals as vectors."""
+"""The frames that one node sends and receives on a link, and their signals as vectors.
+
+A :class:`FrameController` is a controller whose inputs are sent as frames, and whose outputs are
+frames that it receives.  A :class:`FrameInput` is an external input: its frames are read at each
+tag, recorded, and fed again in a replay.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hitl.buses.contract import FrameLink
-from hitl.buses.urls import parse_frame_url
+import numpy as np
+
+from hitl.buses.contract import FrameLink, LinkError
+from hitl.buses.urls import open_frame_link, parse_frame_url
 from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
 from rtsim.components.frames.contract import hexadecimal
-from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.clock import Wake, stopwatch
+from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
 
 MOST_AT_ONCE = 256
 """The most frames that are taken from a link at one tag; the others stay for the next tag."""
@@ -162,3 +173,232 @@ class Traffic:
 
     def close(self) -> None:
         self.link.close()
+
+
+LATEST, AWAITED = ANSWERS = ("latest", "awaited")
+MALFORMED = "malformed"
+
+
+class FrameController:
+    """Nodes on a bus or network beyond this process, as a controller of a scenario.
+
+    At each tick it sends the frames ``send`` with its inputs.  Its outputs are the signals of the
+    frames ``receive``, and the number of malformed frames so far (``malformed``).
+
+    ``url``: the link (:mod:`hitl.buses.urls`).  ``frames``: the file that describes the frames,
+    unless the URL names it.  ``answer``: ``"latest"`` gives at once what has arrived last;
+    ``"awaited"`` waits until each received frame has arrived after the request, as a controller
+    that runs elsewhere answers.  ``prefix``: names of signals begin with the name of their frame.
+
+    Example:
+        engine = FrameController(
+            "can://socketcan/can0?dbc=car.dbc", send=["Pedal"], receive=["Engine"]
+        )
+        out.controller("engine", engine, period=0.01, inputs={"pedal": "driver.pedal"})
+    """
+
+    outside = True
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        send: Sequence[str] = (),
+        receive: Sequence[str] = (),
+        frames: Described | None = None,
+        answer: str = LATEST,
+        prefix: bool = False,
+    ) -> None:
+        self.url = parse_frame_url(url)
+        if answer not in ANSWERS:
+            raise ScenarioError(f"answer is {answer!r}; choose {' or '.join(map(repr, ANSWERS))}")
+        if not send and not receive:
+            raise ScenarioError(f"{url}: give the names of frames to send= or to receive=")
+        if answer == AWAITED and not receive:
+            raise ScenarioError(f"{url}: answer='awaited' waits for frames; give receive=")
+        self._answer = answer
+        self._sends = Layout.of(codecs_of(url, frames, send), prefix)
+        self._receives = Layout.of(codecs_of(url, frames, receive), prefix)
+        self.inputs = self._sends.signals
+        self.outputs = self._receives.signals + Signals(Signal(MALFORMED))
+        self.traffic: Traffic | None = None
+        """The open link with its counts; None before a run."""
+        self.malformed: dict[str, int] = {}
+        """Number of malformed frames of the last run, by reason."""
+        self._missing: set[str] = set()
+
+    @property
+    def prompt(self) -> bool:
+        """True if the controller never waits for an answer."""
+        return self._answer == LATEST
+
+    def fresh(self) -> FrameController:
+        """Return a copy with an open link, for one run.
+
+        Raises :class:`hitl.buses.contract.LinkError` if the link cannot be opened.
+        """
+        out = object.__new__(type(self))
+        vars(out).update(vars(self))
+        out.traffic = Traffic(open_frame_link(self.url), self._sends, self._receives)
+        out._missing = set()
+        self.malformed = out.malformed = out.traffic.malformed
+        return out
+
+    def send(self, tag: Tag, inputs: Vector) -> None:
+        traffic = self._open()
+        if self._answer == AWAITED:
+            traffic.drain()  # what came before the request is no answer to it
+            self._missing = set(traffic.counts)
+        try:
+            traffic.send(inputs)
+        except FrameError as error:
+            raise ControllerError(f"{error} (at {tag})") from None
+
+    def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
+        traffic = self._open()
+        if self._answer == LATEST:
+            traffic.drain()
+        elif not self._awaited(traffic, patience):
+            return None
+        return np.append(traffic.values, float(traffic.malformed_frames))
+
+    def _awaited(self, traffic: Traffic, patience: float) -> bool:
+        """Return whether each frame arrived after the request, within ``patience`` s."""
+        until = stopwatch() + round(patience * NS_PER_S)
+        while self._missing:
+            left = max(0, until - stopwatch())
+            arrived, name = traffic.next(left / NS_PER_S)
+            self._missing.discard(name)
+            if not arrived and not left:
+                return False
+        return True
+
+    def _open(self) -> Traffic:
+        if self.traffic is None:
+            raise ControllerError(f"{self.url.text} is not open; a run opens it by fresh()")
+        return self.traffic
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "type": type(self).__name__,
+            "url": self.url.text,
+            "answer": self._answer,
+            "sends": [repr(codec) for codec in self._sends.codecs],
+            "receives": [repr(codec) for codec in self._receives.codecs],
+        }
+
+    def close(self) -> None:
+        if self.traffic is not None:
+            self.traffic.close()
+
+
+MOST_KEPT = 4096
+"""Frames that wait for the next tag; further ones are lost, which counts as a malformed frame."""
+_LOOK_S = 0.05
+
+
+class FrameInput:
+    """The device of an external input whose values arrive as frames.
+
+    The link opens at the first tag of a live run.  A replay does not open it.  With ``event``, a
+    thread reads the link, and a frame inserts a tag at its arrival; without it, frames are read at
+    the tags of other components.  All event inputs of a scenario share one wake: give the
+    ``wake`` of the first as ``event`` of the others.  The other arguments are those of
+    :class:`FrameController`.
+
+    Example:
+        pedal = FrameInput("udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=pedal.toml", ["pedal"])
+        out.external_input("pedal", pedal.signals, pedal, wake=pedal.wake)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        receive: Sequence[str],
+        *,
+        frames: Described | None = None,
+        event: bool | Wake = False,
+        prefix: bool = False,
+    ) -> None:
+        self.url = parse_frame_url(url)
+        self._layout = Layout.of(codecs_of(url, frames, receive), prefix)
+        self.signals = self._layout.signals + Signals(Signal(MALFORMED))
+        self.wake: Wake | None = event if isinstance(event, Wake) else Wake() if event else None
+        self.traffic: Traffic | None = None
+        """The open link with its counts; None before the first tag."""
+        self.malformed: dict[str, int] = {}
+        """Number of malformed frames of the last run, by reason."""
+
+    def poll(self) -> Vector | None:
+        traffic = self._open()
+        before = traffic.malformed_frames
+        if not traffic.drain() and traffic.malformed_frames == before:
+            return None
+        return np.append(traffic.values, float(traffic.malformed_frames))
+
+    def _open(self) -> Traffic:
+        if self.traffic is None:
+            link = open_frame_link(self.url)
+            if self.wake is not None:
+                link = ReadAhead(link, self.wake)
+            self.traffic = Traffic(link, Layout.of(()), self._layout)
+            self.malformed = self.traffic.malformed
+        return self.traffic
+
+    def close(self) -> None:
+        """Close the link; the next run opens it again."""
+        traffic, self.traffic = self.traffic, None
+        if traffic is not None:
+            traffic.close()
+
+
+class ReadAhead:
+    """A link whose frames a thread reads, so that ``wake`` is set when one arrives."""
+
+    def __init__(self, link: FrameLink, wake: Wake) -> None:
+        self.addressed = link.addressed
+        self._link, self._wake = link, wake
+        self._arrived: deque[Frame | FrameError | LinkError] = deque()
+        self._closing = self._lost = False
+        self._thread = threading.Thread(target=self._read, name="frames", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while not self._closing:
+            item: Frame | FrameError | LinkError | None
+            try:
+                item = self._link.receive(_LOOK_S)
+            except FrameError as error:
+                item = error
+            except LinkError as error:
+                item = error
+                self._closing = True
+            if item is None:
+                continue
+            if len(self._arrived) >= MOST_KEPT and not isinstance(item, LinkError):
+                self._lost = True
+            else:
+                self._arrived.append(item)
+            self._wake.set()
+
+    def send(self, frame: Frame) -> None:
+        self._link.send(frame)
+
+    def receive(self, timeout: float) -> Frame | None:  # noqa: ARG002
+        """Return a frame that has arrived; never wait."""
+        if self._lost:
+            self._lost = False
+            raise FrameError(
+                f"more than {MOST_KEPT} frames arrived between two tags; some are lost"
+            )
+        if not self._arrived:
+            return None
+        item = self._arrived.popleft()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def close(self) -> None:
+        self._closing = True
+        self._thread.join()
+        self._link.close()

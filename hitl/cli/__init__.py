@@ -12,7 +12,7 @@ COMMANDS = {
     "check": "hitl.cli.interfaces:check",
     "header": "hitl.cli.interfaces:header",
     "build": "hitl.cli.interfaces:build",
-    "fly": "hitl.cli.flying:fly_in_c",
+    "run": "hitl.cli.flying:run_in_c",
     "case": "hitl.cli.cases:case",
     "generate": "hitl.cli.generating:generate_stimuli",
     "serve": "hitl.cli.cases:serve",

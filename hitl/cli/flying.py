@@ -1,4 +1,4 @@
-"""The command ``rtsim sil fly``: run a scenario with C in place of its controllers."""
+"""The command ``rtsim sil run``: run a scenario with C in place of its controllers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _COLUMNS = (
 )
 
 
-@click.command("fly")
+@click.command("run")
 @run_options
 @controllers_option
 @build_option
@@ -77,7 +77,7 @@ _COLUMNS = (
 )
 @json_option
 @reports_errors
-def fly_in_c(
+def run_in_c(
     options: RunOptions,
     controllers: tuple[str, ...],
     kind: str,
@@ -98,8 +98,8 @@ def fly_in_c(
 
     \b
     Examples:
-      rtsim sil fly scenario.py -c motor.toml -o c.mcap
-      rtsim sil fly scenario.py -c motor.toml --pace 1.0 --latency 0.005
+      rtsim sil run scenario.py -c motor.toml -o c.mcap
+      rtsim sil run scenario.py -c motor.toml --pace 1.0 --latency 0.005
     """
     given: dict[str, str] = {}
     times: Given = {}

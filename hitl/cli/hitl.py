@@ -14,7 +14,7 @@ from hitl.protocol.line import BaudRate
 from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
 from hitl.rigs.file import load_rig
-from hitl.rigs.rig import Rig, RigBusFault
+from hitl.rigs.rig import MAX_PACE, Rig, RigBusFault
 from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
@@ -137,7 +137,7 @@ def hitl(
         rig = rig.on(board)
     typed = click.get_current_context().get_parameter_source("pace")
     asked = options.pace if typed is click.core.ParameterSource.COMMANDLINE else None
-    options = replace(options, pace=rig.pace_for(rig, asked))
+    options = replace(options, pace=rig.pace_for(asked))
     taken = ""
 
     def prepare(scenario: Scenario) -> None:
@@ -149,8 +149,8 @@ def hitl(
                 f"{taken} has no period, but a controller that a rig replaces needs one; give "
                 "the controller a period"
             )
-        rig.check_watchdog(rig, part.period)
-        paced = options.pace != rig.MAX
+        rig.check_watchdog(part.period)
+        paced = options.pace != MAX_PACE
         controller = RigController(rig, part.period, paced=paced)
         scenario.replace_controller(taken, controller, latency=latency, late=late)
         _check_latency(taken, part)
@@ -265,7 +265,7 @@ def _print(task: ControllerTask, rig: Rig) -> None:
         soft_wrap=True,
         markup=False,
     )
-    if rig.free_running(rig) and rig.devices:
+    if rig.free_running and rig.devices:
         names = ", ".join(device.name for device in rig.devices)
         console().print(
             f"not emulated, and assumed to be wired to the board: {names}", soft_wrap=True

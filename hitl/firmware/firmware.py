@@ -1,16 +1,63 @@
-"""Find the firmware of an interface file among the shipped images, or build it."""
+"""Find the firmware of an interface file among the shipped images, or build it; check what fits.
+
+A shipped image is identified by the hash of all files of its sketch.  If a byte of the C code
+changes, no shipped image fits, and the firmware must be built.  :mod:`hitl.firmware.shipping` makes
+the images.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hitl.boards.description import BoardDescription
-from hitl.boards.known import DEFAULT_BOARD
-from hitl.firmware.compiling import compiled
-from hitl.firmware.images import shipped
-from hitl.firmware.sketch import sketch_of
+from hitl.boards.known import DEFAULT_BOARD, board_of
+from hitl.building.build import build
+from hitl.building.toolchain import Toolchain
+from hitl.firmware.compiling import NoTools, compiled
+from hitl.firmware.sketch import Sketch, sketch_of
 from hitl.interface import Interface, load_interface
+from hitl.interface.targets import check_target
+
+FOLDER = Path(__file__).parent / "images"
+MANIFEST = FOLDER / "manifest.json"
+NOTICE = FOLDER / "NOTICE.md"
+"""The licences of the libraries in the images; it has to accompany each copy of an image."""
+CORE_SOURCES = FOLDER / "ArduinoCore-avr.tar.xz"
+"""The sources of the Arduino core that the images contain."""
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """The entry of one image in the manifest; ``key`` is the hash of its sketch."""
+
+    file: str
+    interface: str
+    baud: int
+    build: int
+    flash_bytes: int
+    ram_bytes: int
+    compiler: str
+    key: str
+    board: str
+
+    @property
+    def path(self) -> Path:
+        """Path of the Intel HEX file."""
+        return FOLDER / self.file
+
+
+def manifest() -> list[Shipped]:
+    """Return the entries of all shipped images."""
+    if not MANIFEST.is_file():
+        return []
+    return [Shipped(**row) for row in json.loads(MANIFEST.read_text(encoding="utf-8"))]
+
+
+def shipped(sketch: Sketch) -> Shipped | None:
+    """Return the shipped image of exactly this sketch, or ``None``."""
+    return next((image for image in manifest() if image.key == sketch.key), None)
 
 
 @dataclass(frozen=True)
@@ -68,3 +115,69 @@ def firmware(
         made.path, interface, sketch.build, baud, made.flash_bytes, made.ram_bytes, made.compiler,
         prebuilt=False, warnings=made.warnings, board=board,
     )  # fmt: skip
+
+
+# A controller fits a target if it compiles and links, and its flash and RAM are large enough.
+
+HOST = "host"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The result of a check that found no error; parts of the check may be undecided."""
+
+    checked: tuple[str, ...]
+    """Descriptions of the properties that were checked."""
+    unchecked: str = ""
+    """Properties that could not be checked, with the reason; "" if there are none."""
+    warnings: str = ""
+    """Warnings of the compilers for the controller's own C code."""
+
+    @property
+    def decided(self) -> bool:
+        """True if everything could be checked."""
+        return not self.unchecked
+
+
+def fit(
+    interface: Interface, target: str = HOST, toolchain: Toolchain | None = None,
+    board: BoardDescription | None = None,
+) -> Fit:  # fmt: skip
+    """Compile and link the controller of ``interface`` for ``target``, and keep the build.
+
+    ``target`` is ``"host"`` or a family of processors, such as ``"avr"``.  ``toolchain`` is the
+    host's compiler.  ``board`` replaces ``target``; without it, the first board with this processor
+    is used.  Raises :class:`InterfaceError`, :class:`BuildError` or :class:`BoardError` if the
+    controller does not fit, and :class:`CannotBuild` if no compiler works.
+    """
+    if board is None:
+        check_target(interface, target)
+        if target == HOST:
+            return _on_host(interface, toolchain)
+        board = board_of(target)
+    target = board.target.name
+    check_target(interface, board.target)
+    try:
+        made = firmware(interface, board=board)
+    except NoTools as error:
+        host = _on_host(interface, toolchain)
+        checked = (f"the types of its signals for {target}", *host.checked)
+        return Fit(checked, f"the build for {target} and its size: {error}", host.warnings)
+    return Fit((_built(made), _room(made)), warnings=made.warnings)
+
+
+def _on_host(interface: Interface, toolchain: Toolchain | None) -> Fit:
+    made = build(interface, toolchain=toolchain)
+    return Fit((f"compiled and linked for this host by {made.compiler}",), warnings=made.warnings)
+
+
+def _built(made: Firmware) -> str:
+    image = "; the image of these sources ships with rtsim" if made.prebuilt else ""
+    return f"compiled and linked for {made.board.phrase} by {made.compiler}{image}"
+
+
+def _room(made: Firmware) -> str:
+    return (
+        f"{made.flash_bytes} bytes of flash, {made.ram_bytes} bytes of static RAM; "
+        f"{made.stack_bytes} bytes of RAM are left for the stack"
+    )

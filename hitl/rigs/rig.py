@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from pathlib import Path
 
 from hitl.boards import parse_url
-from hitl.boards.description import BoardDescription
-from hitl.bus_devices.faults import BusFault
+from hitl.boards.description import BoardDescription, IoNode, ranges
+from hitl.boards.known import DEFAULT_BOARD
+from hitl.bus_devices.device import BusFault
 from hitl.interface import Field, Interface
 from hitl.interface.lines import Lines
-from hitl.rigs.pins import MOST_PULSES, NO_PIN, NUMBER, PINS, NodeKind
-from rtsim.core.tag import Period
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S, Period
+
+# Numbers of pins are those of ``firmware/io_node/io_node.h``.
+
+PINS = (*(f"D{n}" for n in range(2, 14)), *(f"A{n}" for n in range(6)))
+"""Usable pins by their printed names; D0 and D1 are the serial line."""
+NUMBER = {name: number for number, name in enumerate(PINS)}
+ADC_PINS = PINS[12:]
+MOST_PULSES = 4
+"""Most pins whose edges get time stamps."""
+NO_PIN = 255
+CLOCK_HZ = DEFAULT_BOARD.clock_hz
+SUPPLY_V = DEFAULT_BOARD.require_pins().volts
+ADC_STEPS = 1024
+DUTY_STEPS = 255
+assert DEFAULT_BOARD.io_node is not None
+INTERFACE = DEFAULT_BOARD.io_node.interface
+"""Interface file of the I/O node's firmware on the default board; its signals are those of all."""
+
+
+class NodeKind(IntEnum):
+    """Kinds of pin, with the numbers of the firmware."""
+
+    UNUSED, DIGITAL_OUT, PWM_OUT, DIGITAL_IN, PULLED_UP, ADC_IN = range(6)
+
+
+TO_PINS = ("digital_out", "pwm_out")
+FROM_PINS = ("digital_in", "adc_in", "pulse_in")
+MEASURES = ("rise", "fall", "width", "count")
+
+_UNFIT = {
+    "D0": "D0 and D1 are the serial line to the host",
+    "D1": "D0 and D1 are the serial line to the host",
+}
+
+
+def unfit(pin: str, kind: str, node: IoNode) -> str:
+    """Return why ``pin`` of ``node`` cannot have ``kind`` and which pins can; "" if it can."""
+    if pin not in NUMBER:
+        if pin in _UNFIT:
+            return f"{_UNFIT[pin]}; choose D2 to D13 or A0 to A5"
+        near = difflib.get_close_matches(str(pin).upper(), PINS, n=1)
+        hint = f"did you mean {near[0]}?" if near else "choose D2 to D13 or A0 to A5"
+        return f"the I/O node has no pin {pin!r}; {hint}"
+    if kind == "pwm_out" and pin not in node.pwm:
+        why = f": {node.no_pwm[pin]}" if pin in node.no_pwm else ""
+        return f"{pin} cannot make PWM{why}; choose {' or '.join(node.pwm)}"
+    if kind == "pulse_in" and pin not in node.stamped:
+        return f"{pin} gets no time stamps on this board; choose {ranges(node.stamped)}"
+    if kind == "adc_in" and pin not in ADC_PINS:
+        return f"{pin} has no ADC channel; choose A0 to A5"
+    return ""
+
 
 _NODE_KINDS = {
     "digital_out": NodeKind.DIGITAL_OUT,
@@ -23,6 +78,8 @@ _NODE_KINDS = {
 }
 NODE = "node"
 """Name of the I/O node in wires."""
+MAX_PACE, _REAL_TIME = "max", "1"
+_HOLD = "or set hold = true in the rig file if all devices at its pins can wait"
 
 
 @dataclass(frozen=True)
@@ -237,3 +294,58 @@ class Rig:
     def at(self, pin: str) -> Iterator[Channel]:
         """Return the channels at a pin of the I/O node."""
         return (c for c in self.channels if c.pin == pin)
+
+    @property
+    def free_running(self) -> bool:
+        """Return True for real hardware, which continues while the simulation is paused."""
+        return not parse_url(self.board).emulated
+
+    def pace_for(self, asked: str | None) -> str:
+        """Return the pace of the run: ``asked``, or the rig's default if ``asked`` is ``None``.
+
+        Raises :class:`ScenarioError` with the reason for a pace that the rig cannot follow.
+        """
+        if not self.free_running:
+            if asked not in (None, MAX_PACE):
+                raise ScenarioError(
+                    f"--pace {asked}: {self.name} is emulated and runs in lockstep with the "
+                    "simulation; remove --pace"
+                )
+            return MAX_PACE
+        if self.hold:
+            return _REAL_TIME if asked is None else asked
+        if asked is None:
+            return _REAL_TIME
+        if asked == MAX_PACE:
+            raise ScenarioError(
+                f"--pace max: {self.name} at {self.board} runs by its own clock and can neither "
+                f"run faster nor wait; use --pace 1, {_HOLD}"
+            )
+        if _rate(asked) != 1.0:
+            raise ScenarioError(
+                f"--pace {asked}: {self.name} at {self.board} runs by its own clock, at rate 1; "
+                f"use --pace 1, {_HOLD}"
+            )
+        return asked
+
+    def check_watchdog(self, period: Period) -> None:
+        """Raise :class:`InterfaceError` if the rig's watchdog is not longer than ``period``.
+
+        A shorter watchdog would set the fail-safe values within each period.
+        """
+        if self.watchdog_ms * NS_PER_S // 1000 <= period.ns:
+            raise self.lines.error(
+                "",
+                "watchdog",
+                f"watchdog = {self.watchdog_ms / 1000:g} s is not longer than the controller's "
+                f"period of {float(period.ns) / NS_PER_S:g} s; give, for example, twice the period",
+            )
+
+
+def _rate(asked: str) -> float:
+    try:
+        return float(asked)
+    except ValueError:
+        raise ScenarioError(
+            f"--pace {asked!r} is not a pace; give 'max' or a rate such as 1"
+        ) from None

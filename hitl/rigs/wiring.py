@@ -12,14 +12,41 @@ The other end of a wire reads low while the driving pin is not driven.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from hitl.boards.contract import BoardError, Edge, Stamped
 from hitl.boards.emulated import EmulatedBoard, EmulatedPins
-from hitl.rigs.analog import Capacitor
-from hitl.rigs.rig import NODE, RigEnd, RigWire
+from hitl.rigs.rig import NODE, LowPass, RigEnd, RigWire
+
+
+class Capacitor:
+    """The capacitor of a :class:`LowPass` that is driven with a piecewise constant voltage.
+
+    dV/dt = (held - V) / RC has the solution V(t) = held + (V0 - held) exp(-t / RC), which is exact
+    for steps of any length.  A PWM signal is replaced by its mean.  This omits its ripple, which is
+    at most held * (1 - duty) * T / RC for a period T.  No current flows into the ADC.
+    """
+
+    def __init__(self, part: LowPass, clock_hz: int) -> None:
+        self._cycles = part.time_constant * clock_hz
+        self._cycle = 0
+        self._volts = 0.0
+        self.held = 0.0
+
+    def volts(self, cycle: int) -> float:
+        """Return the capacitor's voltage, V, at ``cycle``, which is not before the last drive."""
+        decayed = math.exp(-(cycle - self._cycle) / self._cycles)
+        return self.held + (self._volts - self.held) * decayed
+
+    def drive(self, cycle: int, volts: float) -> None:
+        """Drive the low pass with ``volts`` from ``cycle`` on."""
+        if volts != self.held:
+            self._volts, self._cycle = self.volts(cycle), cycle
+            self.held = volts
+
 
 Probe = Callable[[int, RigEnd, float], None]
 """A function ``(cycle, pin, volts)`` that is called each time the voltage at a pin is set."""

@@ -110,7 +110,7 @@ def _track(recording: Recording, controller: str) -> TrackData:
     if not known:
         raise RecordingError(
             f"{recording.source} contains no measured latencies: only external controllers are "
-            "measured; run one with 'rtsim sil fly' or 'rtsim pitl'"
+            "measured; run one with 'rtsim sil run' or 'rtsim pitl'"
         )
     if controller not in known:
         raise RecordingError(

@@ -141,7 +141,7 @@ def test_c_against_its_reference_model() -> None:
     check(rtsim(*test))
     check(rtsim("sil", "build", "motor.toml", "--json"))
     check(rtsim("sil", "check", "motor.toml", "--json"))
-    flown = check(rtsim("sil", "fly", *test[2:], "-o", "c.mcap"))
+    flown = check(rtsim("sil", "run", *test[2:], "-o", "c.mcap"))
     assert flown["reason"] == "end"
     Path("faults.toml").write_text(RARE)
     told = check(rtsim(*test, "--faults", "faults.toml", "--strict"), "failed")

@@ -78,7 +78,7 @@ def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         assert rtsim("sil", "init").exit_code == 0
         told = rtsim(
-            "sil", "fly", "scenario.py", "-c", "motor.toml", "--until", "1.2", "--pace", "1.0",
+            "sil", "run", "scenario.py", "-c", "motor.toml", "--until", "1.2", "--pace", "1.0",
             "--latency", "0.009", "-o", "live.mcap",
         )  # fmt: skip
         assert told.exit_code == 0, told.output
@@ -155,7 +155,7 @@ def test_the_design_flies_with_what_the_live_c_took(folder: Path) -> None:
 @pytest.mark.realtime
 def test_the_c_flies_with_it_too_and_replays_without_the_c(folder: Path) -> None:
     told = rtsim(
-        "sil", "fly", "scenario.py", "-c", "motor.toml", "-o", "c.mcap", "--json",
+        "sil", "run", "scenario.py", "-c", "motor.toml", "-o", "c.mcap", "--json",
         "--latency", "controller=from:live.mcap:controller",
     )  # fmt: skip
     assert told.exit_code == 0, told.output

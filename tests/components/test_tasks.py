@@ -327,6 +327,7 @@ def test_a_tick_that_makes_a_value_not_finite_names_it(where: str, name: str) ->
 def test_machine_code_draws_for_one_signal_of_one_timer(count: int, reason: str) -> None:
     model = replace(TIMED, name=f"draws_{count}", timers=TIMED.timers[:count])
     (task,) = built(model, True).tasks
+    assert isinstance(task, TimerTask)
     found = task.compiled()
     assert (found if isinstance(found, str) else "") == reason
 
@@ -334,6 +335,7 @@ def test_machine_code_draws_for_one_signal_of_one_timer(count: int, reason: str)
 def test_machine_code_runs_several_timers_that_draw_nothing() -> None:
     plain = tuple(replace(timer, draws=()) for timer in TIMED.timers)
     (task,) = built(replace(TIMED, name="plain", timers=plain), True).tasks
+    assert isinstance(task, TimerTask)
     found = task.compiled()
     assert isinstance(found, CompiledReaction)
     assert len(found.timers) == 3

@@ -257,7 +257,7 @@ def test_a_flight_by_c_goes_on_with_the_c(tmp_path: Path, monkeypatch: pytest.Mo
     """Its process is started again and fed what it was asked; from there it is live."""
     monkeypatch.chdir(tmp_path)
     law_in_c(tmp_path)
-    flown = ("sil", "fly", "unstable", "-c", "controller=law.toml", "--until", "3")
+    flown = ("sil", "run", "unstable", "-c", "controller=law.toml", "--until", "3")
     late = ("--set", "latency=0.013", "--latency", "0.03", "--checkpoint-every", "1.01")
     result = rtsim(*flown, *late, "-o", "a.mcap")
     assert result.exit_code == 0, result.output

@@ -18,7 +18,7 @@ from rtsim.core.tag import NS_PER_S
 
 RTSIM = [sys.executable, "-m", "rtsim"]
 FLY = ["fly", "f16", "--headless", "--size", "160x120", "--no-record", "--until", "1"]
-SIL = ["sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", "--until", "0.5"]
+SIL = ["sil", "run", "scenario.py", "-c", "motor.toml", "--no-record", "--until", "0.5"]
 PITL = ["pitl", "scenario.py", "-c", "motor.toml:float", "--latency", "0.009", "--pace", "1.0"]
 BOARD = ["board", "serve", "-c", "motor.toml:float"]
 OPEN = ["-c", "import select, socket; s = socket.socket(); s.bind(('0.0.0.0', 0)); s.listen(); "
@@ -85,10 +85,10 @@ def test_a_board_listens_nowhere(typed: list[str], motor: Path) -> None:
         (["ctl", "--run", "tcp://192.0.2.7:5999", "status"], "rtsim keys "),
         (["top", "tcp://192.0.2.7:5999", "--once"], "rtsim keys "),
         (["sil", "serve", "motor.toml", "--bind", "tcp://0.0.0.0:5999"], "rtsim keys "),
-        (["sil", "fly", "scenario.py", "-c", "motor.toml@tcp://192.0.2.7:5999",
+        (["sil", "run", "scenario.py", "-c", "motor.toml@tcp://192.0.2.7:5999",
           "--no-record"], "rtsim keys "),
     ],
-    ids=["run", "run here", "ctl", "top", "sil serve", "sil fly"],
+    ids=["run", "run here", "ctl", "top", "sil serve", "sil run"],
 )  # fmt: skip
 def test_an_address_without_keys_is_refused_with_the_command_that_makes_them(
     typed: list[str], says: str, motor: Path, monkeypatch: pytest.MonkeyPatch

@@ -141,7 +141,7 @@ def test_an_address_that_c_computes_with(folder: Path) -> None:
     """The fifth step is the first that uses it; fed with what was recorded, all is equal."""
     law_in_c(folder)
     (folder / "law.c").write_text(ADDRESS, encoding="utf-8")
-    flown = ("sil", "fly", "unstable", "-c", "controller=law.toml", "--until", "1")
+    flown = ("sil", "run", "unstable", "-c", "controller=law.toml", "--until", "1")
     late = ("--set", "latency=0.013", "--latency", "0.03", "--checkpoint-every", "0.25")
     result = rtsim(*flown, *late, "-o", "a.mcap")
     assert result.exit_code == 0, result.output

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from emulated_board_parts import need
+
 from hitl.boards.emulators import FILES, find_node, library
 
 CHECK = Path(__file__).parents[2] / "helpers" / "avr8js_timers.cjs"

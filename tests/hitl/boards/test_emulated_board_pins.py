@@ -19,7 +19,7 @@ def registers(**values: int) -> bytes:
         "TCCR1B": 0x81, "ICR1L": 0x86, "ICR1H": 0x87, "OCR1AL": 0x88, "OCR1AH": 0x89,
         "OCR1BL": 0x8A, "TCCR2A": 0xB0, "TCCR2B": 0xB1, "OCR2A": 0xB3, "OCR2B": 0xB4,
     }  # fmt: skip
-    start, length = avr.REGISTERS
+    start, length = avr.UNO_REGISTERS
     data = bytearray(length)
     for name, value in values.items():
         data[places[name] - start] = value
@@ -45,7 +45,7 @@ def registers(**values: int) -> bytes:
 def test_pwm_is_what_the_timer_makes(
     pin: str, values: dict[str, int], expected: Pwm | None
 ) -> None:
-    found = avr.pwm(pin, registers(**values))
+    found = avr.uno_pwm(pin, registers(**values))
     if expected is None or found is None:
         assert found == expected
     else:

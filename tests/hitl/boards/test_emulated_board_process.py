@@ -197,7 +197,7 @@ def test_an_emulator_that_is_killed_is_named(backend: str) -> None:
 )
 def test_a_firmware_that_runs_away_is_named(backend: str, image: str) -> None:
     need(backend)
-    command = {"avr8js": emulators.command, "simavr": emulators.command}[backend]()
+    command = {"avr8js": emulators.command, "simavr": emulators.simavr_command}[backend]()
     said = "the firmware left the program memory or the RAM"
     with (
         closing(EmulatedBoard(bytes.fromhex(image), command, backend)) as board,

@@ -288,7 +288,7 @@ def test_without_simavr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setenv("CC", str(cc))
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(BoardError, match="not installed; type: sudo apt install libsimavr-dev"):
-        emulators.command()
+        emulators.simavr_command()
 
 
 def test_without_pyserial(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from arduino_parts import rows_of
 from c_parts import with_gcc
 from click.testing import CliRunner
 from emulated_board_parts import need
-from hitl.building.c_code import cpp_text
 
+from hitl.building.c_code import cpp_text
 from hitl.comparison.open_loop import open_loop
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess

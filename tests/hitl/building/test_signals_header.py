@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hitl.building.c_code import header_text
 
 import hitl
+from hitl.building.c_code import header_text
 from hitl.building.toolchain import find_toolchain
 from hitl.interface import load_interface
 

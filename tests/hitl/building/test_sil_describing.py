@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hitl.building.c_code import header_text
 
+from hitl.building.c_code import header_text
 from hitl.building.toolchain import find_toolchain
 from hitl.cli.interfaces import write_starter
 from hitl.interface import fields, file, load_interface

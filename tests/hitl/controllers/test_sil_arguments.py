@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from c_parts import with_gcc
-from hitl.building.checks import check_arguments
 
 from hitl.boards.avr import UNO
 from hitl.building.build import build
+from hitl.building.checks import check_arguments
 from hitl.building.toolchain import Toolchain, find_toolchain, named
 from hitl.building.unit import SUPPORT, check
 from hitl.interface import Interface, InterfaceError, load_interface

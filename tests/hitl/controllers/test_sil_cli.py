@@ -1,4 +1,4 @@
-"""``rtsim sil init`` and ``rtsim sil fly``: what they write, fly, tell and refuse."""
+"""``rtsim sil init`` and ``rtsim sil run``: what they write, fly, tell and refuse."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_what_another_machine_serves_is_not_built_here() -> None:
 
 
 def flown(*arguments: object) -> Any:
-    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--json", *arguments)
+    told = rtsim("sil", "run", "scenario.py", "-c", "motor.toml", "--json", *arguments)
     assert told.exit_code == 0, told.output
     return json.loads(told.stdout)
 
@@ -177,7 +177,7 @@ def test_the_c_flies_as_its_design_and_replays() -> None:
 @pytest.mark.parametrize("command", ["replay", "diverge"])
 def test_a_crash_of_the_c_is_repeated_without_it(motor: Path, command: str) -> None:
     crashing(motor)
-    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "-o", "c.mcap")
+    told = rtsim("sil", "run", "scenario.py", "-c", "motor.toml", "-o", "c.mcap")
     assert (told.exit_code, "SIGABRT" in told.output) == (2, True), told.output
     repeated = rtsim(command, "c.mcap")
     assert repeated.exit_code == 0, repeated.output
@@ -198,7 +198,7 @@ def test_what_does_not_reach_the_c_is_told(motor: Path) -> None:
     text = interface.read_text().replace('gain = { c = "control.gain', 'gian = { c = "control.gain')
     interface.write_text(text.replace('period = "1/100"', 'period = "1/50"'))
     late = ("--latency", "0.05")
-    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", *late)
+    told = rtsim("sil", "run", "scenario.py", "-c", "motor.toml", "--no-record", *late)
     assert told.exit_code == 0
     said = " ".join(told.output.split())
     assert "controller: only the reference model has the parameters gain" in said
@@ -227,7 +227,7 @@ def test_signals_of_another_name_are_told_with_their_line(
     interface = motor / "motor.toml"
     text = interface.read_text().replace("setpoint, speed", "setpoint, 1.0")
     interface.write_text(text.replace(old, new))
-    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
+    told = rtsim("sil", "run", "scenario.py", "-c", "motor.toml", "--no-record")
     assert told.exit_code == 2
     assert said in told.output
 
@@ -235,7 +235,7 @@ def test_signals_of_another_name_are_told_with_their_line(
 def test_a_parameter_in_another_unit_is_refused(motor: Path) -> None:
     interface = motor / "motor.toml"
     interface.write_text(interface.read_text().replace("V s/rad", "V s/deg"))
-    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
+    told = rtsim("sil", "run", "scenario.py", "-c", "motor.toml", "--no-record")
     assert told.exit_code != 0
     assert "controller.gain is in V s/rad" in told.output
     assert "the replacement of controller.gain is in V s/deg" in told.output
@@ -243,7 +243,7 @@ def test_a_parameter_in_another_unit_is_refused(motor: Path) -> None:
 
 @with_gcc
 def test_a_coverage_build_is_counted(motor: Path) -> None:
-    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", "--until", "1.4",
+    told = rtsim("sil", "run", "scenario.py", "-c", "motor.toml", "--no-record", "--until", "1.4",
                  "--build", "coverage", "--coverage", "counted")  # fmt: skip
     assert told.exit_code == 0, told.output
     words = r"coverage: lines 9\d\.\d % \(\d+ of \d+\), branches 75.0 % \(3 of 4\): "
@@ -260,10 +260,10 @@ def test_a_coverage_build_is_counted(motor: Path) -> None:
 @with_gcc
 @pytest.mark.parametrize("kind", ["sanitize", "coverage"])
 def test_timing_is_shown_of_plain_builds_only(kind: str) -> None:
-    plain = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
+    plain = rtsim("sil", "run", "scenario.py", "-c", "motor.toml", "--no-record")
     assert "maximum observed" in plain.stdout
     assert "WCET" not in plain.stdout
-    slow = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", "--build", kind)
+    slow = rtsim("sil", "run", "scenario.py", "-c", "motor.toml", "--no-record", "--build", kind)
     assert slow.exit_code == 0, slow.output
     assert "maximum observed" not in slow.stdout
     assert f"execution times are not measured for a {kind} build" in slow.stdout
@@ -274,7 +274,7 @@ def test_several_controllers_at_their_own_rates(motor: Path) -> None:
     with (motor / "scenario.py").open("a") as file:
         file.write(TWO)
     told = rtsim(
-        "sil", "fly", "scenario.py:two", "--json", "-o", "two.mcap",
+        "sil", "run", "scenario.py:two", "--json", "-o", "two.mcap",
         "-c", "second=motor.toml:float", "-c", "controller=motor.toml",
     )  # fmt: skip
     assert told.exit_code == 0, told.output
@@ -289,7 +289,7 @@ def test_several_controllers_at_their_own_rates(motor: Path) -> None:
 
 @pytest.mark.usefixtures("motor")
 def test_in_real_time_without_latency_it_says_what_to_type() -> None:
-    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--pace", "1.0")
+    told = rtsim("sil", "run", "scenario.py", "-c", "motor.toml", "--pace", "1.0")
     assert told.exit_code == 2
     assert "--latency 0.005 " in told.stderr
     assert not Path("runs").exists()
@@ -297,7 +297,7 @@ def test_in_real_time_without_latency_it_says_what_to_type() -> None:
 
 def test_a_crash_ends_the_run_or_holds(motor: Path) -> None:
     crashing(motor)
-    command = ("sil", "fly", "scenario.py", "-c", "motor.toml", "--until", "0.5")
+    command = ("sil", "run", "scenario.py", "-c", "motor.toml", "--until", "0.5")
     told = rtsim(*command, "-o", "end.mcap")
     assert told.exit_code == 2
     assert "SIGABRT" in told.stderr

@@ -309,7 +309,7 @@ def test_the_command_line_chooses_it(tmp_path: Path) -> None:
     more = ["-c", str(folder / "motor.toml"), "--until", "0.1"]
     for link in (SHM, ZMQ):
         given = [*more, "--link", link, "-o", str(path), "--force", "--json"]
-        done = CliRunner().invoke(main, ["sil", "fly", scenario, *given])
+        done = CliRunner().invoke(main, ["sil", "run", scenario, *given])
         assert done.exit_code == 0, done.output
         assert json.loads(done.output)["controllers"]["controller"]["steps"] == 11
         parts = Recording.open(path).header["scenario"]["parts"]

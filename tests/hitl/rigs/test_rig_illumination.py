@@ -17,7 +17,6 @@ from emulated_board_parts import need, on_each
 from firmware_parts import with_avr_gcc
 from rig_parts import EXAMPLE, RIG, changed
 
-from hitl.rigs import rig
 from hitl.rigs.controller import RigController, delay_ns
 from hitl.rigs.file import load_rig
 from hitl.rigs.rig import CLOCK_HZ, Rig, RigEnd
@@ -201,7 +200,7 @@ def test_a_free_running_rig_cannot_be_made_to_wait(
 ) -> None:
     """Unless what is at its pins can stand still."""
     need("avr8js")
-    monkeypatch.setattr(rig, "free_running", lambda _: True)
+    monkeypatch.setattr(Rig, "free_running", True)
     scenario = load_scenario(str(EXAMPLE / "illumination.py"), {"until": "0.06"})
     scenario.replace_controller("switch", RigController(replace(load_rig(RIG), hold=hold), PERIOD))
     told: list[Told] = [

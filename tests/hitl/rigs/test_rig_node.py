@@ -11,7 +11,7 @@ from rig_parts import RIG, changed
 from hitl.interface import InterfaceError, load_interface
 from hitl.rigs.controller import NodeReader, NodeWriter, delay_ns
 from hitl.rigs.file import load_rig
-from hitl.rigs.rig import CLOCK_HZ, INTERFACE, PINS, Rig, check_watchdog, pace_for
+from hitl.rigs.rig import CLOCK_HZ, INTERFACE, PINS, Rig
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Period, Tag
@@ -171,10 +171,10 @@ def test_a_free_running_rig_is_flown_at_rate_one(
         path.write_text(path.read_text().replace('"board:uno"', f'"{board}"', 1))
     rig = load_rig(path)
     if not said:
-        assert pace_for(rig, asked) == pace
+        assert rig.pace_for(asked) == pace
         return
     with pytest.raises(ScenarioError, match=said):
-        pace_for(rig, asked)
+        rig.pace_for(asked)
 
 
 def test_another_board_may_bring_its_own_rate() -> None:
@@ -187,8 +187,8 @@ def test_another_board_may_bring_its_own_rate() -> None:
 
 def test_a_watchdog_within_the_period_is_refused() -> None:
     rig = load_rig(RIG)
-    check_watchdog(rig, Period.of(0.099))
+    rig.check_watchdog(Period.of(0.099))
     with pytest.raises(
         InterfaceError, match=r":3: watchdog = 0.1 s is not longer than the controller's period"
     ):
-        check_watchdog(rig, Period.of(0.1))
+        rig.check_watchdog(Period.of(0.1))

@@ -1,26 +1,141 @@
-"""Check the types of plain variables in calls, because C converts them without a warning.
+"""Check an interface file with the compiler, and make short error messages from the compiler's.
 
-For example, ``y = step(level)`` with a float ``level`` also compiles if the function is
+The types of plain variables in calls are checked, because C converts them without a warning.  For
+example, ``y = step(level)`` with a float ``level`` also compiles if the function is
 ``step(signed char)``, but it computes other numbers.  C has no expression for the type of a
 parameter.  Therefore this module writes a C file in which a structure replaces ``level``.  The
 compiler refuses the structure, and its error names the type that it expected.  The file has one
 such call, a *probe*, for each variable; only the compiler's errors are used.
+
+The flags have to generate code with pointers of the same size as in this process.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hitl.building.assertions import type_bytes
-from hitl.building.complaints import located, refused
-from hitl.building.pieces import preamble
+from hitl.building.c_code import preamble, type_bytes
 from hitl.building.toolchain import BuildError, CannotBuild, Toolchain
-from hitl.interface import Field, Interface
+from hitl.interface import Field, Interface, InterfaceError
 from hitl.interface.fields import KEYWORDS, limits
+from hitl.interface.file import is_cpp
+
+# Short error messages
+
+_ERROR = r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$"
+_ASSERTION = re.compile(
+    r"static[_ ]assert(?:ion)? failed(?: due to requirement '.*')?:? \"?(?P<text>.*?)\"?\Z"
+)
+_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`'\"]?(?P<name>\w+)")
+_CPP_LIBRARY = re.compile(
+    r"undefined (?:reference to|symbol:) [`'\"]?"
+    r"(?:__cxa_|__gxx_personality|operator (?:new|delete)|vtable for __cxxabiv1|std::)"
+)
+_NO_LIBRARY = re.compile(r"error: '?(?P<name>Wire|SPI|EEPROM)\.h'?(?:: No such| file not found)")
+_HINTS = (
+    ("implicit declaration", "name its header under headers"),
+    ("undeclared function", "name its header under headers"),
+    ("No such file", "name its folder under include; paths are relative to the interface file"),
+    ("file not found", "name its folder under include; paths are relative to the interface file"),
+    ("no effect", "a call needs parentheses"),
+    ("result unused", "a call needs parentheses"),
+    ("unused-value", "a call needs parentheses"),
+    ("private", "name a public member, or call a public method in initialize or step"),
+    ("protected", "name a public member, or call a public method in initialize or step"),
+    ("was not declared", "name its header under headers"),
+    ("undeclared identifier", "name its header under headers"),
+    ("subscripted value", "give the shape that the variable has in C"),
+    ("for array subscript", "give the shape that the variable has in C"),
+    ("bit-field", "copy it to a variable in an inline function of a header; name that variable"),
+)
+_MOST = 3
+
+
+@contextmanager
+def in_few_words(interface: Interface) -> Iterator[None]:
+    """Turn a :class:`BuildError` that the interface file causes into :class:`InterfaceError`.
+
+    The new message begins with ``file:line:``.  Its ``__cause__`` holds the compiler's output.
+    """
+    try:
+        yield
+    except BuildError as error:
+        lines = _complaints(interface, str(error)) or _undefined(interface, str(error))
+        if not lines:
+            if (missing := _NO_LIBRARY.search(str(error))) and interface.language.clock is not None:
+                raise BuildError(f"{error}\n{_without(missing['name'])}") from error
+            if not interface.language.cpp and any(map(is_cpp, interface.sources)):
+                hint = f'{interface.lines.path}: C++ code needs the line language = "c++"'
+                raise BuildError(f"{error}\n{hint}") from error
+            raise
+        raise refused(lines) from error
+
+
+def _without(library: str) -> str:
+    return (
+        f"{library} is not available in rtsim: leave its calls out of the controller, and declare "
+        "the values as signals (docs/arduino.md)"
+    )
+
+
+def refused(complaints: Iterable[str]) -> InterfaceError:
+    """Return one error with the first three messages, and the number of further messages."""
+    lines = list(complaints)
+    shown = lines[:_MOST]
+    if len(lines) > _MOST:
+        shown.append(f"and {len(lines) - _MOST} more")
+    return InterfaceError("\n".join(shown))
+
+
+def no_c(interface: Interface, number: int) -> InterfaceError:
+    """Return the error for source ``number``, which the compiler does not accept as C."""
+    line = interface.lines.of("", "sources", number)
+    name = interface.sources[number].name
+    text = f"{name} is not a C source: name files that end in .c"
+    return refused([located(interface, line, text)])
+
+
+def _complaints(interface: Interface, said: str) -> list[str]:
+    """Return the first compiler error of each line; further errors of a line are consequences."""
+    out: dict[int, str] = {}
+    for match in re.finditer("^" + re.escape(str(interface.path)) + _ERROR, said, re.M):
+        line = int(match["line"])
+        out.setdefault(line, located(interface, line, _worded(match["text"])))
+    return list(out.values())
+
+
+def _worded(text: str) -> str:
+    if assertion := _ASSERTION.match(text):
+        return assertion["text"]
+    hint = next((f"; {hint}" for sign, hint in _HINTS if sign in text), "")
+    bare = re.sub(r"\s*\[-W[^\]]*\]\Z", "", text)
+    return re.sub(r"; did you mean '(rtsim|RTSIM)\w*'\?", "", bare) + hint
+
+
+def _undefined(interface: Interface, said: str) -> list[str]:
+    """Return the errors for undefined functions that the interface file calls."""
+    out = []
+    if not interface.language.cpp and _CPP_LIBRARY.search(said):
+        line = interface.lines.of("", "sources")
+        text = 'the sources need the library of C++; write language = "c++"'
+        return [located(interface, line, text)]
+    for name in dict.fromkeys(match["name"] for match in _UNDEFINED.finditer(said)):
+        if line := interface.lines.using(name):
+            text = f"no source defines {name}; add its file to sources or its library to libraries"
+            out.append(located(interface, line, text))
+    return out
+
+
+def located(interface: Interface, line: int, text: str) -> str:
+    """Return ``text`` in the form of a compiler's error: file, line number, and the quoted line."""
+    return f"{interface.lines.path}:{line}: {text}\n    {interface.lines.text(line)}"
+
 
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*|->|\S'
@@ -28,7 +143,7 @@ _TOKEN = re.compile(
 _WORD = re.compile(r"[A-Za-z_]\w*\Z")
 _NOTHING = "rtsim_nothing"
 _FILE = "rtsim call"
-_ERROR = re.compile(r": (?:fatal )?error: ")
+_TYPE_ERROR = re.compile(r": (?:fatal )?error: ")
 _PROBE = re.compile(rf"^{_FILE} (\d+):\d+:")
 _SAID = re.compile(
     r"(?:expected|parameter of incompatible type|from incompatible type|from type) "
@@ -227,7 +342,7 @@ def _expected(said: str) -> dict[int, str]:
     out: dict[int, str] = {}
     current: int | None = None
     for line in said.splitlines():
-        if _ERROR.search(line):
+        if _TYPE_ERROR.search(line):
             probe = _PROBE.match(line)
             current = int(probe[1]) if probe else None
         if current is not None and (told := _TOLD.search(line)):
@@ -309,3 +424,46 @@ class _Target:
         if sets:
             return low <= theirs_low and theirs_high <= high
         return theirs_low <= low and high <= theirs_high
+
+
+# Size of pointers
+
+MACHINE = ("-m", "--target", "--sysroot", "-isysroot")
+"""Prefixes of the flags that choose a processor."""
+_OURS = struct.calcsize("P")
+"""Size of a pointer in this process and in its libzmq, bytes."""
+_OTHER = "rtsim: pointers of another width"
+
+
+def check_width(interface: Interface, toolchain: Toolchain) -> None:
+    """Check that the flags of ``interface`` generate code with pointers as in this process.
+
+    Raises :class:`InterfaceError` if the pointers have another size.  Then a worker would need a
+    libzmq for that size, which no Python package provides, and a library could not be loaded into
+    this process (docs/decisions/113).
+    """
+    flags = [flag for flag in interface.flags if flag.startswith(MACHINE)]
+    if not flags:
+        return
+    with TemporaryDirectory(prefix="rtsim-") as scratch:
+        unit = Path(scratch) / "width.c"
+        asserted = f'_Static_assert(sizeof(void *) == {_OURS}, "{_OTHER}");\n'
+        unit.write_text(asserted, encoding="utf-8")
+        try:
+            toolchain.run([*flags, "-c", unit, "-o", f"{unit}.o"], interface.path.parent)
+        except BuildError as error:
+            if _OTHER not in str(error):
+                raise
+            raise InterfaceError(_refusal(interface, flags)) from error
+
+
+def _refusal(interface: Interface, flags: list[str]) -> str:
+    lines = interface.lines
+    line = next((n for flag in flags if (n := lines.using(flag.lstrip("-")))), 0)
+    text = (
+        f"{' '.join(flags)} generates code with pointers of another size than the {8 * _OURS} bits "
+        f"of this process. Build for {8 * _OURS} bits with types of fixed size (int32_t instead of "
+        "long), or run the controller on a machine for which the flags are right: rtsim sil serve "
+        f"{interface.path.name}"
+    )
+    return located(interface, line or lines.of("", "flags"), text)

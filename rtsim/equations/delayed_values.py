@@ -1,7 +1,7 @@
 """The values of delayed signals, from the past that the solver has kept.
 
 The past is one row for each internal step of the solver: a polynomial for each delayed signal over
-that step (:mod:`rtsim.solve.delayed_step` writes the rows).  The functions of a model with delays
+that step (:mod:`rtsim.solve.delayed` writes the rows).  The functions of a model with delays
 are called through the functions at the end of this module: they append the delayed signals to
 ``u`` and call the function of the model.  The same source runs compiled and as plain Python.
 
@@ -103,7 +103,7 @@ LAYOUT = Layout(
     },
 )
 """The past of one plant.  The first functions are those of the model; the functions from ``slope``
-on, and the arrays from ``began`` on, belong to :mod:`rtsim.solve.delayed_step`.
+on, and the arrays from ``began`` on, belong to :mod:`rtsim.solve.delayed`.
 
 - ``elements``, ``lags``, ``before``: see :class:`rtsim.equations.delays.Resolved`.
 - ``live``: see :data:`LEG`; ``lag``: the present lag of each delay; ``most``: the time for which

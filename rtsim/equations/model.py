@@ -27,17 +27,17 @@ from rtsim.equations.compiling import (
 )
 from rtsim.equations.consistency import trouble
 from rtsim.equations.constraints import check_declared, explicit
-from rtsim.equations.declarations import Constrained as Constrained
-from rtsim.equations.declarations import ConstrainedReset as ConstrainedReset
-from rtsim.equations.declarations import ConstrainedTick as ConstrainedTick
-from rtsim.equations.declarations import Equation as Equation
-from rtsim.equations.declarations import Guard as Guard
-from rtsim.equations.declarations import Projection as Projection
-from rtsim.equations.declarations import Reset as Reset
-from rtsim.equations.declarations import Tick as Tick
-from rtsim.equations.declarations import Timer as Timer
-from rtsim.equations.declarations import Update as Update
+from rtsim.equations.delays import Constrained as Constrained
+from rtsim.equations.delays import ConstrainedReset as ConstrainedReset
+from rtsim.equations.delays import ConstrainedTick as ConstrainedTick
 from rtsim.equations.delays import Delayed, fed, resolve
+from rtsim.equations.delays import Equation as Equation
+from rtsim.equations.delays import Guard as Guard
+from rtsim.equations.delays import Projection as Projection
+from rtsim.equations.delays import Reset as Reset
+from rtsim.equations.delays import Tick as Tick
+from rtsim.equations.delays import Timer as Timer
+from rtsim.equations.delays import Update as Update
 from rtsim.equations.first_call import check
 from rtsim.equations.history import History
 from rtsim.equations.other_math import like_compiled_code

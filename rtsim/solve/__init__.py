@@ -28,8 +28,7 @@ from rtsim.solve.midpoint import MIDPOINT
 from rtsim.solve.multistep import ABM4
 from rtsim.solve.rk4 import RK4
 from rtsim.solve.rkn4 import RKN4, Nystrom
-from rtsim.solve.rosenbrock import RODAS5P, Rosenbrock
-from rtsim.solve.rosenbrock_tableaus import RosenbrockTableau
+from rtsim.solve.rosenbrock import RODAS5P, Rosenbrock, RosenbrockTableau
 from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
 from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 from rtsim.solve.sundials import CVODE, IDA, Sundials

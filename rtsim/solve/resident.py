@@ -116,7 +116,7 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
     p and out.
     """
     if bound.history is not None:
-        from rtsim.solve.delayed_method import with_history  # few models have delays
+        from rtsim.solve.delayed import with_history  # few models have delays
 
         method = with_history(method, bound)
     return (_Resident if bound.compiled else _Plain)(method, bound)

@@ -19,8 +19,7 @@ from rtsim import PythonController, Scenario, Signal, Signals
 from rtsim.components.latency import Fixed, Gamma, Loss
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled import stretch
-from rtsim.engine.compiled.draws import Draws
-from rtsim.engine.compiled.table import Table
+from rtsim.engine.compiled.table import Draws, Table
 from rtsim.engine.compiled.transfer import copy_in
 
 Fault = Callable[[Table], None]

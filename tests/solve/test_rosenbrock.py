@@ -23,8 +23,7 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.solve import GOOD, RODAS5P, TOO_MANY, Rosenbrock, Stepper, quotients
 from rtsim.solve.adaptive import EVALUATIONS, REJECTED, STEPS
 from rtsim.solve.band import factor, height, substitute
-from rtsim.solve.rosenbrock_step import FACTORS, JACOBIANS
-from rtsim.solve.rosenbrock_tableaus import RODAS5P_TABLEAU, RosenbrockTableau, triangle
+from rtsim.solve.rosenbrock import FACTORS, JACOBIANS, RODAS5P_TABLEAU, RosenbrockTableau, triangle
 from rtsim.testing.solvers import FORCED, NONE, check_pair
 
 S = 1_000_000_000

@@ -14,10 +14,22 @@ from typing import Any
 
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send, wrote
+from rtsim.engine.compiled.messages import (
+    UNRECORDED,
+    answer_in_order,
+    apply_answers,
+    deliver,
+    draw,
+    gather,
+    new_row,
+    save,
+    save_plants,
+    send,
+    ticked,
+    wrote,
+)
 from rtsim.engine.compiled.pace import BEGIN, lap, ready, timing_row, wait
 from rtsim.engine.compiled.plants import begin, commit_all, propagate, read_wires, refresh
-from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, save_plants, ticked
 from rtsim.equations.addresses import call_equation, call_update, vector_at, words_at
 from rtsim.equations.compiling import compiled
 

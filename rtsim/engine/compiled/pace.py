@@ -12,7 +12,7 @@ from typing import Any
 from rtsim.core.clock import MONOTONIC
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.rows import UNRECORDED, new_row
+from rtsim.engine.compiled.messages import UNRECORDED, new_row
 from rtsim.equations.addresses import call_clock, call_peek, call_read, call_sleep, words_at
 from rtsim.equations.compiling import compiled
 from rtsim.timing.statistics import LOG_RATIO, SIDE

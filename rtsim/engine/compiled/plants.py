@@ -10,7 +10,7 @@ from typing import Any
 
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.rows import UNRECORDED, gather, new_row, tick
+from rtsim.engine.compiled.messages import UNRECORDED, gather, new_row, tick
 from rtsim.equations.addresses import call_drive, call_step, vector_at, words_at
 from rtsim.equations.compiling import compiled
 from rtsim.equations.evaluation import evaluate

@@ -35,6 +35,7 @@ from tools.system import missing
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 _FILE = re.compile(r"^```(?:python|c|toml) file=(\S+)\n(.*?)^```", re.M | re.S)
 _SYSTEM = re.compile(r"<!-- system: (.*?) -->")
+_LONG = "<!-- long -->"
 _MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _COMPILING = re.compile("^compiling .*\n", re.M)
 """What only the first run on a machine says."""
@@ -152,12 +153,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``<!-- system: gcc -->`` at the head of a page marks all of its blocks, which build on each
-    other.  A file whose marks :func:`pytest_ignore_collect` would not find is an error."""
+    """``<!-- system: gcc -->`` or ``<!-- long -->`` at the head of a page marks all of its blocks,
+    which build on each other.  A file whose marks :func:`pytest_ignore_collect` would not find is
+    an error."""
     unseen = set[str]()
     for item in items:
         if item.path.suffix == ".md" and (found := _SYSTEM.match(_text(item.path))):
             item.add_marker(pytest.mark.system(*found[1].split()))
+        if item.path.suffix == ".md" and _text(item.path).startswith(_LONG):
+            item.add_marker(pytest.mark.long)
         unseen.update(
             f"{item.path}: tools/marked.py does not find the mark {mark!r} in it"
             for mark in MARKS

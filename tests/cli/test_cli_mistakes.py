@@ -272,7 +272,8 @@ def test_extreme_numbers_are_no_internal_errors(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     until = [] if "until" in option else ["--until", "0.01"]
-    for number in EXTREME:
+    numbers = [n for n in EXTREME if n or "freeze" not in option]  # freeze alone waits for 30 s
+    for number in numbers:
         words = option.format(number).split(" ")
         run = ["run", "unstable", "--plain", "--no-record", *until, *words]
         done = CliRunner().invoke(main, run)

@@ -312,6 +312,7 @@ def test_installed_it_tests_a_controller_in_c(installed: Installed) -> None:
     assert "motor: the C does what its reference model does, in open loop" in said
 
 
+@pytest.mark.long
 def test_installed_it_tests_an_arduino_sketch_and_exports_it(installed: Installed) -> None:
     installed.says("sil", "init", "arduino", "--example", "arduino")
     said = installed.says(
@@ -330,6 +331,7 @@ def test_installed_it_finds_its_own_firmware_without_a_compiler(installed: Insta
     assert f"image: {installed.commands.parent}" in said
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("emulator")
 def test_installed_it_runs_a_controller_on_an_emulated_board(installed: Installed) -> None:
     """The image ships; no compiler for AVR is needed."""

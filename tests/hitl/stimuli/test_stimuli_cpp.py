@@ -139,6 +139,7 @@ def test_operands_that_no_probe_can_bind_leave_the_branches_measured(tmp_path: P
         assert len(made.found.branches) > 15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "branches"), [("regulator", 10), ("button", 8)])
 def test_the_shipped_arduino_examples(tmp_path: Path, name: str, branches: int) -> None:
     shutil.copytree(ARDUINO, tmp_path / "arduino")

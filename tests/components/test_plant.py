@@ -147,15 +147,6 @@ def test_a_state_that_is_no_number_is_told_with_its_last_value() -> None:
     assert "the last good value is 0; the derivative of b is inf beyond 0.065 s" in text
 
 
-def test_the_first_state_is_told_as_any_other() -> None:
-    def ends(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-        dx[0] = np.inf if t > 0.0 else 1.0
-
-    one = plant(compile=False, model=Model("ends", Signals("only"), ends))
-    with pytest.raises(ModelError, match=r"state only of plant \(model ends\) became inf"):
-        grid(one, 1)
-
-
 @pytest.mark.parametrize(
     ("bad", "says"),
     [(TOO_SMALL, "found no step that is small enough"), (OUT_OF_BUDGET, "used up its budget")],

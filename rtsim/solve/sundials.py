@@ -134,7 +134,7 @@ class _Steps:
         self._latest, self._gaps = start, (0.0, 0.0)
         """The latest time of an evaluation (s), and the two gaps between the times before it."""
         self._moved_to, self._standing = start, 0
-        """The latest time that differed from the one before (s), and the evaluations since then."""
+        """The last time that differed from the one before (s), and the evaluations since then."""
         self._most_standing = _STANDING * (len(y) + _STANDING)
         options = {
             "rtol": rtol,
@@ -164,7 +164,8 @@ class _Steps:
     def _check_time(self, t: float) -> None:
         """Raise :class:`_Stuck` if time has stopped: see there."""
         self._standing += 1
-        if t - self._moved_to > 4.0 * math.ulp(t):
+        # Both ways: a step that failed far ahead is taken again in small ones from before.
+        if abs(t - self._moved_to) > 4.0 * math.ulp(t):
             self._standing, self._moved_to = 0, t
         elif self._standing > self._most_standing:
             raise _Stuck
@@ -187,7 +188,8 @@ class _Steps:
     def step(self) -> None:
         """Take one step; ``status`` then is ``running``, ``finished`` or ``failed``."""
         if self._looked_back:  # else the step would end where the last step ended
-            self._solver.step(self.t, "normal")
+            with redirect_stdout(None):
+                self._solver.step(self.t, "normal")
             self._looked_back = False
         self._solve(self._end, "onestep")
         self.step_size = self.t - self.t_old

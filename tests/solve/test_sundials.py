@@ -75,6 +75,16 @@ def test_the_warnings_of_the_library_do_not_hide_the_error(
     assert "WARNING" not in "".join(capfd.readouterr())
 
 
+def test_small_steps_after_one_that_failed_far_ahead_are_no_standstill() -> None:
+    """Steps grow while nothing happens, and an oscillation of 3e4 rad/s begins at 1 s."""
+
+    def later(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[0] = 0.0 if t < 1.0 else 3e4 * math.cos(3e4 * (t - 1.0))
+
+    (x,) = last(Model("m", Signals("x"), later), "1.1", CVODE, 1.1, compile=False)
+    assert x == pytest.approx(math.sin(3e4 * 0.1), abs=0.05)
+
+
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sksundae", None)
     with pytest.raises(ScenarioError, match=r"scikit-sundae; install it with pip install 'rtsim\["):

@@ -11,8 +11,15 @@ import numpy as np
 
 from hitl.boards.contract import BoardError
 from hitl.boards.description import BoardDescription, ranges
-from hitl.boards.known import BOARDS, DEFAULT_BOARD, DEFAULT_URL, board_named
-from hitl.cli.common import board_option, chosen, names_a_board, refuse_warnings, warnings_option
+from hitl.boards.known import BOARDS, DEFAULT_URL, board_named
+from hitl.cli.common import (
+    baud_option,
+    board_option,
+    chosen,
+    names_a_board,
+    refuse_warnings,
+    warnings_option,
+)
 from hitl.comparison.on_boards import OfBoards, OnOneBoard, on_boards, random_inputs
 from hitl.controllers.board import measured_clock
 from hitl.firmware import Firmware, firmware
@@ -165,10 +172,7 @@ def install(board_name: str | None) -> None:
     help="Write the firmware's source code (a sketch for the Arduino IDE or make) and its image to "
     "FOLDER/NAME, where NAME is the controller's name.  [default: no sketch is written]",
 )  # fmt: skip
-@click.option(
-    "--baud", type=int, default=None,
-    help=f"Bit rate of the serial line, bit/s.  [default: {DEFAULT_BOARD.line.baud}]",
-)  # fmt: skip
+@baud_option
 @board_option
 @warnings_option
 @json_option
@@ -234,10 +238,7 @@ def _described(made: Firmware, place: Path | None) -> dict[str, object]:
 @click.command()
 @click.argument("interface")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--baud", type=int, default=None,
-    help=f"Bit rate of the serial line, bit/s.  [default: {DEFAULT_BOARD.line.baud}]",
-)  # fmt: skip
+@baud_option
 @click.option(
     "--force",
     is_flag=True,

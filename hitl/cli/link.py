@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from hitl.results.columns import bars
 from hitl.testing.link_trial import LinkTrial, meet, try_link
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
-from rtsim.core.clock import Wake, stopwatch
+from rtsim.core.clock import Wake
 from rtsim.core.signals import Vector
 
 # Texts and JSON about a board and the test of its link.
@@ -227,9 +228,6 @@ def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardI
     return image_of(controller, at.baud, at.description)
 
 
-_EVERY_NS = 200_000_000
-
-
 @click.command("link-test")
 @click.argument("url")
 @firmware_option
@@ -271,7 +269,7 @@ def link_test(
             met = meet(link)
             if isinstance(link, EmulatedBoard):
                 baud = at.baud or nominal(link.baud)
-            trial = try_link(link, met, baud, count, _watch(line))
+            trial = try_link(link, met, baud, count, partial(line.count, "round trip"))
             status = None if server is None else server.status()
     wrong = _wrong(trial.board, image)
     own_time = at.emulated and not paced
@@ -320,18 +318,6 @@ def _opened(
         return
     with closing(open_link(at.text, image.path if at.emulated else None)) as link:
         yield link, at.rate, None
-
-
-def _watch(line: ProgressLine) -> Callable[[int, int], None]:
-    told = [0]
-
-    def watch(done: int, of: int) -> None:
-        now = stopwatch()
-        if now >= told[0]:
-            told[0] = now + _EVERY_NS
-            line.say(f"round trip {done} / {of}")
-
-    return watch
 
 
 def _wrong(board: HelloReply, image: BoardImage) -> str | None:

@@ -16,8 +16,10 @@ from hitl.cli.common import (
     controllers_option,
     counting,
     coverage_option,
+    failure_option,
     in_c,
     keys_option,
+    late_option,
     link_option,
     parse_controllers,
 )
@@ -38,7 +40,7 @@ from rtsim.cli.options import trust_option
 from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
 from rtsim.cli.terminal import Column, console, print_table
-from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
+from rtsim.components.controller_task import ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
 from rtsim.core.net.sockets import check_address, keys_of
@@ -63,21 +65,8 @@ _COLUMNS = (
 @keys_option
 @link_option
 @latency_option
-@click.option(
-    "--late",
-    type=click.Choice(LATE_POLICIES),
-    default=None,
-    help="Policy for a late answer: 'hold' keeps using the last answer, 'fail' treats the "
-    "controller as failed, 'stretch' stops simulated time until the answer arrives.  "
-    "[default: the policy of the scenario]",
-)
-@click.option(
-    "--failure",
-    type=click.Choice(FAILURE_POLICIES),
-    default=None,
-    help="Policy for a crash of the C code: 'end' ends the run, 'hold' continues it with the last "
-    "answer.  [default: the policy of the scenario]",
-)
+@late_option
+@failure_option
 @json_option
 @reports_errors
 def run_in_c(
@@ -284,10 +273,7 @@ def case(file: Path, kind: str | None, silence: float, link: str | None, as_json
     help="Encrypt with the CURVE keys of FILE. If FILE does not exist, the command writes it, and "
     "FILE.client for the client.  [default: no encryption]",
 )  # fmt: skip
-@click.option(
-    "--build", "kind", type=click.Choice(list(FLAGS)), default=PLAIN, show_default=True,
-    help="Build of the C code: plain, sanitize or coverage.",
-)  # fmt: skip
+@build_option
 @click.option(
     "--runs", type=click.IntRange(min=1), metavar="N",
     help="Exit after serving N runs.  [default: run until Ctrl-C]",

@@ -14,7 +14,7 @@ from hitl.worker.link import SHM, chosen_link
 from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
 from hitl.worker.process import START_S, Peer, Worker
 from hitl.worker.remote import RemoteWorker
-from hitl.worker.shared import ExchangeRehearsal, SharedLink, SharedSteps
+from hitl.worker.shared import ExchangeWarmUp, SharedLink, SharedSteps
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.net.keys import Keys
@@ -84,7 +84,7 @@ class SilController(LoggedController):
         self._steps: SharedSteps | None = None
         """The fast path of the latest step; ``None`` if this step takes the other path."""
         self._unsent = False
-        self._rehearsal: ExchangeRehearsal | None = None
+        self._warm_up: ExchangeWarmUp | None = None
         self._failures = FailureLog(self.interface, self.p, self.build.kind, cases)
         self.environment = False
         """True if the failure belongs to the environment, such as a host without memory."""
@@ -178,15 +178,15 @@ class SilController(LoggedController):
             )
         return self._worker
 
-    def rehearsal(self) -> Callable[[], object] | None:
+    def warm_up(self) -> Callable[[], object] | None:
         """Return a function that runs the code of an exchange; ``None`` over ZeroMQ.
 
         Raises :class:`ControllerError` if there is no memory for it.
         """
         link = self._running().link
-        if self._rehearsal is None and isinstance(link, SharedLink):
-            self._rehearsal = ExchangeRehearsal(link, self.build.link, self.interface)
-        return self._rehearsal
+        if self._warm_up is None and isinstance(link, SharedLink):
+            self._warm_up = ExchangeWarmUp(link, self.build.link, self.interface)
+        return self._warm_up
 
     def stamps(self) -> tuple[int, int, int, int]:
         """Return the times of the latest answer, ns of the monotonic clock.
@@ -297,9 +297,9 @@ class SilController(LoggedController):
     def close(self) -> None:
         """End the process; raises :class:`ControllerError` if the process fails at its end."""
         worker, self._worker = self._worker, None
-        if self._rehearsal is not None:
-            self._rehearsal.close()
-            self._rehearsal = None
+        if self._warm_up is not None:
+            self._warm_up.close()
+            self._warm_up = None
         if worker is None:
             return
         about, ending = worker.about, None

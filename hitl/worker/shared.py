@@ -210,13 +210,13 @@ def _loaded(library: Path) -> ctypes.CDLL:
 
 
 # After a sleep of the loop, the code of an exchange is no longer in the caches, and the worker
-# sleeps, too.  Without a rehearsal the exchange takes several times as long as the next one would.
+# sleeps, too.  Without a warm-up the exchange takes several times as long as the next one would.
 
 _WORKER = 1
 _TAG, _SEQUENCE, _AT_ONCE = Tag(0), 1, 0.0
 
 
-class ExchangeRehearsal:
+class ExchangeWarmUp:
     """A function that wakes the worker of ``link``, and exchanges one step over another link.
 
     It has both ends of this other link, which has the sizes of ``interface``.  The worker gets no
@@ -234,7 +234,7 @@ class ExchangeRehearsal:
         end = own.rtsim_link_open(self._link.descriptor, _WORKER, 0)
         if not end:
             self._link.close()
-            raise ControllerError("cannot map the shared memory of a rehearsal")
+            raise ControllerError("cannot map the shared memory of a warm-up")
         self._end = ctypes.c_void_p(end)
         self._close = weakref.finalize(self, own.rtsim_link_close, self._end)
         self._link.hide()
@@ -250,7 +250,7 @@ class ExchangeRehearsal:
         """Wake the worker, and run one exchange without it; return whether its answer came.
 
         Does nothing and returns False once :meth:`close` was called: the run may go on without
-        the controller, and the pacer still has its rehearsal.
+        the controller, and the pacer still has its warm-up.
         """
         if not self._close.alive:
             return False
@@ -261,7 +261,7 @@ class ExchangeRehearsal:
         log.add(_TAG, self._inputs)
         took_ns = steps.answer(_AT_ONCE)
         log.heard(steps.values)
-        log.steps = 1  # the next rehearsal writes the same row, so the log does not grow
+        log.steps = 1  # the next warm-up writes the same row, so the log does not grow
         self._receive(self._end, self._buffer, self._most, 0)
         return sent and took_ns >= 0
 

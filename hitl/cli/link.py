@@ -32,10 +32,9 @@ from hitl.comparison.execution import FEWEST_FOR_P99, p99
 from hitl.firmware import firmware as firmware_of
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import name_hash
-from hitl.protocol.events import SilentBoard
 from hitl.protocol.line import BaudRate, Budget, nominal, offered
 from hitl.protocol.messages import HelloReply
-from hitl.protocol.session import of_board
+from hitl.protocol.session import SilentBoard, of_board
 from hitl.results.columns import bars
 from hitl.testing.link_trial import LinkTrial, meet, try_link
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts

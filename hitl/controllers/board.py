@@ -38,10 +38,9 @@ from hitl.interface import Field, Interface, InterfaceError, StepEntry, load_int
 from hitl.interface.file import AVR, EXACT, ArduinoClock
 from hitl.interface.ranges import ranges_of
 from hitl.protocol.codec import Codec
-from hitl.protocol.events import BoardReset, EventCounts, SilentBoard, Stepped
 from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
-from hitl.protocol.session import Session
+from hitl.protocol.session import BoardReset, EventCounts, Session, SilentBoard, Stepped
 from rtsim.components.controller import Controller
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError

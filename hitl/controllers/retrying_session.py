@@ -13,9 +13,15 @@ from typing import NamedTuple, Protocol
 
 from hitl.boards.contract import Board, BoardLink
 from hitl.boards.contract import BoardError as LinkError
-from hitl.protocol.events import BoardFailure, Failed, Stepped
 from hitl.protocol.line import BITS_PER_BYTE, Budget, wire_ns
-from hitl.protocol.session import HELLO_EVERY_NS, Session, SessionState
+from hitl.protocol.session import (
+    HELLO_EVERY_NS,
+    BoardFailure,
+    Failed,
+    Session,
+    SessionState,
+    Stepped,
+)
 from rtsim.components.tasks import FAR
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError

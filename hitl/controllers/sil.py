@@ -10,11 +10,10 @@ from hitl.controllers.failure_log import FailureLog, LoggedController
 from hitl.controllers.parameters import GivenParameters
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died, Stopped, refusal
-from hitl.worker.link import SHM, chosen_link
+from hitl.worker.link import SHM, ExchangeWarmUp, SharedLink, SharedSteps, chosen_link
 from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
 from hitl.worker.process import START_S, Peer, Worker
 from hitl.worker.remote import RemoteWorker
-from hitl.worker.shared import ExchangeWarmUp, SharedLink, SharedSteps
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.net.keys import Keys

@@ -18,9 +18,8 @@ import numpy as np
 
 from hitl.interface import Interface
 from hitl.worker.ending import Died, WorkerEnding
-from hitl.worker.link import LOOK_NS, Link, WorkerLink, libzmq
+from hitl.worker.link import LOOK_NS, Link, SharedLink, SharedSteps, WorkerLink, libzmq
 from hitl.worker.messages import Heard, MalformedMessage, Speaker, WorkerMessageKind, longest, parse
-from hitl.worker.shared import SharedLink, SharedSteps
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector

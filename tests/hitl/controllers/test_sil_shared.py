@@ -23,10 +23,9 @@ from sil_parts import FAULTS, built, flown, loop, nothing_left
 from hitl.building.build import Build
 from hitl.controllers.sil import SilController
 from hitl.worker.ending import Died
-from hitl.worker.link import SHM, ZMQ, chosen_link
+from hitl.worker.link import SHM, ZMQ, SharedLink, chosen_link
 from hitl.worker.messages import WorkerMessageKind
 from hitl.worker.process import Worker
-from hitl.worker.shared import SharedLink
 from rtsim.cli import main
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName

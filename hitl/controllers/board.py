@@ -9,9 +9,10 @@ import math
 from array import array
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -252,7 +253,6 @@ class BoardController(LoggedController):
         self.kept: dict[str, object] = dict(kept or {})
         """Values of the parameters that only the C code has, by name.  The board receives every
         parameter, and 0 for a parameter without a value."""
-        self.p = self.parameters.initial({**self.kept, **self.values})
         self.url, self.firmware, self.link = url, firmware, link
         self.patience, self.paced = patience, paced
         self.own_time = not paced
@@ -261,23 +261,30 @@ class BoardController(LoggedController):
         self._line = at.description.line
         self._stamped = not paced and at.emulated
         """True if each received byte is stamped with the processor cycle in which it arrived."""
+        self._cases, self._build = cases, build
+        self._prepare()
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        at = parse_url(self.url)
+        self.baud = at.rate
+        self._silence_ns = round(self.silence * NS_PER_S)
+        self._patience_ns = round(self.patience * NS_PER_S)
+        self.p = self.parameters.initial({**self.kept, **self.values})
         self.cycles, self.exchange_ns = array("q"), array("q")
         """For each step: the execution time in cycles, and the time of the exchange in ns, from the
         first byte of the request to the last byte of the reply."""
         self._measured += [self.cycles, self.exchange_ns]
         self.stack = 0
         """The largest number of bytes of stack that were in use."""
-        self.baud = at.rate
-        self._cases, self._build = cases, build
         self._failures = FailureLog(
-            self.interface, self.p, "board", cases, "to repeat it on the host"
+            self.interface, self.p, "board", self._cases, "to repeat it on the host"
         )
-        self._silence_ns, self._patience_ns = round(silence * NS_PER_S), round(patience * NS_PER_S)
         self._session = Session(
             self.interface,
             patience_ns=self._silence_ns,
             connect_patience_ns=self._patience_ns,
-            build=build,
+            build=self._build,
         )
         self._open: RetryingSession | None = None
         self._link: BoardLink | None = None
@@ -314,15 +321,16 @@ class BoardController(LoggedController):
         """When each copy of the latest request began on the line, ns after the request was sent."""
         return [ns - self._sent_ns for ns in self._running().begun_ns]
 
-    def fresh(self) -> BoardController:
+    def fresh(self) -> Self:
         """Return a new controller on a new connection, initialised with the parameters.
 
         Raises :class:`ControllerError` if the board cannot be reached or is not the expected one.
         """
-        build = self._build
-        if build is None and self.link is None:
-            build = build_of(self.interface, self.url)
-        out = self._unconnected(build, self._cases)
+        prototype = copy(self)
+        if self._build is None and self.link is None:
+            prototype._build = build_of(self.interface, self.url)
+        out = prototype._copy()
+        prototype._cases = None
         link: BoardLink | None = None
         try:
             if self.link is not None:
@@ -330,7 +338,7 @@ class BoardController(LoggedController):
             elif warms_up(self.url):
                 link = warmed(
                     self.open_link,
-                    lambda at: self._unconnected(build, None)._meet(at),
+                    lambda at: prototype._copy()._meet(at),
                     self.silence,
                 )
             else:
@@ -343,13 +351,6 @@ class BoardController(LoggedController):
                 raise as_failure(error, f"{self.name} on {self.url}: ") from None
             raise
         return out
-
-    def _unconnected(self, build: int | None, cases: Path | None) -> BoardController:
-        return BoardController(
-            self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
-            build=build, silence=self.silence, patience=self.patience, cases=cases,
-            paced=self.paced, warnings=self.warnings, kept=self.kept,
-        )  # fmt: skip
 
     def describe(self) -> dict[str, object]:
         """Return a description for the header of a recording."""
@@ -368,7 +369,7 @@ class BoardController(LoggedController):
         """Open the line to the board at ``url``."""
         return link_of(self.interface, self.url, self.firmware, self.paced)
 
-    def _meet(self, link: BoardLink) -> BoardController:
+    def _meet(self, link: BoardLink) -> Self:
         """Connect, start the controller, and return it."""
         session, line = self._session, line_to(link, self.paced, self._silence_ns)
         self._link = link

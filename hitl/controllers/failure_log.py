@@ -1,4 +1,4 @@
-"""Failed steps of a controller outside this process: explained, saved as a case, and repeated."""
+"""The steps of a controller in C: repeated to restore it; a failed one is explained and saved."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import zlib
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,32 +195,77 @@ class FailureLog:
         )
 
 
-class LoggedController(ABC):
-    """A controller outside this process; its memory is not known, so its steps restore it."""
+class CController(ABC):
+    """A controller in C; its memory is not known, so its steps since the start restore it.
 
-    outside = True
+    An attribute that :meth:`_prepare` sets belongs to one run; all others are those of every run.
+    """
 
-    def __init__(
-        self, interface: Interface, values: Mapping[str, object] | None, silence: float
-    ) -> None:
+    outside: bool
+
+    def __init__(self, interface: Interface, values: Mapping[str, object] | None) -> None:
         self.interface = interface
         self.inputs: Signals = interface.inputs
         self.outputs: Signals = interface.outputs
         self.parameters: Signals = interface.parameters
         self.values: dict[str, object] = dict(values or {})
         self.name = interface.name
-        self.silence = silence
+
+    def _prepare(self) -> None:
+        """Set all that belongs to one run, before its start."""
         self.took_ns = array("q")
         """Execution time of each step, ns."""
         self._measured = [self.took_ns]
         """What is measured at each step; a restored controller has measured nothing."""
-        self._failures: FailureLog
+
+    def _copy(self) -> Self:
+        """Return a controller of the same kind that has run no step."""
+        out = copy(self)
+        out.values = dict(self.values)
+        out._prepare()
+        return out
+
+    @property
+    @abstractmethod
+    def _history(self) -> RequestLog:
+        """All steps since the start."""
 
     @abstractmethod
     def send(self, tag: Tag, inputs: Vector) -> None: ...
 
     @abstractmethod
     def receive(self, tag: Tag, patience: float) -> Vector | None: ...
+
+    @abstractmethod
+    def _again(self, tag: Tag) -> Vector:
+        """Return the answer to a step that is repeated."""
+
+    def save(self) -> dict[str, Any]:
+        """Return all steps since the start."""
+        return self._history.save()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Repeat all saved steps with a controller that has just been started."""
+        feed(saved, self._history, self.name, self.send, self._again)
+        for measured in self._measured:
+            del measured[:]
+
+
+class LoggedController(CController):
+    """A controller outside this process, whose failures are explained and saved as cases."""
+
+    outside = True
+    _failures: FailureLog
+
+    def __init__(
+        self, interface: Interface, values: Mapping[str, object] | None, silence: float
+    ) -> None:
+        super().__init__(interface, values)
+        self.silence = silence
+
+    @property
+    def _history(self) -> RequestLog:
+        return self._failures.history
 
     @abstractmethod
     def silent(self, tag: Tag) -> ControllerError: ...
@@ -231,16 +277,6 @@ class LoggedController(ABC):
     def case(self, error: str = "") -> Case:
         """Return a case with all steps so far, with which the steps can be run again."""
         return self._failures.case(error)
-
-    def save(self) -> dict[str, Any]:
-        """Return all steps since the start."""
-        return self._failures.history.save()
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Repeat all saved steps with a controller that has just been started."""
-        feed(saved, self._failures.history, self.name, self.send, self._again)
-        for measured in self._measured:
-            del measured[:]
 
     def _again(self, tag: Tag) -> Vector:
         answer = self.receive(tag, self.silence)

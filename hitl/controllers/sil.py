@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from hitl.building.build import PLAIN, Build, build
 from hitl.controllers.failure_log import FailureLog, LoggedController
@@ -63,20 +64,24 @@ class SilController(LoggedController):
         else:
             self.build = build(source, kind)
         super().__init__(self.build.interface, values, silence)
-        self.given = GivenParameters(self.interface, self.values)
-        self.p = self.given.values
         self.patience = patience
         self.endpoint = endpoint
-        self.garbage = 0
-        """Number of malformed messages."""
         self.link = chosen_link(
             link, self.build.link, ours=command is None, served=endpoint is not None
         )
         """``"shm"`` or ``"zmq"``."""
         self._keys = keys
-        self._stamps = (0, 0, 0, 0)
         self._cases = cases
         self._command = [self.build.program] if command is None else list(command)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.given = GivenParameters(self.interface, self.values)
+        self.p = self.given.values
+        self.garbage = 0
+        """Number of malformed messages."""
+        self._stamps = (0, 0, 0, 0)
         self._worker: Peer | None = None
         self._sequence = self._answered = 0
         self._sent_ns = 0
@@ -84,20 +89,16 @@ class SilController(LoggedController):
         """The fast path of the latest step; ``None`` if this step takes the other path."""
         self._unsent = False
         self._warm_up: ExchangeWarmUp | None = None
-        self._failures = FailureLog(self.interface, self.p, self.build.kind, cases)
+        self._failures = FailureLog(self.interface, self.p, self.build.kind, self._cases)
         self.environment = False
         """True if the failure belongs to the environment, such as a host without memory."""
 
-    def fresh(self) -> SilController:
+    def fresh(self) -> Self:
         """Return a new controller in a new process, initialised with the parameters.
 
         Raises :class:`ControllerError` if the process cannot be started or initialised.
         """
-        out = SilController(
-            self.build, self.values, silence=self.silence, patience=self.patience,
-            cases=self._cases, command=self._command, endpoint=self.endpoint, keys=self._keys,
-            link=self.link,
-        )  # fmt: skip
+        out = self._copy()
         out._worker = self._started()
         try:
             out._initialize(out._worker)

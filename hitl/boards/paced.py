@@ -368,10 +368,10 @@ class PacedBoard:
         """Return the board's state.  Raises :class:`BoardError` with the reason if it has ended."""
         with self._asking:
             self._tell(b"status\n")
-            told = self._answer()
+            answer = self._answer()
         names = {f.name for f in fields(Timing)}
-        timing = Timing(**{name: told[name] for name in names})
-        rest = {f.name: told[f.name] for f in fields(Status) if f.name != "timing"}
+        timing = Timing(**{name: answer[name] for name in names})
+        rest = {f.name: answer[f.name] for f in fields(Status) if f.name != "timing"}
         return Status(timing, **rest)
 
     def reset(self) -> None:

@@ -160,8 +160,8 @@ class Counting:
     """Why coverage could not be counted; empty if it was counted or not requested."""
 
     def to_json(self) -> dict[str, Any]:
-        told = {"coverage": None if self.coverage is None else self.coverage.to_json()}
-        return {**told, "no_coverage": self.failed} if self.failed else told
+        report = {"coverage": None if self.coverage is None else self.coverage.to_json()}
+        return {**report, "no_coverage": self.failed} if self.failed else report
 
     def print(self, out: Console) -> None:
         """Print the coverage, or why it could not be counted."""

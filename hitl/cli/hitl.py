@@ -152,7 +152,7 @@ def hitl(
     task = next(t for t in summary.result.system.controllers if t.name == taken)
     summary = replace(summary, doubts=_doubts(task, rig))
     if as_json:
-        summary.show_json(rig=_told(task, rig))
+        summary.show_json(rig=_to_json(task, rig))
     else:
         summary.print(lambda: _print(task, rig))
     summary.exit()
@@ -189,7 +189,7 @@ def _of_rig(task: ControllerTask) -> RigController:
     return controller
 
 
-def _told(task: ControllerTask, rig: Rig) -> dict[str, Any]:
+def _to_json(task: ControllerTask, rig: Rig) -> dict[str, Any]:
     controller = _of_rig(task)
     return {
         "file": str(rig.path),
@@ -223,7 +223,7 @@ def _doubts(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
 
 
 def _print(task: ControllerTask, rig: Rig) -> None:
-    told = _told(task, rig)
+    report = _to_json(task, rig)
     controller = _of_rig(task)
     rows = [
         [c.name, c.pin, c.measure or c.kind, f"{controller.last[c.name]:.6g}", c.field.signal.unit]
@@ -244,14 +244,14 @@ def _print(task: ControllerTask, rig: Rig) -> None:
     ]
     print_table(console(), f"Rig {rig.name} at {rig.board}", _COLUMNS, rows)
     console().print(
-        f"{told['steps']} steps, {told['late']} late, {told['missed']} missed, "
-        f"{told['repeated']} requests repeated; "
-        f"the watchdog drove the fail-safe values {told['silences']} times"
+        f"{report['steps']} steps, {report['late']} late, {report['missed']} missed, "
+        f"{report['repeated']} requests repeated; "
+        f"the watchdog drove the fail-safe values {report['silences']} times"
     )
     for row, acted, idle in _bus_faults(controller, rig):
         what = f": {acted} operations changed" if acted else f" never acted: {idle}"
         console().print(f"fault {row.in_words}{what}", soft_wrap=True, markup=False)
-    for text in told["unused_bus_devices"].values():
+    for text in report["unused_bus_devices"].values():
         console().print(text, soft_wrap=True, markup=False)
     console().print(
         f"{BaudRate.of(rig.description, rig.baud)}; {controller.budget}",

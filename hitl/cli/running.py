@@ -122,8 +122,8 @@ def run_in_c(
         summary = run_command(options, quiet=as_json, prepare=prepare)
     tasks = [task for task in summary.result.system.controllers if task.name in given]
     if as_json:
-        told = {task.name: _told(task, given[task.name]) for task in tasks}
-        more = {"build": kind, "controllers": told, "notes": notes, **counted.to_json()}
+        report = {task.name: _to_json(task, given[task.name]) for task in tasks}
+        more = {"build": kind, "controllers": report, "notes": notes, **counted.to_json()}
         more |= {"latency": latencies_to_json(times)} if times else {}
         status = summary.status or (FAILED if counted.failed else 0)
         show_result({**summary.to_json(), **more}, status, summary.why or counted.failed)
@@ -156,7 +156,7 @@ def _execution(task: ControllerTask) -> Execution | None:
     return Execution.of(task.controller.took_ns, task.period)
 
 
-def _told(task: ControllerTask, interface: str) -> dict[str, Any]:
+def _to_json(task: ControllerTask, interface: str) -> dict[str, Any]:
     execution = _execution(task)
     return {
         "interface": interface,

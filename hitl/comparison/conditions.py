@@ -140,7 +140,7 @@ class Conditions:
 
     @property
     def watch(self) -> ProgressWatch:
-        """What is told of the progress."""
+        """The callbacks that report the progress."""
         return self.request.watch
 
     def latency(self, name: str) -> Allowed | None:

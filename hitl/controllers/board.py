@@ -17,7 +17,6 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from hitl.boards.contract import BoardError, BoardLink
-from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.faulty import FaultyLink, faulty
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced import PacedBoard, Timing
@@ -53,7 +52,7 @@ from rtsim.record.measured import ARRIVED, TAKEN
 # The line to the board; an emulated board gets its firmware.
 
 
-class ServedLink:
+class PacedLink:
     """The line to an emulated board in real time, which runs in a process of its own."""
 
     def __init__(self, url: str, image: Path) -> None:
@@ -101,7 +100,7 @@ class ServedLink:
             self._served.close()
 
 
-def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
+def open_line(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
     """Return the line to the board at ``url``; an emulated board runs ``image``.
 
     Without ``image`` an emulated board runs the firmware of ``interface``.  ``paced``: an emulated
@@ -112,7 +111,7 @@ def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> 
         return open_link(url)
     if image is None:
         image = firmware(interface, baud=at.baud, board=at.description).path
-    return ServedLink(url, image) if paced else open_link(url, image)
+    return PacedLink(url, image) if paced else open_link(url, image)
 
 
 def warms_up(url: str) -> bool:
@@ -147,7 +146,7 @@ def warmed(
     another link whose emulator was not warmed up.
     """
     link = open_link()
-    if not isinstance(link, ServedLink):
+    if not isinstance(link, PacedLink):
         return link
     try:
         warm_up(link, lambda: meet(link), silence)
@@ -160,7 +159,7 @@ def warmed(
     return link
 
 
-def warm_up(link: ServedLink, meet: Callable[[], Controller], silence: float) -> None:
+def warm_up(link: PacedLink, meet: Callable[[], Controller], silence: float) -> None:
     """Let the controller execute steps over ``link``, and reset the board; :data:`ROUNDS` times.
 
     The inputs are drawn at random around the initial inputs, within their ranges, because V8
@@ -347,7 +346,7 @@ class BoardController(LoggedController):
         except BaseException as error:
             if link is not None:
                 link.close()
-            if isinstance(error, LinkError):
+            if isinstance(error, BoardError):
                 raise as_failure(error, f"{self.name} on {self.url}: ") from None
             raise
         return out
@@ -367,7 +366,7 @@ class BoardController(LoggedController):
 
     def open_link(self) -> BoardLink:
         """Open the line to the board at ``url``."""
-        return link_of(self.interface, self.url, self.firmware, self.paced)
+        return open_line(self.interface, self.url, self.firmware, self.paced)
 
     def _meet(self, link: BoardLink) -> Self:
         """Connect, start the controller, and return it."""
@@ -386,7 +385,7 @@ class BoardController(LoggedController):
         talk.most_ns = self._budget.period_ns
         talk.repeat_ns = max(talk.most_ns, line.repeat_ns)  # the first step may take a whole period
         session.count_anew()
-        if isinstance(link, ServedLink):
+        if isinstance(link, PacedLink):
             link.count_anew()
         line.zero()
         return self

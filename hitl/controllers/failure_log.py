@@ -1,4 +1,4 @@
-"""The steps of a controller in C: repeated to restore it; a failed one is explained and saved."""
+"""Failed steps of a controller outside this process: explained, saved as a case, and repeated."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import json
 import tempfile
 import zipfile
 import zlib
-from abc import ABC, abstractmethod
-from array import array
+from abc import abstractmethod
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.controllers.c_controller import CController
 from hitl.interface import Interface
-from rtsim.components.request_log import RequestLog, feed
+from rtsim.components.request_log import RequestLog
 from rtsim.core.errors import ControllerError, RtsimError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 
 _NO_CASE = (
@@ -193,62 +191,6 @@ class FailureLog:
             forgotten=self.history.forgotten,
             error=error,
         )
-
-
-class CController(ABC):
-    """A controller in C; its memory is not known, so its steps since the start restore it.
-
-    An attribute that :meth:`_prepare` sets belongs to one run; all others are those of every run.
-    """
-
-    outside: bool
-
-    def __init__(self, interface: Interface, values: Mapping[str, object] | None) -> None:
-        self.interface = interface
-        self.inputs: Signals = interface.inputs
-        self.outputs: Signals = interface.outputs
-        self.parameters: Signals = interface.parameters
-        self.values: dict[str, object] = dict(values or {})
-        self.name = interface.name
-
-    def _prepare(self) -> None:
-        """Set all that belongs to one run, before its start."""
-        self.took_ns = array("q")
-        """Execution time of each step, ns."""
-        self._measured = [self.took_ns]
-        """What is measured at each step; a restored controller has measured nothing."""
-
-    def _copy(self) -> Self:
-        """Return a controller of the same kind that has run no step."""
-        out = copy(self)
-        out.values = dict(self.values)
-        out._prepare()
-        return out
-
-    @property
-    @abstractmethod
-    def _history(self) -> RequestLog:
-        """All steps since the start."""
-
-    @abstractmethod
-    def send(self, tag: Tag, inputs: Vector) -> None: ...
-
-    @abstractmethod
-    def receive(self, tag: Tag, patience: float) -> Vector | None: ...
-
-    @abstractmethod
-    def _again(self, tag: Tag) -> Vector:
-        """Return the answer to a step that is repeated."""
-
-    def save(self) -> dict[str, Any]:
-        """Return all steps since the start."""
-        return self._history.save()
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Repeat all saved steps with a controller that has just been started."""
-        feed(saved, self._history, self.name, self.send, self._again)
-        for measured in self._measured:
-            del measured[:]
 
 
 class LoggedController(CController):

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.building.build import PLAIN, Build, build
-from hitl.controllers.failure_log import CController
-from hitl.controllers.parameters import GivenParameters
+from hitl.controllers.c_controller import CController, GivenParameters
 from hitl.worker.ending import THREW, THROWN_BYTES, refusal
 from rtsim.components.request_log import RequestLog
 from rtsim.core.clock import stopwatch
@@ -63,7 +62,7 @@ class KeptStep(NamedTuple):
         return self.tag == tag and self.inputs.tobytes() == inputs.tobytes()
 
 
-class StepLog:
+class CalledStepLog:
     """The log of a controller with ``inputs`` and ``outputs`` columns."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -139,7 +138,7 @@ class InProcess(CController):
         self._left = False
         """True if the code has called exit() or thrown, after which it must not be terminated."""
         self._steps = RequestLog(self.inputs.size)
-        self._log = StepLog(self.inputs.size, self.outputs.size)
+        self._log = CalledStepLog(self.inputs.size, self.outputs.size)
         self._answer = np.zeros(self.outputs.size)
         """The answer to the latest request; compiled code may have written a later one to y."""
 

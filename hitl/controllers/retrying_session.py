@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from hitl.boards.contract import Board, BoardLink
-from hitl.boards.contract import BoardError as LinkError
+from hitl.boards.contract import Board, BoardError, BoardLink
 from hitl.protocol.line import BITS_PER_BYTE, Budget, wire_ns
 from hitl.protocol.session import (
     HELLO_EVERY_NS,
@@ -204,7 +203,7 @@ def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
     return min(first_ns << repeats, max(first_ns, most_ns))
 
 
-def as_failure(error: LinkError, before: str = "") -> BoardFailure:
+def as_failure(error: BoardError, before: str = "") -> BoardFailure:
     """Return a line error as a controller error, whose text begins with ``before``."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
@@ -255,7 +254,7 @@ class RetryingSession:
         self.begun_ns.clear()
         try:
             self._speak(self.session.outgoing(), now_ns)
-        except LinkError as error:
+        except BoardError as error:
             self.error = as_failure(error)
 
     def listen(self, until_ns: int) -> None:
@@ -279,7 +278,7 @@ class RetryingSession:
                     self._urge()
                 if line.reached(until_ns):
                     return
-        except LinkError as error:
+        except BoardError as error:
             self.error = as_failure(error)
 
     def _next_ns(self) -> int:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Self
 
 from hitl.building.build import PLAIN, Build, build
+from hitl.controllers.c_controller import GivenParameters
 from hitl.controllers.failure_log import FailureLog, LoggedController
-from hitl.controllers.parameters import GivenParameters
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died, Stopped, refusal
 from hitl.worker.link import SHM, ExchangeWarmUp, SharedLink, SharedSteps, chosen_link
-from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
-from hitl.worker.process import START_S, Peer, Worker
+from hitl.worker.messages import MalformedMessage, WorkerMessage, WorkerMessageKind
+from hitl.worker.process import START_S, Worker, WorkerProxy
 from hitl.worker.remote import RemoteWorker
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -82,7 +82,7 @@ class SilController(LoggedController):
         self.garbage = 0
         """Number of malformed messages."""
         self._stamps = (0, 0, 0, 0)
-        self._worker: Peer | None = None
+        self._worker: WorkerProxy | None = None
         self._sequence = self._answered = 0
         self._sent_ns = 0
         self._steps: SharedSteps | None = None
@@ -112,7 +112,7 @@ class SilController(LoggedController):
         """Compiler warnings about the C code; empty if there were none."""
         return self.build.warnings
 
-    def _started(self) -> Peer:
+    def _started(self) -> WorkerProxy:
         """Start a process, here or elsewhere; a failure to start is no failure of the C code."""
         try:
             if self.endpoint is not None:
@@ -151,7 +151,7 @@ class SilController(LoggedController):
         """Process id of the worker; 0 if there is none."""
         return self._worker.pid if self._worker else 0
 
-    def _initialize(self, worker: Peer) -> None:
+    def _initialize(self, worker: WorkerProxy) -> None:
         worker.send(WorkerMessageKind.START, 0, Tag(0), self.given.sent)
         try:
             heard = worker.receive(stopwatch() + int(self.patience * NS_PER_S))
@@ -163,7 +163,7 @@ class SilController(LoggedController):
                 f"{self.name} did not initialise within {self.patience:g} s; look for an endless "
                 "loop in its initialize"
             )
-        if not isinstance(heard, Heard) or heard.kind is not WorkerMessageKind.READY:
+        if not isinstance(heard, WorkerMessage) or heard.kind is not WorkerMessageKind.READY:
             said = heard.why if isinstance(heard, MalformedMessage) else heard.kind.name
             raise ControllerError(f"{worker.about} did not initialise ({said})")
         if heard.status:
@@ -171,7 +171,7 @@ class SilController(LoggedController):
             raise ControllerError(text)
         self.given.learn(heard.values)
 
-    def _running(self) -> Peer:
+    def _running(self) -> WorkerProxy:
         if self._worker is None:
             raise ControllerError(
                 f"{self.name} has no process; use the controller that fresh() returns"
@@ -228,7 +228,7 @@ class SilController(LoggedController):
                 heard = worker.receive(until)
             except ControllerError as error:
                 raise self.explained(tag, error) from None
-            if isinstance(heard, Heard):
+            if isinstance(heard, WorkerMessage):
                 return self._answer(tag, heard)
             if isinstance(heard, MalformedMessage):
                 self.garbage += 1
@@ -236,12 +236,12 @@ class SilController(LoggedController):
                 self._failures.history.heard(None)
                 return None
 
-    def _not_taken(self, worker: Peer) -> ControllerError:
+    def _not_taken(self, worker: WorkerProxy) -> ControllerError:
         if worker.gone():
             return worker.why_gone()
         return ControllerError(f"{worker.about} does not accept requests")
 
-    def _answer(self, tag: Tag, heard: Heard) -> Vector:
+    def _answer(self, tag: Tag, heard: WorkerMessage) -> Vector:
         received = stopwatch()
         expected = self.outputs.size
         if heard.kind is not WorkerMessageKind.ANSWER:

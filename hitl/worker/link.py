@@ -24,7 +24,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from hitl.interface import Interface
-from hitl.worker.messages import Speaker, WorkerMessageKind, longest
+from hitl.worker.messages import MessageWriter, WorkerMessageKind, longest
 from rtsim.components.request_log import RequestLog
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
@@ -461,7 +461,7 @@ class ExchangeWarmUp:
         self._link.hide()
         self._buffer, self._most = ctypes.create_string_buffer(most), most
         self._steps = SharedSteps(self._link, schema, m, n)
-        speaker = Speaker(n, schema)
+        speaker = MessageWriter(n, schema)
         self._answer = bytes(
             speaker.message(WorkerMessageKind.ANSWER, _SEQUENCE, _TAG, np.zeros(n))
         )

@@ -1,4 +1,4 @@
-"""The I/O node on an emulated board, spoken to by a session in lockstep."""
+"""The I/O node on an emulated board, text_message to by a session in lockstep."""
 
 from __future__ import annotations
 

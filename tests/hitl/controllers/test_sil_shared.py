@@ -76,7 +76,7 @@ def worker_of(plain: Build) -> Worker:
     return Worker(plain.interface, [plain.program], shared=plain.link)
 
 
-def link_of(worker: Worker) -> SharedLink:
+def open_line(worker: Worker) -> SharedLink:
     assert isinstance(worker.link, SharedLink)
     return worker.link
 
@@ -246,10 +246,10 @@ def test_a_warm_up_after_the_controller_was_closed_does_nothing(plain: Build) ->
 @pytest.mark.parametrize("written", [9, 2**31, 2**32 - 9])
 def test_an_impossible_count_is_reported(written: int, plain: Build) -> None:
     worker = worker_of(plain)
-    overwrite(link_of(worker), TO_RUNTIME, 1 + written if written == 9 else written)
+    overwrite(open_line(worker), TO_RUNTIME, 1 + written if written == 9 else written)
     with pytest.raises(ControllerError, match="was overwritten: a counter or a length in it"):
         worker.receive(stopwatch() + NS_PER_S)
-    overwrite(link_of(worker), TO_WORKER + 64, written)
+    overwrite(open_line(worker), TO_WORKER + 64, written)
     with pytest.raises(ControllerError, match="was overwritten"):
         worker.send(WorkerMessageKind.START, 0, Tag(0), np.zeros(2))
     worker.close()
@@ -258,8 +258,8 @@ def test_an_impossible_count_is_reported(written: int, plain: Build) -> None:
 @pytest.mark.parametrize("size", [MOST + 1, 2**31, 2**32 - 1])
 def test_an_impossible_length_is_reported(size: int, plain: Build) -> None:
     worker = worker_of(plain)
-    overwrite(link_of(worker), SLOTS[TO_RUNTIME] + 64 + MOST, size)  # HELLO is in the slot before
-    overwrite(link_of(worker), TO_RUNTIME, 2)
+    overwrite(open_line(worker), SLOTS[TO_RUNTIME] + 64 + MOST, size)  # HELLO is in the slot before
+    overwrite(open_line(worker), TO_RUNTIME, 2)
     with pytest.raises(ControllerError, match="was overwritten"):
         worker.receive(stopwatch() + NS_PER_S)
     worker.close()
@@ -267,8 +267,8 @@ def test_an_impossible_length_is_reported(size: int, plain: Build) -> None:
 
 def test_a_worker_says_that_its_link_was_overwritten(plain: Build) -> None:
     worker = worker_of(plain)
-    overwrite(link_of(worker), SLOTS[TO_WORKER], MOST + 1)
-    overwrite(link_of(worker), TO_WORKER, 1)  # nobody wakes it: it looks twice a second
+    overwrite(open_line(worker), SLOTS[TO_WORKER], MOST + 1)
+    overwrite(open_line(worker), TO_WORKER, 1)  # nobody wakes it: it looks twice a second
     with pytest.raises(
         Died, match=r"exit status 1.*\n.*memory of the link was overwritten"
     ) as died:

@@ -1,14 +1,20 @@
-"""The parameters of a controller in C: the values that are set, and the values of the C code."""
+"""A controller in C: its parameters, and how it is started anew and restored."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Mapping
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
 from hitl.interface import Interface
+from rtsim.components.request_log import RequestLog, feed
 from rtsim.core.errors import ControllerError
-from rtsim.core.signals import Vector
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 
 KEEP = np.array([0x7FF8727473696D21], np.uint64).view(np.float64)[0]
 """Value of RTSIM_KEEP (rtsim_unit.h): the parameter keeps the value that the C code gives it."""
@@ -60,3 +66,59 @@ def unnamed(interface: Interface, values: Mapping[str, object]) -> list[str]:
     """Return the parameters that have a value neither in ``values`` nor in the interface file."""
     fields = interface.parameter_fields
     return [f.signal.name for f in fields if not f.given and f.signal.name not in values]
+
+
+class CController(ABC):
+    """A controller in C; its memory is not known, so its steps since the start restore it.
+
+    An attribute that :meth:`_prepare` sets belongs to one run; all others are those of every run.
+    """
+
+    outside: bool
+
+    def __init__(self, interface: Interface, values: Mapping[str, object] | None) -> None:
+        self.interface = interface
+        self.inputs: Signals = interface.inputs
+        self.outputs: Signals = interface.outputs
+        self.parameters: Signals = interface.parameters
+        self.values: dict[str, object] = dict(values or {})
+        self.name = interface.name
+
+    def _prepare(self) -> None:
+        """Set all that belongs to one run, before its start."""
+        self.took_ns = array("q")
+        """Execution time of each step, ns."""
+        self._measured = [self.took_ns]
+        """What is measured at each step; a restored controller has measured nothing."""
+
+    def _copy(self) -> Self:
+        """Return a controller of the same kind that has run no step."""
+        out = copy(self)
+        out.values = dict(self.values)
+        out._prepare()
+        return out
+
+    @property
+    @abstractmethod
+    def _history(self) -> RequestLog:
+        """All steps since the start."""
+
+    @abstractmethod
+    def send(self, tag: Tag, inputs: Vector) -> None: ...
+
+    @abstractmethod
+    def receive(self, tag: Tag, patience: float) -> Vector | None: ...
+
+    @abstractmethod
+    def _again(self, tag: Tag) -> Vector:
+        """Return the answer to a step that is repeated."""
+
+    def save(self) -> dict[str, Any]:
+        """Return all steps since the start."""
+        return self._history.save()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Repeat all saved steps with a controller that has just been started."""
+        feed(saved, self._history, self.name, self.send, self._again)
+        for measured in self._measured:
+            del measured[:]

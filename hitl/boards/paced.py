@@ -24,7 +24,6 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn, Protocol
 
 from hitl.boards.contract import BoardError, BoardGone, Stamped
@@ -403,12 +402,7 @@ class PacedBoard:
     def __enter__(self) -> PacedBoard:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _tell(self, words: bytes) -> None:

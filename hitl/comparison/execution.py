@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hitl.boards.paced import Timing
 from hitl.building.build import PLAIN
-from hitl.controllers.protocols import board_of, kind_of_build
+from hitl.controllers.c_controller import board_of, kind_of_build
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.session import EventCounts

@@ -22,8 +22,8 @@ from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced import PacedBoard, Timing
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import open_link, parse_url
+from hitl.controllers.c_controller import interface_of
 from hitl.controllers.failure_log import FailureLog, LoggedController
-from hitl.controllers.protocols import interface_of
 from hitl.controllers.retrying_session import (
     CycleLine,
     RetryingSession,

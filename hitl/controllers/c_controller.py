@@ -1,16 +1,18 @@
-"""A controller in C: its parameters, and how it is started anew and restored."""
+"""A controller in C: its parameters, how it is started anew and restored, and what it reports."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from hitl.building.build import PLAIN
 from hitl.interface import Interface
+from hitl.protocol.messages import HelloReply
 from rtsim.components.request_log import RequestLog, feed
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
@@ -122,3 +124,55 @@ class CController(ABC):
         feed(saved, self._history, self.name, self.send, self._again)
         for measured in self._measured:
             del measured[:]
+
+
+# What a comparison asks of any controller: one that lacks the attribute gets the default.
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """A controller whose C code can be initialised a second time."""
+
+    def restart(self) -> bool:
+        """Initialise the C code again; return False if it has no entry point for that."""
+        ...
+
+
+def interface_of(controller: object) -> Interface | None:
+    """Return the interface file of a controller; ``None`` if it has none."""
+    return getattr(controller, "interface", None)
+
+
+def name_of(controller: object) -> str:
+    """Return the name in the interface file of a controller, or else ``controller``."""
+    return getattr(controller, "name", "controller")
+
+
+def warnings_of(controller: object) -> str:
+    """Return the compiler warnings of a controller; empty if it is not compiled."""
+    return getattr(controller, "warnings", "")
+
+
+def took_ns_of(controller: object) -> Sequence[int] | None:
+    """Return the execution time of each step, ns; ``None`` if the controller measures none."""
+    return getattr(controller, "took_ns", None)
+
+
+def own_parameters_of(controller: object) -> Vector | None:
+    """Return (k,): the parameter values in the C code; ``None`` if they are not known."""
+    return getattr(controller, "own", None)
+
+
+def kind_of_build(controller: object) -> str:
+    """Return the kind of a controller's build on this machine; ``plain`` if it has no build."""
+    return getattr(getattr(controller, "build", None), "kind", PLAIN)
+
+
+def board_of(controller: object) -> HelloReply | None:
+    """Return the board's answer to HELLO; ``None`` before it, or without a board."""
+    return getattr(controller, "board", None)
+
+
+def failed_around(controller: object) -> bool:
+    """Return whether the environment of the controller failed, and not its C code."""
+    return getattr(controller, "environment", False)

@@ -12,7 +12,7 @@ import click
 from hitl.buses.traffic import Layout, Traffic
 from hitl.buses.urls import open_frame_link, parse_frame_url
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
-from rtsim.cli.options import parse_settings, scenario_names, setting_names
+from rtsim.cli.options import option, parse_settings, scenario_names
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.can_bus import (
     INTERMISSION,
@@ -199,10 +199,7 @@ _COLUMNS = (
 
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
-@click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=setting_names,
-    help="Set an argument of the scenario or a value of a component; repeatable.",
-)  # fmt: skip
+@option("--set")
 @json_option
 @reports_errors
 def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:

@@ -22,6 +22,7 @@ from hitl.worker.link import LINKS
 from rtsim.cli.common import NO, tell
 from rtsim.cli.progress import ProgressLine
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
+from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
 from rtsim.scenario.controller_component import ControllerComponent
@@ -134,6 +135,20 @@ def watch_of(line: ProgressLine) -> ProgressWatch:
     return ProgressWatch(
         lambda phase: line.say(f"{phase} …"), line.show, partial(line.count, "step")
     )
+
+
+def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str = "") -> None:
+    """Raise :class:`ScenarioError` for a latency of 0: ``who`` stands for needs time to answer.
+
+    ``otherwise`` is another remedy, behind that of a latency.
+    """
+    if isinstance(component.compute, Fixed) and component.compute.constant == (0,):
+        period = component.period
+        half = 0.005 if period is None else period.seconds / 2
+        raise ScenarioError(
+            f"{who} needs a compute latency > 0 s; give one, for example half the period: "
+            f"--latency {half:g}{otherwise}"
+        )
 
 
 def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> None:

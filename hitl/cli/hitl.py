@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hitl.cli.common import late_option, names_a_board
+from hitl.cli.common import late_option, names_a_board, refuse_no_latency
 from hitl.protocol.line import BaudRate
 from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
@@ -20,7 +20,6 @@ from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.controller_task import ControllerTask
-from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
@@ -146,7 +145,7 @@ def hitl(
         paced = options.pace != MAX_PACE
         controller = RigController(rig, part.period, paced=paced)
         scenario.replace_controller(taken, controller, latency=latency, late=late)
-        _check_latency(taken, part)
+        refuse_no_latency(part, f"the rig in place of {taken}")
 
     summary = run_command(options, quiet=as_json, prepare=prepare)
     task = next(t for t in summary.result.system.controllers if t.name == taken)
@@ -171,16 +170,6 @@ def _place(scenario: Scenario, name: str | None) -> str:
             f"({listed}); name one of them: -c NAME"
         )
     return known[0]
-
-
-def _check_latency(name: str, part: ControllerComponent) -> None:
-    """Refuse a latency of 0, because a rig needs time to answer."""
-    if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
-        assert part.period is not None
-        raise ScenarioError(
-            f"the rig in place of {name} needs a compute latency > 0 s; give one, for example "
-            f"half the period: --latency {part.period.seconds / 2:g}"
-        )
 
 
 def _of_rig(task: ControllerTask) -> RigController:

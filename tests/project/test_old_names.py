@@ -55,7 +55,7 @@ def test_other_names_are_not_found() -> None:
     ("module", "name", "now"),
     [
         *(
-            ("rtsim.engine.checkpoint.taking", name, "rtsim.engine.checkpoint.file")
+            ("rtsim.engine.checkpoint.schedule", name, "rtsim.engine.checkpoint.file")
             for name in ("Files", "MOST_FILES", "Ring", "beside", "path_beside")
         ),
         ("rtsim.pilot.scenes.scene", "scene_named", "rtsim.pilot.scenes.registry"),

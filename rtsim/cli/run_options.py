@@ -27,7 +27,7 @@ from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.checkpoint.file import Checkpoint, CheckpointHistory, Files, path_beside
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.gateway.addresses import check_installed

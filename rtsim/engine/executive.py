@@ -12,7 +12,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NEVER, Tag
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.commands.command_handler import CommandHandler
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.stretch import AUTO, Stretches
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.process_batch import ProcessBatch

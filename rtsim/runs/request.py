@@ -15,7 +15,7 @@ from rtsim.core.tag import Duration, Tag, declared_ns
 from rtsim.core.version import __version__
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.commands.commands import Inbox, PendingCommand
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.engine.executive import StatePublisher
 from rtsim.equations.compiling import CHECKED, Compilation

@@ -13,9 +13,8 @@ from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_loop import LoopFault
 from rtsim.engine.faults.at_messages import MessageFault
-from rtsim.engine.faults.description import fault_of
+from rtsim.engine.faults.description import KINDS, fault_of
 from rtsim.engine.faults.kind import FaultError, FaultKind, Present
-from rtsim.engine.faults.kinds import KINDS
 from rtsim.engine.faults.line_kinds import BoardFault, LineFault, LineFaults, Timed, faults_at
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.events import FAULT

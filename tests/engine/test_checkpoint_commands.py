@@ -8,8 +8,7 @@ import pytest
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
-from rtsim.engine.commands.commands import Command
-from rtsim.engine.commands.inbox import PendingCommand
+from rtsim.engine.commands.commands import Command, PendingCommand
 from rtsim.equations.model import Model
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact

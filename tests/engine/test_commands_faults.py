@@ -10,7 +10,7 @@ from command_parts import Flown, Told
 
 from rtsim.engine.checkpoint.file import Checkpoint, Files, Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
-from rtsim.engine.commands.inbox import NEXT_TAG
+from rtsim.engine.commands.commands import NEXT_TAG
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording

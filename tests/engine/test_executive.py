@@ -20,8 +20,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
-from rtsim.engine.commands.commands import read_command
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
 from rtsim.engine.executive import RECORDING_LOST, Executive
 from rtsim.equations.model import Guard, Model
 from rtsim.record.recorders import MemoryRecorder

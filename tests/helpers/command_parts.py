@@ -9,8 +9,7 @@ from rtsim.core.clock import Wake
 from rtsim.core.errors import RtsimError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
-from rtsim.engine.commands.commands import Command, read_command
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Command, Inbox, read_command
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate

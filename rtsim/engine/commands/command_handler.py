@@ -17,8 +17,14 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NEVER, NS_PER_S, Tag, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule, check_savable
-from rtsim.engine.commands.commands import Command, CommandError
-from rtsim.engine.commands.inbox import MOST_WAITING, NEXT_TAG, Inbox, PendingCommand
+from rtsim.engine.commands.commands import (
+    MOST_WAITING,
+    NEXT_TAG,
+    Command,
+    CommandError,
+    Inbox,
+    PendingCommand,
+)
 from rtsim.engine.faults.schedule import Schedule
 from rtsim.engine.system import Change, System
 from rtsim.engine.trace import RESTORED, Trace

@@ -17,7 +17,7 @@ from rtsim.components.tasks import FAR, CompiledReaction, Task
 from rtsim.core.clock import Clock, stopwatch
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import Period
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.kernel import stretch
 from rtsim.engine.compiled.pace import AGAIN, HAND_OVER

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 from rtsim.core.old_names import install
 from rtsim.core.version import __version__
 
@@ -118,6 +118,6 @@ __all__ = [
     "trim",
 ]
 
-__getattr__, __dir__ = face(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
 
 install()

@@ -25,8 +25,8 @@ def test_the_old_name_gives_the_module_itself_and_warns(old: str) -> None:
 
 def test_a_module_of_a_package_that_moved_is_not_a_second_copy() -> None:
     program = (
-        "from rtsim.control.inbox import Inbox; "
-        "from rtsim.engine.commands.inbox import Inbox as I; "
+        "from rtsim.control.commands import Inbox; "
+        "from rtsim.engine.commands.commands import Inbox as I; "
         "from rtsim.faults import read_faults; from rtsim.tag import Tag; import rtsim.core.tag; "
         "assert Inbox is I and Tag is rtsim.core.tag.Tag; print('the same')"
     )
@@ -55,7 +55,7 @@ def test_other_names_are_not_found() -> None:
     ("module", "name", "now"),
     [
         *(
-            ("rtsim.engine.checkpoint.taking", name, "rtsim.engine.checkpoint.file")
+            ("rtsim.engine.checkpoint.schedule", name, "rtsim.engine.checkpoint.file")
             for name in ("Files", "MOST_FILES", "Ring", "beside", "path_beside")
         ),
         ("rtsim.pilot.scenes.scene", "scene_named", "rtsim.pilot.scenes.registry"),

@@ -54,7 +54,7 @@ class CheckpointSource(Protocol):
         ...
 
 
-class Taking:
+class CheckpointSchedule:
     """Takes checkpoints every ``every`` s and at the times ``at`` (s), at the next existing tag.
 
     In a paced run a frame without slack postpones a regular checkpoint to a later tag, but never a

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rtsim.core.lazy_exports import lazy_exports
-from rtsim.core.old_names import install
 from rtsim.core.version import __version__
 
 if TYPE_CHECKING:
@@ -119,5 +118,3 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)
-
-install()

@@ -56,7 +56,7 @@ def draw(
     elif path is None:
         click.echo(drawing.mermaid, nl=False)
     else:
-        console().print(f"drawing: {path}", soft_wrap=True)
+        click.echo(f"drawing: {path}")
 
 
 def _drawing(scenario: str, settings: tuple[str, ...]) -> Drawing:
@@ -106,7 +106,7 @@ def layout(scenario: str, path: Path, settings: tuple[str, ...], force: bool) ->
         write_whole(path, text)
     except OSError as error:
         raise RecordingError(f"cannot write {path}: {error.strerror}") from error
-    console().print(f"layout: {path}", soft_wrap=True)
+    click.echo(f"layout: {path}")
 
 
 _POLES = (

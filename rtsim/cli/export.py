@@ -132,9 +132,7 @@ def _show(table: SignalTable, output: Path, recorded: Recording, as_json: bool) 
         )
         return
     say_cut_off(recorded)
-    console().print(
-        f"export: {output}: {len(table)} rows, {len(table.columns)} signals", soft_wrap=True
-    )
+    click.echo(f"export: {output}: {len(table)} rows, {len(table.columns)} signals")
 
 
 # ``rtsim messages``: list the messages of a recording with their three time stamps.
@@ -207,7 +205,7 @@ def messages(
     say_cut_off(recorded)
     print_long_table(console(), "Messages", _COLUMNS, map(_cells, rows))
     if hidden:
-        console().print(f"{hidden} more messages; increase --limit to see them")
+        click.echo(f"{hidden} more messages; increase --limit to see them")
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

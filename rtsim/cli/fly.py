@@ -16,7 +16,6 @@ from rtsim.cli.options import option
 from rtsim.cli.run_options import RunOptions, person_options
 from rtsim.cli.running import run_command
 from rtsim.cli.tasks import print_findings
-from rtsim.cli.terminal import console
 from rtsim.cli.window import (
     HERE,
     OutsideWindow,
@@ -167,7 +166,7 @@ def _print_flight(
     if found is not None:
         print_findings(found)
     elif why:
-        console().print(why, soft_wrap=True)
+        click.echo(why)
 
 
 def external_input_of(scenario: Scenario) -> str:
@@ -219,26 +218,21 @@ _NOT_COUNTED = (
 
 def _print_latency(latency: dict[str, Any], more: Sequence[str] = ()) -> None:
     """Print the latencies from input to step and to picture, and the interpolation delay."""
-    out = console()
     for name, says in _LATENCIES.items():
         row = latency[name]
         if not row["count"]:
             if name != "interpolation":
-                out.print(f"{says}: the stick was not moved", soft_wrap=True)
+                click.echo(f"{says}: the stick was not moved")
             continue
         median, p95, most = (row[key] / 1e6 for key in ("median_ns", "p95_ns", "max_ns"))
-        out.print(
-            f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, maximum {most:.2f} ms",
-            soft_wrap=True,
-        )
+        click.echo(f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, maximum {most:.2f} ms")
     if latency["input_to_step"]["count"]:
-        out.print(_NOT_COUNTED, soft_wrap=True)
+        click.echo(_NOT_COUNTED)
     for line in (*what_became_of(latency), *more):
-        out.print(line, soft_wrap=True)
+        click.echo(line)
     if latency["silences"]:
         times = latency["silences"]
-        out.print(
+        click.echo(
             f"the window did not answer {times} times: the stick kept its position, then went to "
-            "its fail-safe position",
-            soft_wrap=True,
+            "its fail-safe position"
         )

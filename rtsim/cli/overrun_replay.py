@@ -9,7 +9,6 @@ import click
 
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import option
-from rtsim.cli.terminal import console
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.engine.faults.description import MOST_FAULTS, write_faults
@@ -88,17 +87,16 @@ def overrun_replay(
     if as_json:
         show_result({"faults": len(faults), "overruns": len(overruns), "file": str(path)})
         return
-    out = console()
     text = f"{path}: {len(faults)} timing faults that reproduce {len(overruns)} overruns"
-    out.print(text, soft_wrap=True, highlight=False)
+    click.echo(text)
     others = others_of(recorded)
     if others:
         text = (
             "note: the recorded run also had faults that are not in this file; "
             f"add their fault files with --faults: {', '.join(others)}"
         )
-        out.print(text, soft_wrap=True, highlight=False, markup=False)
-    out.print(f"next: {again}", soft_wrap=True, highlight=False, markup=False)
+        click.echo(text)
+    click.echo(f"next: {again}")
 
 
 def command(recorded: Recording, path: Path) -> str:

@@ -156,7 +156,7 @@ def compare(
     else:
         say_cut_off(first, second)
         if shared is not None:
-            console().print(f"compared from {shared} on: one run continues from a checkpoint there")
+            click.echo(f"compared from {shared} on: one run continues from a checkpoint there")
         print_comparison(verdict, show_all, (first.source, second.source))
     sys.exit(verdict.outcome.value)
 
@@ -211,39 +211,34 @@ def print_comparison(
 
     ``names`` are the names of the two recordings.  The last line states the result.
     """
-    out = console()
     print_signals(verdict, show_all)
     for name, ending in zip(names, verdict.endings, strict=False):
-        out.print(f"{name} {ending}", soft_wrap=True, markup=False)
+        click.echo(f"{name} {ending}")
     if verdict.extra:
-        out.print(f"only in the second recording: {', '.join(verdict.extra)}", soft_wrap=True)
+        click.echo(f"only in the second recording: {', '.join(verdict.extra)}")
     if verdict.empty:
         empty = ", ".join(r.name for r in verdict.empty)
-        out.print(f"not compared, because they have no rows: {empty}", soft_wrap=True, markup=False)
+        click.echo(f"not compared, because they have no rows: {empty}")
     if any("other tags" in r.reason for r in verdict.failures):
-        out.print(
-            "the two recordings have rows at different times; --common pairs rows by time",
-            soft_wrap=True,
-        )
+        click.echo("the two recordings have rows at different times; --common pairs rows by time")
     if verdict.outcome is Outcome.FAILED:
-        out.print(f"{len(verdict.failures)} of {len(verdict.results)} signals FAILED")
+        click.echo(f"{len(verdict.failures)} of {len(verdict.results)} signals FAILED")
     elif verdict.outcome is Outcome.PASSED:
-        out.print(f"all {len(verdict.agreed)} signals agree: {verdict.covered}", soft_wrap=True)
+        click.echo(f"all {len(verdict.agreed)} signals agree: {verdict.covered}")
     else:
         _print_undecided(verdict)
 
 
 def _print_undecided(verdict: Comparison) -> None:
     """Print that no value differs, why the comparison is still undecided, and what to type."""
-    out = console()
     if verdict.agreed:
         agreed = f"nothing differs in {len(verdict.agreed)} signals"
-        out.print(f"{agreed}: {verdict.covered}", soft_wrap=True)
+        click.echo(f"{agreed}: {verdict.covered}")
     last = min((ending.reached_ns for ending in verdict.endings), default=0)
     if last and not all(ending.complete for ending in verdict.endings):
-        out.print(f"to compare up to the time that both runs reached: --to {last / NS_PER_S:.9g}")
+        click.echo(f"to compare up to the time that both runs reached: --to {last / NS_PER_S:.9g}")
     for reason in verdict.undecided:
-        out.print(f"could not be decided: {reason}", soft_wrap=True, markup=False)
+        click.echo(f"could not be decided: {reason}")
 
 
 def print_signals(verdict: Comparison, show_all: bool) -> None:
@@ -261,15 +256,14 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
         rows = [r.cells() for r in shown]
         print_table(out, "Comparison", _COLUMNS, rows)
         if any(" s +" in cell for row in rows for cell in row):
-            out.print(_MICROSTEP, soft_wrap=True)
+            click.echo(_MICROSTEP)
     if len(shown) < len(ranked):
-        out.print(f"… {len(ranked) - len(shown)} more; --all shows them")
+        click.echo(f"… {len(ranked) - len(shown)} more; --all shows them")
     if remarked:
-        out.print(
+        click.echo(
             "signals that pass only with a tolerance above a tenth of their range: "
             f"{len(remarked)}"
-            + (" (--all shows them)" if not show_all and ranked is not remarked else ""),
-            soft_wrap=True,
+            + (" (--all shows them)" if not show_all and ranked is not remarked else "")
         )
 
 
@@ -316,7 +310,7 @@ def report(recordings: tuple[Path, ...], output: Path | None, after: str, as_jso
         show_result({"report": str(target), "truncated": opened[0].truncated, **extra})
     else:
         say_cut_off(*opened)
-        console().print(f"report: {target}", soft_wrap=True)
+        click.echo(f"report: {target}")
 
 
 def _report_of(
@@ -363,7 +357,4 @@ def say_cut_off(*recordings: Recording) -> None:
     """Print a line for each recording that was cut off."""
     for recorded in recordings:
         if recorded.truncated:
-            console().print(
-                f"the recording was cut off: {recorded.source}: {recorded.truncated}",
-                soft_wrap=True,
-            )
+            click.echo(f"the recording was cut off: {recorded.source}: {recorded.truncated}")

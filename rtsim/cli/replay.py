@@ -15,7 +15,6 @@ from rtsim.cli.options import option, trust_options
 from rtsim.cli.recordings import print_signals
 from rtsim.cli.run_options import GoingOn, RunOptions
 from rtsim.cli.running import run_command
-from rtsim.cli.terminal import console
 from rtsim.cli.window import typed, view_options
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Judged, Outcome
@@ -74,9 +73,9 @@ def watch(
         show_result(result)
         return
     if recorded.truncated:
-        console().print(f"the recording was cut off: {recorded.truncated}", soft_wrap=True)
+        click.echo(f"the recording was cut off: {recorded.truncated}")
     begin, end = map(seconds, within)
-    console().print(f"shown {begin} to {end} s of {recorded.source}: {frames} frames")
+    click.echo(f"shown {begin} to {end} s of {recorded.source}: {frames} frames")
 
 
 def _within(playback: Playback, times: list[int | None], source: str) -> tuple[int, int]:
@@ -339,23 +338,23 @@ def _check_times(recorded: Recording, first: int | None, last: int | None) -> No
 
 
 def _print(checked: Checked) -> None:
-    out, result = console(), checked.result
+    result = checked.result
     if result["truncated"]:
-        out.print(f"the recording was cut off: {result['truncated']}")
+        click.echo(f"the recording was cut off: {result['truncated']}")
     for line in result["notes"]:
-        out.print(f"note: {line}", soft_wrap=True)
+        click.echo(f"note: {line}")
     for line in result["fingerprint_differs"]:
-        out.print(f"the fingerprint differs: {line}")
+        click.echo(f"the fingerprint differs: {line}")
     if checked.verdict is not None:
         _print_tolerance(checked, checked.verdict)
     elif result["difference"] is not None:
-        out.print(f"replay differs: {result['difference']}", soft_wrap=True, markup=False)
+        click.echo(f"replay differs: {result['difference']}")
     else:
-        out.print(f"{_span(result)}: all {_rows(result)} equal bit for bit{_fed(result)}")
+        click.echo(f"{_span(result)}: all {_rows(result)} equal bit for bit{_fed(result)}")
     if not checked.ending.complete and not result["truncated"]:
-        out.print(f"the recorded run {checked.ending}", soft_wrap=True, markup=False)
+        click.echo(f"the recorded run {checked.ending}")
     if checked.outcome is Outcome.UNDECIDED:
-        out.print(f"could not be decided: {checked.why}")
+        click.echo(f"could not be decided: {checked.why}")
 
 
 def _span(result: dict[str, Any]) -> str:
@@ -374,24 +373,24 @@ def _fed(result: dict[str, Any]) -> str:
 
 
 def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
-    out, result = console(), checked.result
+    result = checked.result
     print_signals(verdict, show_all=False)
     by = result["tolerance"]
     said = by if isinstance(by, str) else f"{by[0]:g} absolute, {by[1]:g} relative"
-    out.print(f"compared with a tolerance: {said}", soft_wrap=True)
+    click.echo(f"compared with a tolerance: {said}")
     if checked.growth is None:
-        out.print("all compared values are equal")
+        click.echo("all compared values are equal")
     else:
-        out.print(f"the first difference is in {checked.growth}", soft_wrap=True, markup=False)
-        out.print(_AMPLIFIED, soft_wrap=True)
+        click.echo(f"the first difference is in {checked.growth}")
+        click.echo(_AMPLIFIED)
     if result["difference"] is not None:
-        out.print(f"replay differs: {result['difference']}", soft_wrap=True, markup=False)
+        click.echo(f"replay differs: {result['difference']}")
     failed, agreed = len(verdict.failures), len(verdict.agreed)
     if failed:
-        out.print(f"{failed} of {len(verdict.results)} signals FAILED")
+        click.echo(f"{failed} of {len(verdict.results)} signals FAILED")
     elif checked.outcome is Outcome.PASSED:
         computed = f"{_rows(result)}{_fed(result)}"
-        out.print(f"{_span(result)}: all {agreed} signals are within the tolerance; {computed}")
+        click.echo(f"{_span(result)}: all {agreed} signals are within the tolerance; {computed}")
 
 
 def take_over(
@@ -419,6 +418,6 @@ def take_over(
         summary.show_json(**more)
     else:
         taken = seconds(checkpoint.ns)
-        summary.print(lambda: console().print(f"taken over at {taken} s: {recorded.source}"))
+        summary.print(lambda: click.echo(f"taken over at {taken} s: {recorded.source}"))
     summary.exit()
     sys.exit(0)

@@ -79,4 +79,4 @@ def print_findings(found: Findings) -> None:
     columns = (Column("measure", fold=True), Column("value", number=True), Column("unit"))
     print_table(out, f"Task {found.kind}{whole}", columns, cells)
     for note in found.notes:
-        out.print(note, soft_wrap=True)
+        click.echo(note)

@@ -7,6 +7,7 @@ needed and an exported notebook needs no network.  Nothing appears within the fi
 from __future__ import annotations
 
 import html
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,24 +27,41 @@ class Display(Protocol):
     def write(self, text: str, share: float) -> None:
         """Show ``text``; ``share`` is how much of the work is done, 0 to 1."""
 
+    def keep(self, text: str) -> None:
+        """Show ``text`` for good, apart from the text that is replaced."""
+
     def close(self) -> None:
         """Remove the text."""
 
 
 class TerminalLine:
-    """The present line of the terminal of stderr."""
+    """The present line of the terminal of stderr; text that does not fit is cut."""
 
     _written = False
 
     def write(self, text: str, share: float) -> None:  # noqa: ARG002
         self._written = True
+        shown = text[: _columns() - 1]  # a line that wraps could not be written again
         with suppress(OSError):  # a terminal that is gone
-            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.write(f"\r{shown}\x1b[K")
             sys.stderr.flush()
+
+    def keep(self, text: str) -> None:
+        self.write("", 0.0)
+        with suppress(OSError):
+            sys.stderr.write(f"{text}\n")
 
     def close(self) -> None:
         if self._written:
             self.write("", 1.0)
+
+
+def _columns() -> int:
+    """Return the width of the terminal in characters; 80 if it is unknown."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 class _Markup:
@@ -76,6 +94,9 @@ class NotebookBar:
             self._handle = self._display(markup, display_id=True)
         else:
             self._handle.update(markup)
+
+    def keep(self, text: str) -> None:
+        self._display(_Markup(text, 0.0))
 
     def close(self) -> None:
         if self._handle is not None:

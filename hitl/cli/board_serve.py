@@ -18,8 +18,8 @@ from hitl.boards.urls import parse_url
 from hitl.cli.link import controller_option, firmware_option, image_for
 from hitl.protocol.line import BaudRate, nominal
 from rtsim.cli.common import reports_errors, sigterm_interrupts
-from rtsim.cli.progress import ProgressLine
 from rtsim.core.clock import Wake
+from rtsim.runs.progress import ProgressLine
 
 _EVERY_S = 0.5
 

@@ -21,13 +21,13 @@ from hitl.protocol.line import in_words as rate_in_words
 from hitl.results.columns import faults_to_json
 from hitl.results.table import Tables
 from rtsim.cli.common import json_option, reports_errors, show_result, sigterm_interrupts
-from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
 from rtsim.cli.options import parse_settings
-from rtsim.cli.progress import ProgressLine
+from rtsim.cli.run_options import Given, allowed, parse_latencies, print_latencies
 from rtsim.cli.running import open_recorder
 from rtsim.cli.terminal import console
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
 from rtsim.equations.compiling import announced
+from rtsim.runs.progress import ProgressLine
 from rtsim.runs.request import MAX
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

@@ -10,7 +10,6 @@ import click
 
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import trust_options
-from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.outcome import Outcome
@@ -22,6 +21,7 @@ from rtsim.runs.diverging import diverge as find
 from rtsim.runs.diverging.first import Place
 from rtsim.runs.diverging.inputs import Feeding
 from rtsim.runs.diverging.values import ValuePair, in_full
+from rtsim.runs.progress import ProgressLine
 
 _path = click.Path(path_type=Path)
 _MOST = 20

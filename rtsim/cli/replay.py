@@ -1,8 +1,11 @@
-"""``rtsim replay``: repeat a recorded run and check it, show it, or continue it live."""
+"""``rtsim replay``: repeat a recorded run and check it, show it, or continue it live; with
+``rtsim overrun-replay``, repeat its overruns.
+"""
 
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +21,19 @@ from rtsim.cli.running import run_command
 from rtsim.cli.window import typed, view_options
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Judged, Outcome
-from rtsim.core.tag import to_ns
+from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.faults.description import MOST_FAULTS, write_faults
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.pilot.processes import Window
 from rtsim.record.comparison import SHARE, Comparison, Growth, by_range, growth
 from rtsim.record.comparison import compare as compare_recordings
-from rtsim.record.events import RunEnding
+from rtsim.record.events import OVERRUN, RunEnding
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact, ended_otherwise
 from rtsim.record.verdict import tolerance_of
+from rtsim.runs.overrun_replay import timing_faults
 from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of
 from rtsim.runs.resume import moment, nearest
 
@@ -421,3 +426,113 @@ def take_over(
         summary.print(lambda: click.echo(f"taken over at {taken} s: {recorded.source}"))
     summary.exit()
     sys.exit(0)
+
+
+# ``rtsim overrun-replay``: a fault file that reproduces the overruns of a recording.
+
+
+@click.command("overrun-replay")
+@click.argument("recording", type=_path)
+@click.option(
+    "-o",
+    "path",
+    type=_path,
+    default=Path("overrun_replay.toml"),
+    show_default=True,
+    help="Fault file to write.",
+)
+@click.option(
+    "--from",
+    "first",
+    metavar="T",
+    default="0",
+    show_default=True,
+    help="First simulated time of the overruns to reproduce, s.",
+)
+@click.option(
+    "--to",
+    "last",
+    metavar="T",
+    help="Last simulated time of the overruns to reproduce, s.  [default: the recording's end]",
+)
+@option("--force", help="Overwrite an existing fault file.")
+@json_option
+@reports_errors
+def overrun_replay(
+    recording: Path, path: Path, first: str, last: str | None, force: bool, as_json: bool
+) -> None:
+    """Write a fault file that reproduces the overruns of RECORDING (docs/realtime.md).
+
+    RECORDING is the recording of a paced run. The command writes one fault for each frame that
+    made the loop late: a stall, a slow job or a late wake-up. The last line printed is the command
+    that runs the scenario with these faults.
+
+    \b
+    Examples:
+      rtsim overrun-replay runs/f16-001.mcap
+      rtsim overrun-replay bench.mcap -o late.toml --from 10 --to 12.5
+    """
+    recorded = Recording.open(recording)
+    if path.exists() and path.samefile(recording):
+        raise ScenarioError(f"-o {path} would overwrite the recording itself; give another -o PATH")
+    end = recorded.end_ns if last is None else to_ns(last, "--to")
+    between = (to_ns(first, "--from"), end)
+    if last is not None and between[0] > end:
+        raise ScenarioError(f"--from {first} is after --to {last}; give --from before --to")
+    overruns = [
+        e for e in recorded.events if e.kind == OVERRUN and between[0] <= e.tag.ns <= between[1]
+    ]
+    faults = timing_faults(recorded, *between)
+    if not faults:
+        raise RecordingError(
+            f"{recording} has no overrun from {between[0] / NS_PER_S:g} to {end / NS_PER_S:g} "
+            "s, so there is no overrun to reproduce"
+        )
+    if len(faults) > MOST_FAULTS:
+        raise ScenarioError(
+            f"{len(overruns)} overruns need {len(faults)} faults, but a fault file holds at most "
+            f"{MOST_FAULTS}; select fewer overruns with --from T and --to T"
+        )
+    again = command(recorded, path)
+    about = [f"Reproduces {len(overruns)} overruns of {recording.name}. To run it:", again]
+    write_faults(path, faults, about, force=force)
+    if as_json:
+        show_result({"faults": len(faults), "overruns": len(overruns), "file": str(path)})
+        return
+    text = f"{path}: {len(faults)} timing faults that reproduce {len(overruns)} overruns"
+    click.echo(text)
+    others = others_of(recorded)
+    if others:
+        text = (
+            "note: the recorded run also had faults that are not in this file; "
+            f"add their fault files with --faults: {', '.join(others)}"
+        )
+        click.echo(text)
+    click.echo(f"next: {again}")
+
+
+def command(recorded: Recording, path: Path) -> str:
+    """Return the command line that runs the recorded scenario with the fault file ``path``."""
+    header = recorded.header
+    origin = header["scenario"].get("origin") or {}
+    pace = "1" if header["pace"] == "max" else header["pace"]
+    words = ["rtsim", "run", str(origin.get("reference") or "SCENARIO")]
+    for name, value in origin.get("settings", {}).items():
+        words += ["--set", f"{name}={value}"]
+    if header["seed"]:
+        words += ["--seed", str(header["seed"])]
+    words += ["--until", _decimal(int(header["until"])), "--pace", str(pace)]
+    return shlex.join([*words, "--overrun", str(header["policy"]), "--faults", str(path)])
+
+
+def _decimal(ns: int) -> str:
+    """Return ``ns`` in seconds, as an exact decimal."""
+    whole, rest = divmod(ns, NS_PER_S)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
+
+
+def others_of(recorded: Recording) -> list[str]:
+    """Return the names of the recorded faults that the new file omits: all except timing faults."""
+    faults = recorded.header["scenario"].get("faults", ())
+    timing = ("stall", "late_wake", "slow_job", "load")
+    return [str(f["name"]) for f in faults if f["kind"] not in timing]

@@ -22,7 +22,6 @@ from rtsim.cli.common import (
     sigterm_interrupts,
 )
 from rtsim.cli.options import option, trust_options
-from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import check_page
 from rtsim.cli.run_options import FOR_A_PERSON
 from rtsim.cli.study_options import Composed, composing_options, search_options, where_options
@@ -30,7 +29,7 @@ from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.pilot.processes import Window
-from rtsim.runs.progress import TerminalLine
+from rtsim.runs.progress import ProgressLine, TerminalLine
 from rtsim.runs.request import Connections, Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.studies.designs import MonteCarlo, Search

@@ -146,13 +146,13 @@ def test_the_full_stack_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_error_of_our_own_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rtsim.cli import scenarios
+    from rtsim.cli import describe
 
     def broken() -> dict[str, str]:
         return dict([1])  # type: ignore[list-item]
 
-    broken.__code__ = broken.__code__.replace(co_filename=scenarios.__file__)
-    monkeypatch.setattr(scenarios, "known_scenarios", broken)
+    broken.__code__ = broken.__code__.replace(co_filename=describe.__file__)
+    monkeypatch.setattr(describe, "known_scenarios", broken)
     found = refused("scenarios")
     assert found.startswith("internal error: TypeError: ")
     assert found.endswith("RTSIM_TRACEBACK=1 shows the full stack")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from loop_parts import MS, Paced, late, marks, scenario
 
 from rtsim.cli.main import main
-from rtsim.cli.overrun_replay import command
+from rtsim.cli.replay import command
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.engine.faults import read_faults

@@ -301,7 +301,7 @@ def test_a_model_function_that_raises_at_the_start() -> None:
 
     where = (
         r"derivative of model a raised an error at the initial values: ZeroDivisionError.*"
-        r"test_cli_mistakes\.py:"
+        r"test_cli\.py:"
     )
     with pytest.raises(ModelError, match=where):
         bind(Model("a", Signals("x"), inverse), compile=False)

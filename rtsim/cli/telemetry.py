@@ -227,7 +227,7 @@ web_option = click.option(
 
 
 @contextmanager
-def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[None]:
+def web_page(port: int | None, control: bool, inbox: Inbox) -> Iterator[None]:
     """Context with a page of this process' run; without one if ``port`` is ``None``."""
     if port is None:
         yield

@@ -1,8 +1,15 @@
-"""What a notebook shows of each object that a user gets: short, escaped, and without colours."""
+"""What a notebook shows of each object that a user gets: short, escaped, and without colours.
+
+The notebook of the docs: it is stored without outputs, and nbconvert makes a page of it.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,3 +121,31 @@ def test_settings_are_numbers_or_texts() -> None:
 def test_a_system_without_states_is_shown() -> None:
     page = StateSpace(np.zeros((0, 0)), np.zeros((0, 1)), np.zeros((1, 0)), 2.0)._repr_html_()
     assert "0 states" in page
+
+
+NOTEBOOK = Path(__file__).resolve().parents[2] / "docs/notebooks/first_run.ipynb"
+
+
+def test_it_is_stored_without_outputs() -> None:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert [one["cell_type"] for one in cells].count("code") >= 5
+    assert not any(one.get("outputs") or one.get("execution_count") for one in cells)
+
+
+@pytest.mark.long
+def test_nbconvert_runs_it_and_makes_a_page(tmp_path: Path) -> None:
+    own = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
+    told = subprocess.run(
+        [sys.executable, "-m", "nbconvert", "--execute", "--to", "html", "--output-dir",
+         str(tmp_path), str(NOTEBOOK)],
+        capture_output=True, encoding="utf-8", cwd=tmp_path, timeout=300,
+        env={**os.environ, **own, "IPYTHONDIR": str(tmp_path), "PYTHONWARNINGS": "default"},
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr[-3000:]
+    page = (tmp_path / "first_run.html").read_text(encoding="utf-8")
+    for text in (
+        "<svg", "every 100 ms", "after 30 ms", "end at 5.000000000 s", "largest distance 1.",
+        "plotly-graph-div", "largest difference",
+    ):  # fmt: skip
+        assert text in page, shown
+    assert "Traceback" not in page

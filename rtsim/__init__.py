@@ -32,6 +32,19 @@ if TYPE_CHECKING:
     from rtsim.linear.linearising import linearise
     from rtsim.linear.state_space import StateSpace
     from rtsim.linear.trimming import trim
+    from rtsim.named.controller import Controller
+    from rtsim.named.fields import (
+        algebraic,
+        delayed,
+        input,
+        line,
+        memory,
+        mode,
+        output,
+        parameter,
+        state,
+    )
+    from rtsim.named.plant import Plant, crossing, every, falling, once, rising
     from rtsim.record.reading import Recording
     from rtsim.runs.simulation import simulate
     from rtsim.scenario.body import Body, Mesh
@@ -62,6 +75,19 @@ _HOMES = {
     "rtsim.linear.linearising": ("linearise",),
     "rtsim.linear.state_space": ("StateSpace",),
     "rtsim.linear.trimming": ("trim",),
+    "rtsim.named.controller": ("Controller",),
+    "rtsim.named.fields": (
+        "algebraic",
+        "delayed",
+        "input",
+        "line",
+        "memory",
+        "mode",
+        "output",
+        "parameter",
+        "state",
+    ),
+    "rtsim.named.plant": ("Plant", "crossing", "every", "falling", "once", "rising"),
     "rtsim.record.reading": ("Recording",),
     "rtsim.scenario.body": (
         "Body",
@@ -85,6 +111,7 @@ _HOMES = {
 }
 __all__ = [
     "Body",
+    "Controller",
     "Cue",
     "Delayed",
     "Duplicate",
@@ -98,6 +125,7 @@ __all__ = [
     "Loss",
     "Mesh",
     "Model",
+    "Plant",
     "PythonController",
     "Recording",
     "Reorder",
@@ -110,10 +138,24 @@ __all__ = [
     "TruncatedNormal",
     "Uniform",
     "__version__",
+    "algebraic",
     "compiled",
     "connect",
+    "crossing",
+    "delayed",
+    "every",
+    "falling",
+    "input",
+    "line",
     "linearise",
+    "memory",
+    "mode",
+    "once",
+    "output",
+    "parameter",
+    "rising",
     "simulate",
+    "state",
     "trim",
 ]
 

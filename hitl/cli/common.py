@@ -20,11 +20,11 @@ from hitl.comparison.conditions import ProgressWatch
 from hitl.controllers.sil import SilController
 from hitl.worker.link import LINKS
 from rtsim.cli.common import NO, tell
-from rtsim.cli.progress import ProgressLine
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
+from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 

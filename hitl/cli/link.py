@@ -38,9 +38,9 @@ from hitl.protocol.session import SilentBoard, of_board
 from hitl.results.columns import bars
 from hitl.testing.link_trial import LinkTrial, meet, try_link
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
-from rtsim.cli.progress import ProgressLine
 from rtsim.core.clock import Wake
 from rtsim.core.signals import Vector
+from rtsim.runs.progress import ProgressLine
 
 # Texts and JSON about a board and the test of its link.
 

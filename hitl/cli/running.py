@@ -29,16 +29,17 @@ from hitl.comparison.verdict import mismatches, too_slow
 from hitl.controllers.sil import SilController
 from hitl.worker.remote import Server
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_result
-from rtsim.cli.latency import (
+from rtsim.cli.options import trust_option
+from rtsim.cli.run_options import (
     Given,
+    RunOptions,
     allowed,
     latencies_to_json,
     latency_option,
     parse_latencies,
     print_latencies,
+    run_options,
 )
-from rtsim.cli.options import trust_option
-from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.controller_task import ControllerTask

@@ -45,16 +45,16 @@ from rtsim.cli.common import (
     show_result,
     sigterm_interrupts,
 )
-from rtsim.cli.latency import Given, allowed, latency_option, parse_latencies, print_latencies
 from rtsim.cli.options import option, parse_settings, with_options
-from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import tolerances
+from rtsim.cli.run_options import Given, allowed, latency_option, parse_latencies, print_latencies
 from rtsim.cli.running import open_recorder
 from rtsim.cli.summary import note_lines
 from rtsim.cli.terminal import console
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.compiling import announced
 from rtsim.record.verdict import Tolerance, tolerance_of
+from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.loading import load_scenario
 
 # Common options, result files and progress output of ``rtsim sil test`` and ``rtsim pitl``.

@@ -32,6 +32,7 @@ from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from rtsim.engine.commands.commands import Inbox
+    from rtsim.gateway.loop import PipedInbox
     from rtsim.gateway.publishing import ViewerCounts
 
 
@@ -227,7 +228,7 @@ web_option = click.option(
 
 
 @contextmanager
-def web_page(port: int | None, control: bool, inbox: Inbox) -> Iterator[None]:
+def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[None]:
     """Context with a page of this process' run; without one if ``port`` is ``None``."""
     if port is None:
         yield

@@ -15,7 +15,7 @@ from hitl.comparison.execution import OnTarget, on_board
 from hitl.comparison.flight import LATE, Spoiled, first_late
 from hitl.comparison.open_loop import Observer, fresh
 from hitl.comparison.tolerances import Tolerances
-from hitl.controllers.protocols import failed_around
+from hitl.controllers.c_controller import failed_around
 from hitl.stimuli.file import Stimuli
 from rtsim.components.allowed_latency import Allowed, Latencies, allowing, latency_of
 from rtsim.components.controller import Controller
@@ -140,7 +140,7 @@ class Conditions:
 
     @property
     def watch(self) -> ProgressWatch:
-        """What is told of the progress."""
+        """The callbacks that report the progress."""
         return self.request.watch
 
     def latency(self, name: str) -> Allowed | None:

@@ -23,8 +23,7 @@ from hitl.comparison.conditions import Stage
 from hitl.comparison.exercise import Exercise
 from hitl.comparison.verdict import refuse_lack
 from hitl.controllers.board import BoardController
-from hitl.controllers.parameters import unnamed
-from hitl.controllers.protocols import warnings_of
+from hitl.controllers.c_controller import unnamed, warnings_of
 from hitl.controllers.sil import CASES, SilController
 from hitl.firmware import firmware as firmware_of
 from hitl.firmware.firmware import Firmware, firmware

@@ -12,17 +12,28 @@ from typing import TypeVar
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
+from rtsim.core.toml import number, seconds, text, whole
 from rtsim.engine.faults.at_loop import LOOP_KINDS
 from rtsim.engine.faults.at_messages import MESSAGE_KINDS
 from rtsim.engine.faults.at_signals import SIGNAL_KINDS
-from rtsim.engine.faults.kind import WANTED, FaultKind
+from rtsim.engine.faults.kind import CHECKS, FaultKind
 from rtsim.engine.faults.line_kinds import LINE_KINDS
 
-COMMON = (
-    "name", "where", "kind", "at", "every", "probability", "when", "until", "duration", "count",
-    "seed",
-)  # fmt: skip
-"""The entries that every fault can have."""
+COMMON = {
+    "name": text(wanted="a unique name, such as name = 'alpha_stuck'"),
+    "where": text(),
+    "kind": text(),
+    "at": seconds(zero=True),
+    "every": seconds(),
+    "probability": number(0.0, 1.0, None),
+    "when": text(None, "a condition, such as when = 'f16.alpha > 0.3'"),
+    "until": seconds(),
+    "duration": seconds(),
+    "count": whole(1, default=None),
+    "seed": whole(default=None),
+    "period": seconds(),
+}
+"""The entries of a fault; ``period`` is one of faults of signals only."""
 K = TypeVar("K", bound=FaultKind)
 _BASES = "SignalFault, MessageFault, LineFault, BoardFault or LoopFault"
 
@@ -54,17 +65,17 @@ def _checked(name: str, made: object) -> type[FaultKind]:
 
 
 def _check_parameters(kind: type[FaultKind]) -> None:
-    taken = [*COMMON, *kind.entries]
+    taken = [*COMMON]
     for parameter in kind.parameters:
         if parameter.name in taken:
             raise ScenarioError(
                 f"fault kind {kind.name!r}: {parameter.name} is already the name of another "
                 "entry of a fault; give the parameter another name"
             )
-        if parameter.check not in WANTED:
+        if parameter.check not in CHECKS:
             raise ScenarioError(
                 f"fault kind {kind.name!r}: parameter {parameter.name} has the check "
-                f"{parameter.check!r}; choose one of {', '.join(WANTED)}"
+                f"{parameter.check!r}; choose one of {', '.join(CHECKS)}"
             )
         taken.append(parameter.name)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.toml import Place, read_as
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
-from rtsim.models.piloting.findings import check_keys, number
 from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, along_across, place
 
 if TYPE_CHECKING:
@@ -62,17 +62,7 @@ class Approach:
     @classmethod
     def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
         """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
-        check_keys(data, tuple(cls.__dataclass_fields__), where)
-        given: dict[str, Any] = {
-            k: v if k in ("title", "touchdown") else number(v, f"{where}: {k}")
-            for k, v in data.items()
-        }
-        if not isinstance(given.get("touchdown", ""), str):
-            raise ScenarioError(f"{where}: touchdown = {given['touchdown']!r}; give 'plant.signal'")
-        try:
-            return cls(**given)
-        except ScenarioError as error:
-            raise ScenarioError(f"{where}: {error}") from None
+        return read_as(cls, data, Place(where))
 
     @property
     def duration(self) -> float:

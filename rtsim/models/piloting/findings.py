@@ -1,13 +1,13 @@
-"""The measures of a task in a recording, and the checks of the data of a task."""
+"""The measures of a task in a recording."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.errors import RtsimError, UnknownName
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
@@ -87,34 +87,3 @@ def source_of(recording: Recording, name: str, signal: str) -> str:
     """Return the signal to which the input ``signal`` of the component ``name`` is wired."""
     found: str = recording.header["scenario"]["parts"][name]["inputs"][signal]
     return found
-
-
-# Checks of the data of a task: what was found, what was expected, and what to type.
-
-
-def check_keys(data: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    """Raise :class:`UnknownName` for a key of ``data`` that is not ``known``."""
-    for key in data:
-        if key not in known:
-            raise UnknownName("entry", str(key), known, where)
-
-
-def number(value: object, what: str) -> float:
-    """Return a finite number; raises :class:`ScenarioError` for any other value."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ScenarioError(f"{what} = {value!r}; give a number")
-    return float(value)
-
-
-def numbers(value: object, what: str) -> tuple[float, ...]:
-    """Return a list of finite numbers as a tuple."""
-    if not isinstance(value, list | tuple):
-        raise ScenarioError(f"{what} = {value!r}; give a list of numbers")
-    return tuple(number(v, f"{what}, element {i}") for i, v in enumerate(value))
-
-
-def texts(value: object, what: str) -> tuple[str, ...]:
-    """Return a list of texts as a tuple."""
-    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-        raise ScenarioError(f"{what} = {value!r}; give a list of texts")
-    return tuple(value)

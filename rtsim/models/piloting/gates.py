@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.toml import Place, read_as
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
-from rtsim.models.piloting.findings import check_keys, number, numbers
 from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, place
 
 if TYPE_CHECKING:
@@ -59,21 +59,7 @@ class Gates:
     @classmethod
     def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
         """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
-        check_keys(data, tuple(cls.__dataclass_fields__), where)
-        given: dict[str, Any] = dict(data)
-        for name in ("half", "seconds"):
-            if name in given:
-                given[name] = number(given[name], f"{where}: {name}")
-        if not isinstance(given.get("gates", []), list | tuple):
-            raise ScenarioError(f"{where}: gates = {given['gates']!r}; give a list of rows")
-        if "gates" in given:
-            given["gates"] = tuple(
-                numbers(row, f"{where}: gate {i + 1}") for i, row in enumerate(given["gates"])
-            )
-        try:
-            return cls(**given)
-        except ScenarioError as error:
-            raise ScenarioError(f"{where}: {error}") from None
+        return read_as(cls, data, Place(where))
 
     @property
     def duration(self) -> float:

@@ -21,9 +21,9 @@ import numpy as np
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.toml import Place, read_as
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
-from rtsim.models.piloting.findings import check_keys, number, numbers, texts
 
 if TYPE_CHECKING:
     from rtsim.models.piloting.findings import Findings
@@ -115,28 +115,7 @@ class Tracking:
     @classmethod
     def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
         """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
-        check_keys(data, tuple(cls.__dataclass_fields__), where)
-        given: dict[str, Any] = dict(data)
-        for name in ("bandwidth", "shelf", "fade", "begin", "measured"):
-            if name in given:
-                given[name] = number(given[name], f"{where}: {name}")
-        for name in ("display", "unit", "title"):
-            if name in given and not isinstance(given[name], str):
-                raise ScenarioError(f"{where}: {name} = {given[name]!r}; give a text")
-        if "axes" in given:
-            given["axes"] = texts(given["axes"], f"{where}: axes")
-        if "rms" in given:
-            given["rms"] = numbers(given["rms"], f"{where}: rms")
-        for name in ("multiples",):
-            if name in given:
-                found = numbers(given[name], f"{where}: {name}")
-                given[name] = tuple(int(v) for v in found)
-        if "realisation" in given:
-            given["realisation"] = int(number(given["realisation"], f"{where}: realisation"))
-        try:
-            return cls(**given)
-        except ScenarioError as error:
-            raise ScenarioError(f"{where}: {error}") from None
+        return read_as(cls, data, Place(where))
 
     @property
     def duration(self) -> float:

@@ -1,4 +1,4 @@
-"""``rtsim ctl``: observe and command a run in progress."""
+"""``rtsim ctl``: observe and command a run in progress; ``rtsim keys``: from other machines too."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.options import option
 from rtsim.cli.telemetry import telemetry_line
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.net.keys import CLIENT
 from rtsim.gateway.client import At, Run, connected, runs
 
 _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -361,3 +362,31 @@ def _numbers(texts: tuple[str, ...]) -> Any:
         except ValueError:
             raise ScenarioError(f"{text!r} is not a number") from None
     return values[0] if len(values) == 1 else values
+
+
+# ``rtsim keys``: the keys that admit and encrypt connections from other machines.
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@reports_errors
+def keys(file: Path) -> None:
+    """Make CURVE keys: FILE for the server, FILE.client for the client.
+
+    Two machines that are connected over tcp:// need both files: FILE stays on the machine of the
+    run or worker, and FILE.client goes to the machine of the client.
+
+    \b
+    Examples:
+      rtsim keys rig.keys
+      rtsim run f16 --pace 1 --control-at tcp://0.0.0.0:5555 --control-keys rig.keys
+    """
+    from rtsim.core.net.sockets import keys_of
+
+    if file.exists():
+        raise ScenarioError(
+            f"{file} exists already; give another name, or remove {file} and {file}{CLIENT}"
+        )
+    keys_of(file)
+    click.echo(f"{file}: keys of the server; the file stays on this machine")
+    click.echo(f"{file}{CLIENT}: keys of the client; copy the file to the other machine")

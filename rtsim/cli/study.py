@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,21 +22,19 @@ from rtsim.cli.common import (
     sigterm_interrupts,
 )
 from rtsim.cli.options import option, trust_options
-from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import check_page
 from rtsim.cli.run_options import FOR_A_PERSON
 from rtsim.cli.study_options import Composed, composing_options, search_options, where_options
 from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told_of, typed, viewer
-from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.pilot.processes import Window
+from rtsim.runs.progress import ProgressLine, TerminalLine
 from rtsim.runs.request import Connections, Pace
 from rtsim.scenario.scenario import Scenario
-from rtsim.studies.campaign import Pool
 from rtsim.studies.designs import MonteCarlo, Search
 from rtsim.studies.folder import Folder
-from rtsim.studies.progress import Speed, Tally, text_of
+from rtsim.studies.progress import StudyProgress
 from rtsim.studies.running import Repeated, begin, carry_out, recorded
 from rtsim.studies.summary import Summary, command, shown, summarise, worst_case
 from rtsim.studies.texts import runs_of
@@ -157,65 +154,6 @@ def _print(found: Repeated, path: Path | None, why: str | None) -> None:
         click.echo(why)
     if path is not None:
         click.echo(f"recording: {path}")
-
-
-# The progress line of a study.
-
-_EVERY_NS = 500_000_000
-
-
-class StudyLine:
-    """One line on the terminal that is written again twice per second.
-
-    The address of the dashboard gets a line of its own, which stays.
-    """
-
-    def __init__(self, folder: Folder, enabled: bool) -> None:
-        self._folder, self._enabled = folder, enabled
-        self._speed = Speed()
-        self._next = 0
-        self._told, self._keeps = "", False
-
-    def show(self, tally: Tally, pool: Pool) -> None:
-        """Write the line, if it is time to."""
-        now = stopwatch()
-        if not self._enabled or now < self._next:
-            return
-        self._next = now + _EVERY_NS
-        if pool.about != self._told:
-            self._told = pool.about
-            self._write(f"dashboard: {pool.about}\n")
-        self._write_cut(text_of(tally, self._speed.of(now, tally.new)))
-
-    def keeping(self, done: int, wanted: int) -> None:
-        """Write how many of the ``wanted`` recordings are there, if it is time to."""
-        now, first = stopwatch(), not self._keeps
-        self._keeps = True
-        if self._enabled and (first or now >= self._next):
-            self._next = now + _EVERY_NS
-            self._write_cut(f"{done} / {wanted} recordings written")
-
-    def close(self) -> None:
-        """Remove the line."""
-        if self._enabled:
-            self._write("")
-
-    def _write_cut(self, text: str) -> None:
-        """Write as much as fits; a line that wraps could not be written again."""
-        self._write(text[: _columns() - 1])
-
-    def _write(self, text: str) -> None:
-        with suppress(OSError):  # a terminal that is gone
-            sys.stderr.write(f"\r{text}\x1b[K")
-            sys.stderr.flush()
-
-
-def _columns() -> int:
-    """Return the width of the terminal in characters; 80 if it is unknown."""
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    except (OSError, ValueError):
-        return 80
 
 
 # The results of a study as text.
@@ -497,11 +435,13 @@ def _carry_out(
     folder: Folder, where: Where, strict: bool, as_json: bool, named: bool = False
 ) -> None:
     """Run what has no row yet, and show the results; ``named`` as :func:`carry_out` takes it."""
-    line = StudyLine(folder, sys.stderr.isatty() and not as_json)
+    line = StudyProgress(
+        TerminalLine() if sys.stderr.isatty() and not as_json else None, first_ns=0
+    )
     new = folder.removed_if_refused() if named else nullcontext()
     with new, sigterm_interrupts(), folder.locked():
         try:
-            carry_out(folder, where, line.show, keeping=line.keeping, named=named)
+            carry_out(folder, where, line.show, recordings=line.recordings, named=named)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"interrupted; to continue, type rtsim study resume {folder.path}"

@@ -10,13 +10,12 @@ from typing import Any, Protocol
 import click
 
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain, show_result
-from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
+from rtsim.cli.telemetry import page_to_json, telemetry_line, telemetry_to_json
 from rtsim.cli.terminal import Column, console, print_table
-from rtsim.cli.web import page_to_json
 from rtsim.core.clock import age_ns
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.faults.schedule import Schedule
 from rtsim.engine.system import System
 from rtsim.gateway.web.launching import page_line

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rtsim.models.piloting.findings import Findings, Row
     from rtsim.models.piloting.formation import Formation
     from rtsim.models.piloting.gates import Gates
-    from rtsim.models.piloting.pilot import PilotModel, link, pilot
+    from rtsim.models.piloting.pilot_model import PilotModel, link, pilot
     from rtsim.models.piloting.task import Task, add_task, measure, task_named
     from rtsim.models.piloting.tracking import Tracking
 

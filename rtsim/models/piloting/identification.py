@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
-from rtsim.models.piloting.pilot import PilotModel
+from rtsim.models.piloting.pilot_model import PilotModel
 
 Spectrum = NDArray[np.complex128]
 _COHERENT = 4.0

@@ -31,30 +31,4 @@ __all__ = [
     "load_scenario",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "rtsim.scenario.body": (
-            "Body",
-            "Mesh",
-        ),
-        "rtsim.scenario.component": (
-            "Built",
-            "Component",
-            "Settable",
-            "Site",
-            "Validity",
-        ),
-        "rtsim.scenario.ground": (
-            "Ground",
-            "GroundGrid",
-        ),
-        "rtsim.scenario.shown": (
-            "Cue",
-            "Hud",
-            "Sound",
-        ),
-        "rtsim.scenario.loading": ("load_scenario",),
-        "rtsim.scenario.scenario": ("Scenario",),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -39,7 +39,7 @@ from rtsim.models.f16.by_wire import (
 from rtsim.models.f16.plant import F16, STANDARD_GRAVITY
 from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
-from rtsim.models.piloting.pilot import PilotModel
+from rtsim.models.piloting.pilot_model import PilotModel
 from rtsim.models.piloting.place import along_across, place
 from rtsim.models.piloting.task import Task, task_named
 from rtsim.models.piloting.task_setup import PERSON, Flying, Untouched, add_flying

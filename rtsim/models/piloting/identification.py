@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
-from rtsim.models.piloting.pilot import PilotModel
+from rtsim.models.piloting.pilot_model import PilotModel
 
 Spectrum = NDArray[np.complex128]
 _COHERENT = 4.0
@@ -197,6 +197,8 @@ def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
 
 def _fitted(w: Vector, measured: Spectrum, weight: Vector, leads: bool, lags: bool) -> PilotFit:
     """Return the best pilot of one structure, from several starts."""
+    with needs("scipy", "the identification of a pilot"):
+        from scipy.optimize import least_squares
     sign = 1.0 if np.cos(np.angle(measured[0])) >= 0.0 else -1.0
     start = abs(measured[len(w) // 3])
 

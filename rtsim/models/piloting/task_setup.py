@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period
-from rtsim.models.piloting.pilot import PilotModel, link, pilot
+from rtsim.models.piloting.pilot_model import PilotModel, link, pilot
 from rtsim.models.piloting.task import NAME, Task, add_task
 from rtsim.scenario.scenario import Scenario
 

@@ -12,11 +12,12 @@ from hitl.boards.contract import BoardLink
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.urls import open_link, parse_url
 from hitl.building.build import PLAIN
-from hitl.comparison.back_to_back import Ladder, ProgressWatch, climb
 from hitl.comparison.back_to_back import back_to_back as compared
-from hitl.comparison.on_boards import check_faults, meet, rungs
+from hitl.comparison.back_to_back import compare_chain
+from hitl.comparison.conditions import ComparisonRequest, ProgressWatch
+from hitl.comparison.on_boards import check_faults, meet, stages
 from hitl.comparison.tolerances import Tolerances
-from hitl.comparison.verdict import BackToBack
+from hitl.comparison.verdict import BackToBack, ComparisonChain
 from hitl.controllers.protocols import interface_of
 from hitl.controllers.sil import CASES
 from hitl.firmware import firmware as firmware_of
@@ -74,14 +75,14 @@ class Reported(_WithPage, BackToBack):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReportedLadder(_WithPage, Ladder):
+class ReportedChain(_WithPage, ComparisonChain):
     """The result of :func:`pitl`: C code and reference model compared, then board and C code."""
 
     page: Path | None = None
     """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
 
 
-_Kind = TypeVar("_Kind", Reported, ReportedLadder)
+_Kind = TypeVar("_Kind", Reported, ReportedChain)
 
 
 def back_to_back(
@@ -115,7 +116,6 @@ def back_to_back(
 
         back_to_back("scenario.py", {"controller": "motor.toml"}).assert_ok()
     """
-    given = folder / recording if isinstance(recording, str | Path) else recording
     translations = in_c(controllers, build, cases, folder)
     known = {name: interface_of(one) for name, one in translations.items()} if stimuli else {}
     result = compared(
@@ -126,7 +126,7 @@ def back_to_back(
         until=until,
         seed=seed,
         tolerances=tolerances,
-        recording=given,
+        recording=_recording_in(folder, recording),
         stimuli=stimuli_of(known),
         closed=closed,
     )
@@ -155,7 +155,7 @@ def pitl(
     folder: Path = HERE,
     settings: Mapping[str, object] | None = None,
     **more_settings: object,
-) -> ReportedLadder:
+) -> ReportedChain:
     """Compare the C code with its reference models, and controllers on a board with the C code.
 
     ``board`` is the board's URL.  ``firmware`` is an Intel HEX file for an emulated board; without
@@ -166,8 +166,8 @@ def pitl(
 
         pitl("scenario.py", {"controller": "motor.toml:float"}, latency=0.005).assert_ok()
     """
-    own = pace if isinstance(pace, Pace) else Pace.of(pace)
-    both = rungs(
+    own = Pace.of(pace)
+    both = stages(
         {name: interface_in(folder, given) for name, given in controllers.items()},
         board,
         paced=closed and own.rate is not None,
@@ -179,12 +179,7 @@ def pitl(
     if closed:
         check_faults(built, both.board, board)
 
-    def met() -> None:
-        meet(both.board, built)
-
-    result = climb(
-        built,
-        both.rungs,
+    request = ComparisonRequest(
         pace=own,
         latency=latency,
         late=late,
@@ -192,14 +187,21 @@ def pitl(
         until=until,
         seed=seed,
         tolerances=tolerances,
-        recording=folder / recording if isinstance(recording, str | Path) else recording,
+        recording=_recording_in(folder, recording),
         closed=closed,
-        watch=ProgressWatch(checked=met),
+        watch=ProgressWatch(checked=lambda: meet(both.board, built)),
     )
-    return _reported(ReportedLadder, result, page)
+    return _reported(ReportedChain, compare_chain(built, both.stages, request), page)
 
 
-def _reported(kind: type[_Kind], result: BackToBack | Ladder, page: Path | None) -> _Kind:
+def _recording_in(
+    folder: Path, recording: Recording | str | Path | None
+) -> Recording | str | Path | None:
+    """Return ``recording``; the path of a file is relative to ``folder``."""
+    return folder / recording if isinstance(recording, str | Path) else recording
+
+
+def _reported(kind: type[_Kind], result: BackToBack | ComparisonChain, page: Path | None) -> _Kind:
     """Return ``result`` as an object of ``kind``; write its page first if it did not pass."""
     values: dict[str, Any] = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.ok or page is None:

@@ -16,7 +16,7 @@ from hitl.comparison.execution import LABEL, OnTarget
 from hitl.comparison.flight import LoopComparison, allowance
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import C_AGAINST_DESIGN, OutputResult, Sides, lined_up
-from hitl.comparison.verdict import BackToBack, Ladder
+from hitl.comparison.verdict import BackToBack, ComparisonChain
 from hitl.results.columns import (
     closed_table,
     facts,
@@ -343,12 +343,12 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--back); p
 Pairs = Sequence[BackToBack]
 
 
-def write_page(result: BackToBack | Ladder, path: str | Path) -> None:
+def write_page(result: BackToBack | ComparisonChain, path: str | Path) -> None:
     """Write the page to ``path``; raises :class:`RecordingError` if that fails."""
     write(Path(path), render(result))
 
 
-def render(result: BackToBack | Ladder) -> str:
+def render(result: BackToBack | ComparisonChain) -> str:
     """Return the page as HTML text.  Names, errors and texts from files are escaped."""
     pairs = result.pairs
     sections = [("verdict", "Verdict", _verdict(result))]
@@ -371,7 +371,7 @@ MARK = "rtsim sil test"
 """The text by which :func:`hitl.results.columns.check_result` recognises an older page."""
 
 
-def _facts(result: BackToBack | Ladder) -> str:
+def _facts(result: BackToBack | ComparisonChain) -> str:
     facts = {
         "simulated": f"{result.settings.get('until_s', 0.0):g} s",
         "seed": result.settings.get("seed", ""),
@@ -383,7 +383,7 @@ def _facts(result: BackToBack | Ladder) -> str:
     return f"<div class=facts>{boxes}</div>"
 
 
-def _verdict(result: BackToBack | Ladder) -> str:
+def _verdict(result: BackToBack | ComparisonChain) -> str:
     state = {Outcome.PASSED: "ok", Outcome.FAILED: "no"}.get(result.outcome, "undecided")
     lines = result.in_words.splitlines()
     out = f"<p class={state}>{text(lines[0])}</p>"

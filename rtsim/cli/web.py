@@ -19,7 +19,7 @@ from rtsim.gateway.registry import find
 from rtsim.gateway.web.launching import Order, WebPage
 
 if TYPE_CHECKING:
-    from rtsim.engine.commands.inbox import Inbox
+    from rtsim.engine.commands.commands import Inbox
     from rtsim.gateway.loop import PipedInbox
 
 

@@ -18,8 +18,7 @@ from rtsim.core.net.keys import CLIENT
 from rtsim.core.net.messagepack import EncodingError, Limits, check, pack, unpack
 from rtsim.core.net.sockets import check_served
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.commands import read_command
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.gateway.addresses import check_free

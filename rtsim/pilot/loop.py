@@ -16,8 +16,7 @@ from rtsim.core.clock import Clock, stopwatch
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.commands import read_command
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.equations.evaluation import resident

@@ -187,7 +187,7 @@ RUN = (
     "unrecorded",
 )  # fmt: skip
 """Integers of the record of the run's state, the first ones as in
-:meth:`rtsim.engine.commands.inbox.Inbox.state`.
+:meth:`rtsim.engine.commands.commands.Inbox.state`.
 
 Latencies are measured from the stamp ``initiated`` of the stick to the tag that latches it, ns.
 ``orders`` is the number of orders that the run has read; ``unrecorded`` is 1 if the recording is

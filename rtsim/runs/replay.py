@@ -18,8 +18,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.commands.command_handler import AT_A_TAG
-from rtsim.engine.commands.commands import CommandError, from_json
-from rtsim.engine.commands.inbox import PendingCommand
+from rtsim.engine.commands.commands import CommandError, PendingCommand, from_json
 from rtsim.engine.trace import COMMAND, INSERTED, request_topic
 from rtsim.equations.source_hash import source_hash
 from rtsim.record.reading import Recording

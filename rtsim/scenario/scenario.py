@@ -21,7 +21,6 @@ from rtsim.components.latency import ZERO, LatencyModel, latency_model
 from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.old_names import OldName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.discrete import Processes
@@ -144,10 +143,6 @@ class NamedComponents:
                 return choice
         known = [n for choice in choices for n in choice.signals.names]
         raise UnknownName("value", name, known, owner)
-
-    parts = OldName("components")
-    part = OldName("component")
-    controller_part = OldName("controller_component")
 
 
 # The drawing of a scenario, and what a notebook shows of it.
@@ -410,8 +405,6 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``wake`` makes it an event input, which can insert a tag.
         """
         self.add(name, ExternalInputComponent(ExternalInput(name, signals, device, wake)))
-
-    inlet = OldName("external_input")
 
     # -- relations and settings ------------------------------------------------------------------
 

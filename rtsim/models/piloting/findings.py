@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import Field, dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.signals import Vector
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
@@ -89,6 +92,21 @@ def source_of(recording: Recording, name: str, signal: str) -> str:
     return found
 
 
+def last_values(recording: Recording, name: str) -> dict[str, float]:
+    """Return the last values of the plant ``name`` by column."""
+    track = recording.track(name)
+    return {c: float(track.column(c)[-1]) for c in track.signals.columns}
+
+
+def elements(values: dict[str, float], name: str, count: int) -> Vector:
+    return np.array([values[f"{name}_{i}"] for i in range(count)])
+
+
+def rms_of(values: Vector) -> float | None:
+    """Return the RMS of ``values`` (n,), or ``None`` if there are none."""
+    return math.sqrt(float(np.mean(values**2))) if len(values) else None
+
+
 # Checks of the data of a task: what was found, what was expected, and what to type.
 
 
@@ -118,3 +136,51 @@ def texts(value: object, what: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
         raise ScenarioError(f"{what} = {value!r}; give a list of texts")
     return tuple(value)
+
+
+class TaskData:
+    """A kind of task whose fields are plain data: the base of dataclasses.
+
+    The default of a field shows what it takes: a number, a text, a list of either, or a list of
+    rows of numbers.  The metadata ``example`` of a text tells what to give.
+    """
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
+        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
+        known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+        check_keys(data, tuple(known), where)
+        given = {k: _read(v, known[k], f"{where}: {k}") for k, v in data.items()}
+        try:
+            return cls(**given)
+        except ScenarioError as error:
+            raise ScenarioError(f"{where}: {error}") from None
+
+    @property
+    def scene(self) -> str:
+        """The scene of the window; empty for that of the scenario."""
+        return ""
+
+    def shown(self) -> Mapping[str, Any]:
+        """Return options of the scene."""
+        return {}
+
+
+def _read(value: object, field: Field[Any], what: str) -> Any:
+    """Return ``value`` checked and converted to the type of the field's default."""
+    default: Any = field.default
+    if isinstance(default, str):
+        if not isinstance(value, str):
+            example = field.metadata.get("example", "a text")
+            raise ScenarioError(f"{what} = {value!r}; give {example}")
+        return value
+    if not isinstance(default, tuple):
+        return type(default)(number(value, what))
+    first = default[0]
+    if isinstance(first, str):
+        return texts(value, what)
+    if not isinstance(first, tuple):
+        return tuple(type(first)(v) for v in numbers(value, what))
+    if not isinstance(value, list | tuple):
+        raise ScenarioError(f"{what} = {value!r}; give a list of rows")
+    return tuple(numbers(row, f"{what}, row {i}") for i, row in enumerate(value, start=1))

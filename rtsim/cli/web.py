@@ -15,8 +15,8 @@ from rtsim.cli.options import option
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway.addresses import PAGE_OPTION as OPTION
 from rtsim.gateway.addresses import PORT, check_installed
+from rtsim.gateway.pipe import Order, WebPage
 from rtsim.gateway.registry import find
-from rtsim.gateway.web.launching import Order, WebPage
 
 if TYPE_CHECKING:
     from rtsim.engine.commands.commands import Inbox

@@ -12,7 +12,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Model
 from rtsim.gateway import publishing as catalogues
 from rtsim.gateway.client import ControlError
-from rtsim.gateway.loop import Pipe
+from rtsim.gateway.pipe import Pipe
 from rtsim.gateway.publishing import MOST_VALUES, Sampler, StateTable, catalogue, decode_sample
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.frames import Tally

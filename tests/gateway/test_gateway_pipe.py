@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rtsim.core.net.messagepack import pack
-from rtsim.gateway.loop import MOST_BYTES, Pipe, PipeError
+from rtsim.gateway.pipe import MOST_BYTES, Pipe, PipeError
 
 
 def _pair() -> tuple[Pipe, Any]:

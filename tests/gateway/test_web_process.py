@@ -25,7 +25,7 @@ from websockets.exceptions import ConnectionClosed
 from rtsim.cli.main import main
 from rtsim.core.errors import RtsimError
 from rtsim.gateway.addresses import PageAddress
-from rtsim.gateway.web.launching import Order, WebPage, page_line
+from rtsim.gateway.pipe import Order, WebPage, page_line
 from rtsim.models import orbit, unstable
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording

@@ -25,8 +25,8 @@ from rtsim.gateway.addresses import (
     read_address,
     read_origins,
 )
+from rtsim.gateway.pipe import Order, WebPage
 from rtsim.gateway.registry import find
-from rtsim.gateway.web.launching import Order, WebPage
 from rtsim.record.views import views_of
 from rtsim.scenario.scenario import Scenario
 

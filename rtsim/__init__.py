@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from rtsim.linear.trimming import trim
     from rtsim.record.reading import Recording
     from rtsim.runs.simulation import simulate
-    from rtsim.scenario.body import Body, Mesh
-    from rtsim.scenario.ground import Ground, GroundGrid
+    from rtsim.scenario.body import Body, Ground, GroundGrid, Mesh
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue, Hud, Sound
 
@@ -66,11 +65,9 @@ _HOMES = {
     "rtsim.record.reading": ("Recording",),
     "rtsim.scenario.body": (
         "Body",
-        "Mesh",
-    ),
-    "rtsim.scenario.ground": (
         "Ground",
         "GroundGrid",
+        "Mesh",
     ),
     "rtsim.scenario.shown": (
         "Cue",

@@ -36,8 +36,8 @@ _MOVED = {
     "rtsim.runs": ("diverging", "replay", "simulation"),
 }  # fmt: skip
 _RENAMED = {
-    "rtsim.bad_day": "rtsim.runs.overrun_replay",
-    "rtsim.building": "rtsim.scenario.builder",
+    "rtsim.bad_day": "rtsim.runs.replay",
+    "rtsim.building": "rtsim.scenario.scenario",
     "rtsim.control": "rtsim.engine.commands",
     "rtsim.control.desk": "rtsim.engine.commands.command_handler",
     "rtsim.crossings": "rtsim.solve.guard_watch",

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from rtsim.core.face import face
 
 if TYPE_CHECKING:
-    from rtsim.scenario.body import Body, Mesh
+    from rtsim.scenario.body import Body, Ground, GroundGrid, Mesh
     from rtsim.scenario.component import Built, Component, Settable, Site, Validity
-    from rtsim.scenario.ground import Ground, GroundGrid
     from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue, Hud, Sound
@@ -36,6 +35,8 @@ __getattr__, __dir__ = face(
     {
         "rtsim.scenario.body": (
             "Body",
+            "Ground",
+            "GroundGrid",
             "Mesh",
         ),
         "rtsim.scenario.component": (
@@ -44,10 +45,6 @@ __getattr__, __dir__ = face(
             "Settable",
             "Site",
             "Validity",
-        ),
-        "rtsim.scenario.ground": (
-            "Ground",
-            "GroundGrid",
         ),
         "rtsim.scenario.shown": (
             "Cue",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rtsim.core.random_streams import RandomStreams
-from rtsim.runs.diverging.values import Value, ValuePair, drawn, first_apart, in_full, parting, same
+from rtsim.runs.diverging.first import Value, ValuePair, drawn, first_apart, in_full, parting, same
 
 OTHER_NAN: float = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
 

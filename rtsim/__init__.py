@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
-from rtsim.core.old_names import install
+from rtsim.core.lazy_exports import lazy_exports
 from rtsim.core.version import __version__
 
 if TYPE_CHECKING:
@@ -115,6 +114,4 @@ __all__ = [
     "trim",
 ]
 
-__getattr__, __dir__ = face(__name__, _HOMES)
-
-install()
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

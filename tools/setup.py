@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = sorted((ROOT / "hitl" / "boards").glob("*/package-lock.json"))
 GROUPS = {
-    "run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench"),
+    "run": ("plots",), "fly": ("plots", "pilot"), "dev": ("dev",), "bench": ("dev", "bench"),
     "mutants": ("dev", "mutants"), "docs": ("docs",),
     "oldest": ("dev", "sil", "pitl", "pilot", "foxglove", "study"),
 }  # fmt: skip
@@ -32,6 +32,7 @@ PURPOSE = {
     "mutants": "mutants",
     "docs": "the site",
     "pilot": "the window",
+    "plots": "pages",
     "pitl": "boards",
 }
 

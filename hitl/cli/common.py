@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,11 +16,14 @@ from hitl.boards.description import BoardDescription
 from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
+from hitl.comparison.conditions import ProgressWatch
 from hitl.controllers.sil import SilController
 from hitl.worker.link import LINKS
 from rtsim.cli.common import NO, tell
+from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
+from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
@@ -83,6 +87,25 @@ link_option = click.option(
     "tcp://HOST:PORT]",
 )
 
+late_option = click.option(
+    "--late",
+    type=click.Choice(LATE_POLICIES),
+    default=None,
+    help="Policy for a late answer: 'hold' keeps using the last answer, 'fail' treats the "
+    "controller as failed, 'stretch' stops simulated time until the answer arrives.  "
+    "[default: the policy of the scenario]",
+)
+failure_option = click.option(
+    "--failure",
+    type=click.Choice(FAILURE_POLICIES),
+    default=None,
+    help="Policy for a failure of the controller: 'end' ends the run, 'hold' continues it with the "
+    "last answer.  [default: the policy of the scenario]",
+)
+baud_option = click.option(
+    "--baud", type=int, default=None,
+    help=f"Bit rate of the serial line, bit/s.  [default: {DEFAULT_BOARD.line.baud}]",
+)  # fmt: skip
 SHOW, ERROR = "show", "error"
 warnings_option = click.option(
     "--warnings",
@@ -104,6 +127,13 @@ coverage_option = click.option(
     metavar="FOLDER",
     help="Folder for the HTML pages that --build coverage writes.",
 )
+
+
+def watch_of(line: ProgressLine) -> ProgressWatch:
+    """Return a watch that shows the progress of a comparison in the terminal's ``line``."""
+    return ProgressWatch(
+        lambda phase: line.say(f"{phase} …"), line.show, partial(line.count, "step")
+    )
 
 
 def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> None:

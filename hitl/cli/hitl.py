@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hitl.cli.common import names_a_board
+from hitl.cli.common import late_option, names_a_board
 from hitl.protocol.line import BaudRate
 from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
@@ -19,7 +19,7 @@ from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
 from rtsim.cli.terminal import Column, console, print_table
-from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
+from rtsim.components.controller_task import ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.scenario.controller_component import ControllerComponent
@@ -88,14 +88,7 @@ def _example(context: click.Context, _: click.Parameter, value: str | None) -> N
     help="Compute latency of the rig: simulated time from a sample to the answer, s.  [default: "
     "the latency of the scenario]",
 )  # fmt: skip
-@click.option(
-    "--late",
-    type=click.Choice(LATE_POLICIES),
-    default=None,
-    help="Policy for a late answer: 'hold' keeps using the last answer, 'fail' treats the "
-    "controller as failed, 'stretch' stops simulated time until the answer arrives.  "
-    "[default: the policy of the scenario]",
-)
+@late_option
 @click.option(
     "--diagram", is_eager=True, expose_value=False, callback=_draw, metavar="FILE",
     help="Print the wiring of this rig file as SVG; run nothing.",

@@ -182,13 +182,13 @@ def linearise(
     from rtsim.linear.report import linear_report
     from rtsim.scenario.loading import load_scenario
 
+    if path is not None:
+        from rtsim.linear.pages import Table, write_page
     loaded = load_scenario(scenario, parse_settings(settings))
     report = linear_report(
         loaded, plant=plant, start=start, end=end, time=time, slow=slow, compile=not plain
     )
     if path is not None:
-        from rtsim.linear.pages import Table, write_page
-
         if not report.scalar_loops:
             raise ScenarioError(
                 f"-o {path}: there is no open loop with one signal to draw; give --from SIGNAL"

@@ -35,8 +35,6 @@ COMMANDS = {
     "web": "rtsim.cli.telemetry:web",
     "keys": "rtsim.cli.ctl:keys",
 }
-OLD_NAMES = {"bad-day": "overrun-replay"}
-"""Deprecated names of commands: they still work and print a note, but help does not list them."""
 OTHERS = "rtsim.commands"
 """Entry point group: a package adds a command with ``name = "module:command"``."""
 _STATUS = (
@@ -57,7 +55,6 @@ def known_commands() -> dict[str, str]:
 @click.group(
     cls=Commands,
     known=known_commands,
-    old=OLD_NAMES,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_STATUS,
 )

@@ -360,7 +360,12 @@ def _overlay_of(
 
 
 def check_page(target: Path) -> None:
-    """Raise :class:`RecordingError` if ``target`` exists and is not an HTML page."""
+    """Raise an error if ``target`` exists and is not an HTML page, or the extra is missing.
+
+    The errors are :class:`RecordingError` and :class:`ScenarioError`.
+    """
+    import rtsim.record.reports.page  # noqa: F401 - raises if what a page needs is not installed
+
     if not target.is_file():
         return
     with target.open("rb") as file:

@@ -29,8 +29,8 @@ from rtsim.components.latency import Fixed
 from rtsim.core.errors import CheckpointError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint, CheckpointHistory, Files, path_beside
-from rtsim.engine.checkpoint.taking import Taking
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.gateway.addresses import check_installed
@@ -96,7 +96,7 @@ class Wanted:
 
     def taking(
         self, recording: Path | None, past: CheckpointHistory, start: Checkpoint | None
-    ) -> Taking | None:
+    ) -> CheckpointSchedule | None:
         """Return the object that saves checkpoints of the segment that continues from ``start``.
 
         ``recording`` is the file of this segment.  Returns ``None`` if no checkpoint can be
@@ -107,13 +107,13 @@ class Wanted:
                 return None
             files = Files(recording, start)
             past.add(files)
-            return Taking(files, every=self.every, at=self.at, past=past)
+            return CheckpointSchedule(files, every=self.every, at=self.at, past=past)
         if self.every is not None or self.at:
             raise ScenarioError(
                 "checkpoints are stored next to a recording, but --no-record switches the "
                 "recording off; leave --no-record out"
             )
-        return None if past.ring is None else Taking(None, past=past)
+        return None if past.ring is None else CheckpointSchedule(None, past=past)
 
 
 def in_a_file(checkpoint: Checkpoint, recording: Path | None) -> Checkpoint:

@@ -15,7 +15,7 @@ from rtsim.cli.run_options import GoingOn, RunOptions, Wanted, in_a_file
 from rtsim.cli.summary import RunSummary
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.equations.compiling import CHECKED, announced
 from rtsim.record.file import FileRecorder

@@ -15,7 +15,7 @@ from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.clock import age_ns
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.faults.schedule import Schedule
 from rtsim.engine.system import System
 from rtsim.gateway.web.launching import page_line

@@ -31,7 +31,7 @@ from rtsim.record.views import views_of
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
-    from rtsim.engine.commands.inbox import Inbox
+    from rtsim.engine.commands.commands import Inbox
     from rtsim.gateway.loop import PipedInbox
     from rtsim.gateway.publishing import ViewerCounts
 

@@ -25,7 +25,7 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter, find, runs
 from rtsim.pilot.processes import (

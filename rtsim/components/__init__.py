@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.components.controller import Controller, PythonController
@@ -34,7 +34,7 @@ __all__ = [
     "Uniform",
 ]
 
-__getattr__, __dir__ = face(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "rtsim.components.controller": (

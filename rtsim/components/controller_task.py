@@ -28,7 +28,7 @@ from rtsim.components.protocols import (
 )
 from rtsim.components.tasks import FAR, CompiledReaction, Environment, Ticking
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError
-from rtsim.core.raised import blame
+from rtsim.core.raised import attribute_to
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 
@@ -193,7 +193,7 @@ class ControllerTask(Ticking):
             try:
                 self.controller.send(tag, inputs)
             except BaseException as error:
-                blame(f"controller {self.name}", tag, error, ControllerError)
+                attribute_to(f"controller {self.name}", tag, error, ControllerError)
         except ControllerError as error:
             if self.failure == "end" and not self.controller.outside:
                 raise
@@ -219,7 +219,7 @@ class ControllerTask(Ticking):
             try:
                 answer = self._received(request, environment)
             except BaseException as error:
-                blame(f"controller {self.name}", request.tag, error, ControllerError)
+                attribute_to(f"controller {self.name}", request.tag, error, ControllerError)
         except ControllerError as error:
             self._fail(request.due, error, environment)
             return

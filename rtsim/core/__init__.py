@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.core.clock import Wake
@@ -36,7 +36,7 @@ __all__ = [
     "Wake",
 ]
 
-__getattr__, __dir__ = face(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "rtsim.core.clock": ("Wake",),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from typing import Any
 
 from rtsim.core.errors import ScenarioError
@@ -17,7 +19,23 @@ def extra(module: str, name: str, what: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ScenarioError(
-            f"{what} needs the package {module.partition('.')[0]}, which cannot be imported "
-            f"({error}); type pip install 'rtsim[{name}]'"
-        ) from None
+        raise missing(module, name, what, error) from None
+
+
+def installed(module: str, name: str, what: str) -> ModuleSpec:
+    """Return where the optional top-level ``module`` is, which is not imported.
+
+    Raises as :func:`extra` does: a command calls this before it begins its work.
+    """
+    found = find_spec(module)
+    if found is None:
+        raise missing(module, name, what, f"there is no module {module}")
+    return found
+
+
+def missing(module: str, name: str, what: str, why: object) -> ScenarioError:
+    """Return the error of :func:`extra`, with the reason ``why``."""
+    return ScenarioError(
+        f"{what} needs the package {module.partition('.')[0]}, which cannot be imported "
+        f"({why}); type pip install 'rtsim[{name}]'"
+    )

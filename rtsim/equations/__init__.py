@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.equations.compiling import compiled
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Delayed", "Guard", "Mode", "Model", "Transition", "compiled"]
 
-__getattr__, __dir__ = face(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "rtsim.equations.compiling": ("compiled",),

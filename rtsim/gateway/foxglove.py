@@ -20,7 +20,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.addresses import OriginCheck
-from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, Counters, SampledTopic
+from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, SampledTopic, StateTable
 from rtsim.gateway.shapes import (
     BodyTrail,
     Colours,
@@ -71,16 +71,16 @@ class Foxglove:
             self._scene = _Scene(placed_bodies(bodies, run["signals"]), server, ground)
         server.start()
 
-    def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None:
+    def show(self, due: Sequence[SampledTopic], state: StateTable, values: Vector) -> None:
         assert self._server is not None
-        at_ns = self._epoch_ns + counters.ns
+        at_ns = self._epoch_ns + state.ns
         self._server.broadcast_time(at_ns)
         for topic in due:
             if topic.name == SCENE:
                 if self._scene is not None:
                     self._scene.show(values, at_ns)
             else:
-                self._groups[topic.name].log(topic.row(counters, values), at_ns)
+                self._groups[topic.name].log(topic.row(state, values), at_ns)
 
     def rewound(self) -> None:
         """Begin a new session, so that viewers discard the data after the present time."""

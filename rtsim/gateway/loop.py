@@ -18,13 +18,11 @@ from rtsim.core.net.keys import CLIENT
 from rtsim.core.net.messagepack import EncodingError, Limits, check, pack, unpack
 from rtsim.core.net.sockets import check_served
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.commands import CommandError, read_command
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.gateway.addresses import check_free
 from rtsim.gateway.publishing import (
-    Counters,
     Sampler,
     ViewerCounts,
     catalogue,
@@ -34,7 +32,7 @@ from rtsim.gateway.publishing import (
 from rtsim.gateway.shapes import placed_bodies
 from rtsim.scenario.body import Body
 from rtsim.timing.background import ONE_THREAD
-from rtsim.timing.frames import NO_SAMPLE, Tally
+from rtsim.timing.frames import Tally
 from rtsim.timing.pacing import Pacer
 
 # The pipe to the process of the gateway: messages of limited length, without blocking.
@@ -183,13 +181,12 @@ class PipedInbox(Inbox):
         """The figures of the page in the browser, known after the run; empty without a page."""
         self._pipe, self._about, self._leg = pipe, about, 0
         self.period_ns = self._next_ns = 0
-        self._pacer: Pacer | None = None
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
-        self._system, self._pacer = system, pacer
+        super().attach(system, pacer, trace)
         trace.tally = Tally(trace.links())
         self._leg += 1
-        self._look, self._counters = Sampler(system, trace.tally), Counters(leg=self._leg)
+        self._look = Sampler(system, trace.tally)
         more = {
             "links": trace.tally.links, "leg": self._leg, "thread": threading.get_native_id(),
         }  # fmt: skip
@@ -203,10 +200,9 @@ class PipedInbox(Inbox):
 
     def _wait_ns(self, ns: int) -> int:
         """Return the wall-clock time until the tag at simulated time ``ns``, in ns."""
-        clock = None if self._pacer is None else self._pacer.clock
-        if clock is None or not clock.paced or ns < 0:
+        if ns < 0 or not self._pacer.clock.paced:
             return 0
-        return max(0, clock.wall(ns) - clock.now())
+        return max(0, self._pacer.clock.wall(ns) - self._pacer.clock.now())
 
     def goes_on(self, **about: object) -> None:
         self._about = {**self._about, **about}
@@ -238,50 +234,34 @@ class PipedInbox(Inbox):
             self.period_ns = round(NS_PER_S / rate) if rate > 0 else 0
             self._next_ns = 0
         if "command" in message:
-            self._take(message)
+            self._command(message)
         if "published" in message:
             self.telemetry = message["published"]
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _command(self, message: dict[str, Any]) -> None:
         number = message.get("id")
 
         def answer(wrong: str, ns: int) -> None:
-            told = {"answer": number, "wrong": wrong, "ns": ns, "wait_ns": self._wait_ns(ns)}
-            self._pipe.send(told)
+            said = {"answer": number, "wrong": wrong, "ns": ns, "wait_ns": self._wait_ns(ns)}
+            self._pipe.send(said)
 
-        try:
-            command = read_command(message["command"])
-            stamps = {"initiated_ns": int(message.get("initiated", 0)), "completed_ns": stopwatch()}
-            self.give(type(command)(command.kind, command.arguments, **stamps), answer)
-        except CommandError as error:
-            answer(str(error), -1)
+        self.take(message["command"], int(message.get("initiated", 0)), answer)
 
     def after(self, ns: int, standing: bool) -> None:
         if self.period_ns and not self._pipe.gone:
             now = stopwatch()
             if now >= self._next_ns or standing:
                 self._next_ns = now + self.period_ns
-                self._tell(ns, now, standing)
+                self._send_sample(ns, now, standing)
 
-    def _tell(self, ns: int, now: int, standing: bool) -> None:
+    def _send_sample(self, ns: int, now: int, standing: bool) -> None:
         if self._pipe.busy:
             self._pipe.flush()
             if self._pipe.busy:
                 self.lost += 1
                 return
-        pacer, counters = self._pacer, self._counters
-        assert pacer is not None
-        rate = getattr(pacer.clock, "rate", 0.0) if pacer.clock.paced else 0.0
-        counters.ns, counters.wall_ns, counters.rate = ns, now, float(rate)
-        counters.standing, counters.margin_ns = standing, pacer.margin_ns
-        lateness = pacer.log.last[0]
-        counters.lateness_ns = -1 if lateness == NO_SAMPLE else lateness
-        counters.late = sum(c.lates for c in self._system.controllers)
-        counters.missed = sum(c.missed for c in self._system.controllers)
-        counters.overruns_compute = pacer.overruns["compute"]
-        counters.overruns_wake = pacer.overruns["wake"]
-        counters.frames = pacer.log.frames
-        self.lost += not self._pipe.send({"look": self._look.take(counters)})
+        state = {**self.state(ns, now, standing), "leg": self._leg}
+        self.lost += not self._pipe.send({"look": self._look.take(state)})
 
     def wait(self, seconds: float) -> None:
         if self._pipe.gone:  # no client can resume the run any more

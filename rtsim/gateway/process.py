@@ -135,15 +135,15 @@ class GatewayProcess:
             self._pipe.send({"published": self._publisher.counts})
 
     def _on_sample(self, sample: DecodedSample) -> None:
-        counters, values = sample.counters, sample.values
-        self._publisher.publish(counters, values)
+        state, values = sample.state, sample.values
+        self._publisher.publish(state, values)
         waiting, self._waiting = self._waiting, []
         latency = sample.counts.tolist() if waiting else []
         stamps = sample.stamps.tolist() if waiting else []
         for place, who, request in waiting:
             found = [float(values[self._index[n]]) for n in request.names]
             what = {
-                "values": found, "state": asdict(counters), "latency": latency,
+                "values": found, "state": asdict(state), "latency": latency,
                 "stamps": stamps, "telemetry": self._publisher.counts,
                 **({"unrecorded": self._unrecorded} if self._unrecorded else {}),
             }  # fmt: skip
@@ -152,7 +152,7 @@ class GatewayProcess:
         for (place, who), client in list(self._clients.items()):
             if client.rate_hz and now >= client.next_ns:
                 client.next_ns = now + round(NS_PER_S / client.rate_hz)
-                what = {"v": VERSION, "state": asdict(counters), "lost": client.lost,
+                what = {"v": VERSION, "state": asdict(state), "lost": client.lost,
                         "values": [float(values[k]) for k in client.indices]}  # fmt: skip
                 if not self._listeners[place].send(who, pack({"sample": what})):
                     client.lost += 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.linear.crossings import Margins, margins
@@ -33,4 +33,4 @@ __all__ = [
     "trim",
 ]
 
-__getattr__, __dir__ = face(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

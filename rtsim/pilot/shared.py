@@ -164,7 +164,7 @@ def words_to_reason(length: int, words: Sequence[int]) -> str:
 
 # The shared file.
 
-VERSION = 2
+VERSION = 3
 MOST_BYTES = 16 << 20
 MOST_SCHEMA = 1 << 20
 _MAGIC = b"rtsimPIL"
@@ -182,11 +182,12 @@ that was latched last, and ``applied_initiated`` is its stamp ``initiated``. The
 ``[x, z, u, y]`` at the last tag, then at the next.
 """
 RUN = (
-    "ns", "wall", "standing", "paced", "frames", "margin", "overruns_compute", "overruns_wake",
-    "late", "missed", "latency_median", "latency_p95", "latency_max", "orders", "ended",
+    "ns", "wall_ns", "standing", "late", "missed", "overruns_compute", "overruns_wake", "margin_ns",
+    "frames", "paced", "latency_median", "latency_p95", "latency_max", "orders", "ended",
     "unrecorded",
 )  # fmt: skip
-"""Integers of the record of the run's state.
+"""Integers of the record of the run's state, the first ones as in
+:meth:`rtsim.engine.commands.commands.Inbox.state`.
 
 Latencies are measured from the stamp ``initiated`` of the stick to the tag that latches it, ns.
 ``orders`` is the number of orders that the run has read; ``unrecorded`` is 1 if the recording is

@@ -52,7 +52,7 @@ _CRC = struct.Struct("<I")
 _KEPT = 64
 _MOST_REASON = 400
 _WALLS: dict[str, tuple[int, ...]] = {
-    "run": (RUN.index("wall"),),
+    "run": (RUN.index("wall_ns"),),
     "stick": (STICK.index("initiated"), STICK.index("completed")),
     "viewer": (0,),
     "orders": tuple(range(1 + MOST_ORDERS, len(ORDERS))),

@@ -212,7 +212,7 @@ class ProgressLine:
         """True if at least one frame has been computed."""
         self._name = name
         self._enabled, self._noted = enabled, noted and not enabled
-        self._texts = RunText(Pulse(first_ns=0))
+        self._texts, self._pulse = RunText(Pulse(first_ns=0)), Pulse(first_ns=0)
         self._line = TerminalLine()
 
     def compiling(self, what: str) -> None:
@@ -233,6 +233,11 @@ class ProgressLine:
         """Show ``text`` as the present line, for work other than a run."""
         if self._enabled:
             self._write(text)
+
+    def count(self, what: str, done: int, of: int) -> None:
+        """Show that so many of so many are done, at most five times per second."""
+        if self._enabled and self._pulse.due():
+            self._write(f"{what} {done} / {of}")
 
     def tell(self, text: str) -> None:
         """Print ``text`` at once, on a line of its own, even without a terminal."""

@@ -22,8 +22,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NEVER, NS_PER_S, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.commands.command_handler import AT_A_TAG
-from rtsim.engine.commands.commands import CommandError, from_json
-from rtsim.engine.commands.inbox import PendingCommand
+from rtsim.engine.commands.commands import CommandError, PendingCommand, from_json
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.trace import COMMAND, INSERTED, TIMING, request_topic

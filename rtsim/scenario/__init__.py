@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.scenario.body import Body, Ground, GroundGrid, Mesh
@@ -30,7 +30,7 @@ __all__ = [
     "load_scenario",
 ]
 
-__getattr__, __dir__ = face(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "rtsim.scenario.body": (

@@ -25,7 +25,6 @@ from rtsim.components.protocols import (
     values_of,
 )
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.old_names import names_replaced
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
 from rtsim.engine.system import Changeable
@@ -41,8 +40,6 @@ from rtsim.scenario.component import (
 )
 
 A = TypeVar("A", bound=Assignable)
-
-__getattr__ = names_replaced(__name__, {"ControllerPart": "ControllerComponent"})
 
 
 @dataclass

@@ -27,8 +27,7 @@ from rtsim.components.ports import SignalPort, Source, Wiring
 from rtsim.components.tasks import Task
 from rtsim.core.clock import Wake
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
-from rtsim.core.old_names import OldName
-from rtsim.core.raised import NOT_FOR_PARTS, blame, interrupt, on_ctrl_c
+from rtsim.core.raised import NOT_FOR_PARTS, attribute_to, interrupt, on_ctrl_c
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Duration, Period, declared_ns
@@ -168,10 +167,6 @@ class NamedComponents:
                 return choice
         known = [n for choice in choices for n in choice.signals.names]
         raise UnknownName("value", name, known, owner)
-
-    parts = OldName("components")
-    part = OldName("component")
-    controller_part = OldName("controller_component")
 
 
 # The drawing of a scenario, and what a notebook shows of it.
@@ -435,8 +430,6 @@ class Scenario(NamedComponents, Presented, Drawn):
         """
         self.add(name, ExternalInputComponent(ExternalInput(name, signals, device, wake)))
 
-    inlet = OldName("external_input")
-
     # -- relations and settings ------------------------------------------------------------------
 
     def order(self, *names: str) -> None:
@@ -604,7 +597,7 @@ class Builder:
                     with suppress(RtsimError):
                         controller.close()
                 if isinstance(error, NOT_FOR_PARTS):
-                    blame("a component of the scenario", "the start", error, ScenarioError)
+                    attribute_to("a component of the scenario", "the start", error, ScenarioError)
                 raise
 
     def _system(self) -> System:

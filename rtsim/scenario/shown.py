@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -399,11 +398,6 @@ class Presented:
         """
         view = View(title, signals, over, band, unit, marks, tuple(published))
         self.presentation = self.presentation.with_view(view)
-
-    def warn(self, *cues: Cue) -> None:
-        """Declare ``cues``; deprecated, use :meth:`show`."""
-        warnings.warn("scenario.warn() is deprecated; use show()", DeprecationWarning, stacklevel=2)
-        self.show(*cues)
 
     @property
     def bodies(self) -> tuple[Body, ...]:

@@ -17,7 +17,6 @@ from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Source
 from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 from rtsim.core.errors import ScenarioError
-from rtsim.core.old_names import names_replaced
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
 from rtsim.discrete import Processes
@@ -34,14 +33,6 @@ from rtsim.scenario.component import (
     start_values,
 )
 from rtsim.solve import SOLVER_PARTS, SOLVERS, Solver
-
-__getattr__ = names_replaced(
-    __name__,
-    {
-        f"{kind}Part": f"{kind}Component"
-        for kind in ("Plant", "Sensor", "Noise", "Source", "ExternalInput", "Processes", "Topic")
-    },
-)
 
 
 @dataclass

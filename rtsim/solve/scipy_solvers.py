@@ -117,7 +117,7 @@ class SciPyStepper:
     """
 
     def __init__(self, solver: Any, bound: BoundModel) -> None:
-        self.meanwhile: Callable[[], object] = nothing
+        self.interrupt_check: Callable[[], object] = nothing
         self._most_steps = solver.most_steps
         self._make = solver.maker()
         self._options: dict[str, Any] = {
@@ -172,7 +172,7 @@ class SciPyStepper:
             if answer != GOOD or notes[LAST] != 0.0:
                 return answer
             done += notes[TAKEN]
-            self.meanwhile()
+            self.interrupt_check()
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
         """Return the functions and arrays for internal steps on x, z, u, p and out.

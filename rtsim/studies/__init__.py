@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.studies.designs import (
@@ -80,4 +80,4 @@ __all__ = [
     "write_report",
 ]  # fmt: skip
 
-__getattr__, __dir__ = face(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -20,7 +20,7 @@ from rtsim.blocks import (
 )
 from rtsim.core.errors import ScenarioError, ZenoError
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.reading import Recording
 from rtsim.solve import Adaptive, Solver
 
@@ -116,7 +116,7 @@ def test_it_rests_at_a_value_and_in_all_its_elements() -> None:
 
 def test_it_goes_on_from_a_checkpoint_at_rest() -> None:
     ring = Ring(8)
-    whole = flown(balls(a=0.7), 3, checkpoints=Taking(ring, every="1/2"))
+    whole = flown(balls(a=0.7), 3, checkpoints=CheckpointSchedule(ring, every="1/2"))
     kept = ring.before(5 * S // 2)
     assert kept is not None
     words = flown(balls(a=0.7), 3, start=kept).tracks["d"].words

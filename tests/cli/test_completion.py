@@ -46,6 +46,5 @@ def test_no_file_is_executed_and_nothing_is_guessed(
     assert completed("run", "unstable", "--set", "plant.stiffness=1") == set()
 
 
-def test_commands_are_completed_without_their_old_names() -> None:
+def test_commands_are_completed() -> None:
     assert completed("over") == {"overrun-replay"}
-    assert completed("bad") == set()

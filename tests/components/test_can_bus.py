@@ -28,7 +28,7 @@ from rtsim.core.errors import LatencyError, ModelError, ScenarioError, UnknownNa
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.linear import open_loop
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.reading import Recording
@@ -332,7 +332,9 @@ def test_a_run_with_a_bus_replays_and_continues_from_every_checkpoint() -> None:
     whole = trace_of(loop(True))
     assert compare_exact(whole, rerun(whole, loop(True))) is None
     ring, busy = Ring(10), 0
-    simulate(loop(True), recorder=MemoryRecorder(), checkpoints=Taking(ring, every="0.013"))
+    simulate(
+        loop(True), recorder=MemoryRecorder(), checkpoints=CheckpointSchedule(ring, every="0.013")
+    )
     for ns in range(100_000_000, 1_000_000_000, 130_000_000):
         kept = ring.before(ns)
         assert kept is not None

@@ -15,7 +15,7 @@ from rtsim import Model, PythonController, Scenario, Signals, simulate
 from rtsim.components.latency import Duplicate, LatencyModel, Loss, remembers_nothing
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact
@@ -166,7 +166,7 @@ def test_each_link_has_a_state_of_its_own() -> None:
 @pytest.mark.parametrize("make", SAVED)
 def test_a_run_from_a_checkpoint_continues_the_state(make: Callable[[], LatencyModel]) -> None:
     ring, scenario = Ring(9), loop(make(), compute=Rising())
-    whole = simulate(scenario, seed=9, checkpoints=Taking(ring, every="1/2"))
+    whole = simulate(scenario, seed=9, checkpoints=CheckpointSchedule(ring, every="1/2"))
     cut = ring.before(1_700_000_000)
     assert cut is not None
     rest = simulate(loop(make(), compute=Rising()), seed=9, start=cut)
@@ -185,7 +185,7 @@ def test_prepared_runs_begin_with_the_declared_state(make: Callable[[], LatencyM
 
 def test_a_state_that_cannot_be_saved_refuses_checkpoints() -> None:
     with pytest.raises(CheckpointError, match=r"attribute Window\.last .*give .*save\(\) and rest"):
-        simulate(loop(Loss(Window(), 0.1)), checkpoints=Taking(Ring(9), every=1))
+        simulate(loop(Loss(Window(), 0.1)), checkpoints=CheckpointSchedule(Ring(9), every=1))
 
 
 def test_a_model_that_cannot_be_copied_is_refused() -> None:

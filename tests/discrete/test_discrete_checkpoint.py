@@ -17,7 +17,7 @@ from rtsim.core.tag import Tag
 from rtsim.discrete import Agenda, Processes
 from rtsim.discrete.task import Stimuli
 from rtsim.engine.checkpoint.file import Checkpoint, Files, Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
@@ -84,7 +84,7 @@ def rich(other: bool = False) -> Scenario:
 
 def cut(folder: Path, other: bool = False) -> Recording:
     recorder = MemoryRecorder()
-    taking = Taking(Files(folder / "run.mcap"), at=AT)
+    taking = CheckpointSchedule(Files(folder / "run.mcap"), at=AT)
     simulate(rich(other), seed=5, recorder=recorder, checkpoints=taking)
     return recorder.recording()
 
@@ -112,7 +112,7 @@ def test_it_goes_on_from_what_went_on(tmp_path: Path) -> None:
     whole = cut(tmp_path)
     first = Checkpoint.open(min(tmp_path.glob("*.checkpoint")))
     ring = Ring(100)
-    simulate(rich(), seed=9, start=first, checkpoints=Taking(ring, at=["1.7"]))
+    simulate(rich(), seed=9, start=first, checkpoints=CheckpointSchedule(ring, at=["1.7"]))
     second = ring.before(2_000_000_000)
     assert second is not None
     assert go_on(second).digest() == whole.since(second.rows, second.events).digest()

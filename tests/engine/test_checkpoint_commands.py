@@ -7,9 +7,8 @@ import pytest
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
-from rtsim.engine.commands.commands import Command
-from rtsim.engine.commands.inbox import PendingCommand
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
+from rtsim.engine.commands.commands import Command, PendingCommand
 from rtsim.equations.model import Model
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact
@@ -44,7 +43,7 @@ def test_a_parameter_set_in_the_middle_of_a_step_acts_at_its_end(at: str) -> Non
         for name in ("slow", "fast")
     ]
     recorder, ring = MemoryRecorder(), Ring(1)
-    scenario, at_once = two_grids(), Taking(ring, at=[at])
+    scenario, at_once = two_grids(), CheckpointSchedule(ring, at=[at])
     fed = FedInputs(commands=told)
     simulate(scenario, compile=False, fed=fed, recorder=recorder, checkpoints=at_once)
     whole = recorder.recording()
@@ -93,7 +92,7 @@ def test_a_stick_that_moved_in_the_middle_of_a_step_is_still_heard_at_its_end(as
     for name, step in (("slow", 0.01), ("fast", 0.003)):
         scenario.plant(name, FOLLOW, step=step, inputs={"u": "stick.u"})
     recorder, ring = MemoryRecorder(), Ring(1)
-    taking = Taking(ring, at=[f"{ms}/1000" for ms in range(1, 58, 2)])
+    taking = CheckpointSchedule(ring, at=[f"{ms}/1000" for ms in range(1, 58, 2)])
     simulate(scenario, compile=False, recorder=recorder, checkpoints=taking)
     whole = recorder.recording()
     starts = {c.ns: c for ms in range(1, 60) if (c := ring.before(ms * MS)) is not None}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rtsim.core.errors import CheckpointError, RtsimError, ScenarioError
 from rtsim.core.net.messagepack import pack
 from rtsim.engine.checkpoint.file import MAGIC, VERSION, Checkpoint, Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 
@@ -23,7 +23,9 @@ HEAD = 50
 
 def taken(name: str = "unstable", at: str = "0.3") -> Checkpoint:
     ring = Ring(10)
-    simulate(load_scenario(name), until=1, compile=False, checkpoints=Taking(ring, at=[at]))
+    simulate(
+        load_scenario(name), until=1, compile=False, checkpoints=CheckpointSchedule(ring, at=[at])
+    )
     found = ring.before(10**9)
     assert found is not None
     return found

@@ -19,7 +19,7 @@ from rtsim.engine.checkpoint.file import (
     beside,
     path_beside,
 )
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 
 MS = 1_000_000
 
@@ -43,7 +43,7 @@ class Run:
         return self.left
 
 
-def begun(taking: Taking, ns: int = 0, until_ns: int = 10**12) -> Taking:
+def begun(taking: CheckpointSchedule, ns: int = 0, until_ns: int = 10**12) -> CheckpointSchedule:
     taking.begin(Run(), {"seed": 1}, ns, until_ns, lambda: 0)
     return taking
 
@@ -128,15 +128,15 @@ def test_a_file_is_named_by_its_time(ns: int, name: str) -> None:
 
 
 def test_the_earliest_time_that_makes_sense_is_a_nanosecond() -> None:
-    assert begun(Taking(Ring(1), at=["1e-9"])).next_ns == 1
-    assert begun(Taking(Ring(1), every="1e-9")).next_ns == 1
+    assert begun(CheckpointSchedule(Ring(1), at=["1e-9"])).next_ns == 1
+    assert begun(CheckpointSchedule(Ring(1), every="1e-9")).next_ns == 1
     for how in ({"at": ["0"]}, {"at": [1, -1]}, {"every": "-1e-9"}):
         with pytest.raises(ScenarioError, match="must be > 0"):
-            Taking(Ring(1), **how)
+            CheckpointSchedule(Ring(1), **how)
 
 
 def test_without_a_keeper_there_is_none_to_ask_and_none_to_finish() -> None:
-    taking = begun(Taking(None))
+    taking = begun(CheckpointSchedule(None))
     assert (taking.wanted, taking.next_ns, taking.taken, taking.postponed) == (
         False,
         NEVER.ns,
@@ -148,16 +148,16 @@ def test_without_a_keeper_there_is_none_to_ask_and_none_to_finish() -> None:
     taking.observe(5)
     with pytest.raises(CheckpointError, match="next to a recording, and this run writes no"):
         taking.ask(5)
-    assert Taking(Ring(1), at=[1]).wanted
-    assert Taking(Ring(1), every=1).wanted
-    assert Taking(None, past=CheckpointHistory(1)).wanted
-    assert not Taking(None, past=CheckpointHistory(1, if_savable=True)).wanted
-    assert not Taking(None, past=CheckpointHistory()).wanted
+    assert CheckpointSchedule(Ring(1), at=[1]).wanted
+    assert CheckpointSchedule(Ring(1), every=1).wanted
+    assert CheckpointSchedule(None, past=CheckpointHistory(1)).wanted
+    assert not CheckpointSchedule(None, past=CheckpointHistory(1, if_savable=True)).wanted
+    assert not CheckpointSchedule(None, past=CheckpointHistory()).wanted
 
 
 def test_what_is_taken_has_the_runs_header_and_how_far_its_recording_was() -> None:
     ring = Ring(1)
-    taking = begun(Taking(ring, at=["0.005"]))
+    taking = begun(CheckpointSchedule(ring, at=["0.005"]))
     taking.observe(5 * MS - 1)
     assert (len(ring), taking.taken) == (0, 0)
     taking.observe(5 * MS)
@@ -168,7 +168,7 @@ def test_what_is_taken_has_the_runs_header_and_how_far_its_recording_was() -> No
 
 def test_one_more_is_taken_when_it_is_asked_for() -> None:
     ring = Ring(1)
-    taking = begun(Taking(ring, every=1))
+    taking = begun(CheckpointSchedule(ring, every=1))
     taking.ask(7 * MS)
     assert taking.next_ns == 7 * MS
     taking.observe(7 * MS)
@@ -179,12 +179,12 @@ def test_no_more_than_a_run_may_write() -> None:
     class Few(Ring):
         most = 2  # type: ignore[assignment]
 
-    taking = begun(Taking(Few(1), every=1), until_ns=2 * 10**9 + 999_999_999)
+    taking = begun(CheckpointSchedule(Few(1), every=1), until_ns=2 * 10**9 + 999_999_999)
     with pytest.raises(
         ScenarioError, match="1 s would make more than 2 checkpoints; give a longer"
     ):
-        begun(Taking(Few(1), every=1), until_ns=3 * 10**9)
-    begun(Taking(Few(1), every=1), ns=10**9, until_ns=3 * 10**9)
+        begun(CheckpointSchedule(Few(1), every=1), until_ns=3 * 10**9)
+    begun(CheckpointSchedule(Few(1), every=1), ns=10**9, until_ns=3 * 10**9)
     for ns in (1, 2):
         taking.ask(ns)
         taking.observe(ns)
@@ -194,13 +194,13 @@ def test_no_more_than_a_run_may_write() -> None:
 
 
 def test_a_time_up_to_the_end_can_be_asked_for() -> None:
-    begun(Taking(Ring(1), at=["1"]), until_ns=10**9)
+    begun(CheckpointSchedule(Ring(1), at=["1"]), until_ns=10**9)
     with pytest.raises(ScenarioError, match=r"checkpoint time 1 s is after the end of"):
-        begun(Taking(Ring(1), at=["1"]), until_ns=10**9 - 1)
+        begun(CheckpointSchedule(Ring(1), at=["1"]), until_ns=10**9 - 1)
 
 
 def test_times_before_a_run_that_goes_on_are_over() -> None:
-    taking = begun(Taking(Ring(1), at=["0.001", "0.002", "0.003"]), ns=2 * MS)
+    taking = begun(CheckpointSchedule(Ring(1), at=["0.001", "0.002", "0.003"]), ns=2 * MS)
     assert taking.next_ns == 3 * MS
 
 
@@ -209,7 +209,7 @@ def test_a_regular_one_waits_where_there_is_less_than_twice_its_cost(
     left: int, postponed: int
 ) -> None:
     ring, run, ticks = Ring(1), Run(), itertools.count(0, 10)
-    taking = Taking(ring, every="0.001")
+    taking = CheckpointSchedule(ring, every="0.001")
     taking.begin(run, {}, 0, 10**12, lambda: next(ticks))
     run.left = 10**9
     taking.observe(MS)
@@ -221,7 +221,7 @@ def test_a_regular_one_waits_where_there_is_less_than_twice_its_cost(
 
 def test_a_file_is_written_at_once_only_where_nobody_waits_for_a_clock(tmp_path: Path) -> None:
     files, run = Files(tmp_path / "run.mcap"), Run()
-    taking = Taking(files, at=["0.001", "0.002"])
+    taking = CheckpointSchedule(files, at=["0.001", "0.002"])
     taking.begin(run, {}, 0, 10**12, lambda: 0)
     run.left = 10**9
     taking.observe(MS)
@@ -272,6 +272,6 @@ def test_the_beginning_is_kept_where_it_is_asked_for() -> None:
     assert past.before(99 * MS) == at(3)
     assert not CheckpointHistory(first=True, start=at(1)).lacks_first
     assert not CheckpointHistory().lacks_first
-    ring = begun(Taking(None, past=CheckpointHistory(1, first=True)), ns=7)
+    ring = begun(CheckpointSchedule(None, past=CheckpointHistory(1, first=True)), ns=7)
     assert ring.next_ns == 7
-    assert begun(Taking(None, past=CheckpointHistory(1)), ns=7).next_ns == 100 * MS
+    assert begun(CheckpointSchedule(None, past=CheckpointHistory(1)), ns=7).next_ns == 100 * MS

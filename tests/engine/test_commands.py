@@ -9,8 +9,15 @@ from command_parts import Flown, Told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtsim.engine.commands.commands import KINDS, CommandError, from_json, read_command
-from rtsim.engine.commands.inbox import MOST_WAITING, NEXT_TAG, Inbox
+from rtsim.engine.commands.commands import (
+    KINDS,
+    MOST_WAITING,
+    NEXT_TAG,
+    CommandError,
+    Inbox,
+    from_json,
+    read_command,
+)
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording

@@ -9,8 +9,8 @@ import pytest
 from command_parts import Flown, Told
 
 from rtsim.engine.checkpoint.file import Checkpoint, Files, Ring
-from rtsim.engine.checkpoint.taking import Taking
-from rtsim.engine.commands.inbox import NEXT_TAG
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
+from rtsim.engine.commands.commands import NEXT_TAG
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
@@ -102,7 +102,7 @@ def test_a_run_goes_on_from_a_checkpoint_with_faults_that_commands_began() -> No
     orders = [told("start", f["name"]) for f in faults]
     flown = Flown(
         scenario(*faults), {495 * MS: orders, 905 * MS: [told("clear", "f0")]},
-        checkpoints=Taking(ring, every=0.13),
+        checkpoints=CheckpointSchedule(ring, every=0.13),
     )  # fmt: skip
     assert len(ring) > 10
     for start in ring._kept:
@@ -118,7 +118,7 @@ def test_a_command_keeps_a_checkpoint_of_its_tag_and_changes_nothing(tmp_path: P
     files = Files(tmp_path / "run.mcap")
     flown = Flown(
         scenario(), {300 * MS: [{"kind": "checkpoint"}, {"kind": "checkpoint"}]},
-        checkpoints=Taking(files),
+        checkpoints=CheckpointSchedule(files),
     )  # fmt: skip
     ((_, wrong, ns), _) = flown.answers
     assert wrong == ""
@@ -136,7 +136,7 @@ def test_while_time_stands_a_checkpoint_is_written_at_once(tmp_path: Path) -> No
     files = Files(tmp_path / "run.mcap")
     seen: list[int] = []
 
-    class Watched(Taking):
+    class Watched(CheckpointSchedule):
         def write(self) -> None:
             super().write()
             seen.append(len(files.paths))

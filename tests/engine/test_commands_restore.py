@@ -12,7 +12,7 @@ from command_parts import Flown, Told
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import CheckpointHistory, Files, Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.models import unstable
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
@@ -35,7 +35,9 @@ def leg(
     past: CheckpointHistory, at: dict[int, list[Told]], before: Flown | None = None,
     standing: list[Told] = []  # noqa: B006
 ) -> Flown:  # fmt: skip
-    return Flown(scenario(), at, standing, checkpoints=Taking(None, past=past), before=before)
+    return Flown(
+        scenario(), at, standing, checkpoints=CheckpointSchedule(None, past=past), before=before
+    )
 
 
 def replays(flown: Flown) -> bool:
@@ -76,7 +78,7 @@ def test_a_run_goes_back_in_legs_that_each_replay_bit_for_bit() -> None:
 def test_what_was_flown_before_going_back_is_no_past_of_what_goes_on() -> None:
     past = CheckpointHistory("1.5")
     orders = {720 * MS: [told("checkpoint")], 1200 * MS: [told("restore", at=0.72)]}
-    first = Flown(scenario(), orders, checkpoints=Taking(Ring(9), past=past))
+    first = Flown(scenario(), orders, checkpoints=CheckpointSchedule(Ring(9), past=past))
     assert first.restored is not None
     assert first.restored.ns == 700 * MS
     assert past.before(750 * MS) is not None
@@ -146,7 +148,9 @@ def test_without_anything_kept_it_says_what_keeps_some() -> None:
 def test_what_goes_on_alone_cannot_go_back() -> None:
     rig, past = scenario(), CheckpointHistory(1)
     rig.component("controller").controller.paced = True  # type: ignore[attr-defined]
-    flown = Flown(rig, {900 * MS: [told("restore")]}, checkpoints=Taking(None, past=past))
+    flown = Flown(
+        rig, {900 * MS: [told("restore")]}, checkpoints=CheckpointSchedule(None, past=past)
+    )
     ((_, wrong, _),) = flown.answers
     assert "restore is refused: controller is a board in real time" in wrong
 
@@ -160,12 +164,12 @@ def test_kept_files_are_gone_back_to(tmp_path: Path, rate: float | str) -> None:
         400 * MS: [told("checkpoint")], 700 * MS: [told("checkpoint")],
         900 * MS: [told("restore", at=0.6)],
     }  # fmt: skip
-    first = Flown(scenario(), at, checkpoints=Taking(files, past=past))
+    first = Flown(scenario(), at, checkpoints=CheckpointSchedule(files, past=past))
     assert first.restored is not None
     assert first.restored.ns == 410 * MS
     more = Files(tmp_path / "b.mcap")
     past.add(more)
-    later = Taking(more, past=past)
+    later = CheckpointSchedule(more, past=past)
     second = Flown(scenario(), {720 * MS: [told("restore")]}, checkpoints=later, before=first)
     assert second.restored is not None
     assert second.restored.ns == 410 * MS, "the one of 0.71 s is of another past"

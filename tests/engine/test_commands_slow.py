@@ -13,8 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.commands import SLOWEST
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import SLOWEST, Inbox
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
 from rtsim.record.recorders import MemoryRecorder

@@ -19,9 +19,8 @@ from rtsim.core.raised import ENDING, Interrupted
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
-from rtsim.engine.commands.commands import read_command
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
+from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
 from rtsim.engine.executive import RECORDING_LOST, Executive
 from rtsim.equations.model import Guard, Model
 from rtsim.record.recorders import MemoryRecorder
@@ -114,7 +113,7 @@ def test_a_checkpoint_knows_the_rows_and_events_before_it() -> None:
     ring = Ring(10)
     recorder = MemoryRecorder()
     scenario = ramp(until=1.0)
-    simulate(scenario, recorder=recorder, checkpoints=Taking(ring, at=["0.5"]))
+    simulate(scenario, recorder=recorder, checkpoints=CheckpointSchedule(ring, at=["0.5"]))
     kept = ring.before(NS_PER_S)
     assert kept is not None
     recording = recorder.recording()

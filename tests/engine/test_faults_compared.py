@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 from pitl_parts import FakeBoard, Host, as_float
 from rich.console import Console
 
-from hitl.comparison.back_to_back import Ladder, Rung, climb
+from hitl.comparison.back_to_back import compare_chain
+from hitl.comparison.conditions import ComparisonRequest, Stage
+from hitl.comparison.verdict import ComparisonChain
 from hitl.results.page import render
 from hitl.results.table import Tables
 from rtsim.cli import main
@@ -28,17 +30,17 @@ FAR = {"name": "far", "where": "controller", "kind": "drop", "at": 100.0, "count
 ROW = ["lost", "drop", "controller", "1"]
 
 
-def climbed(folder: Path, *faults: Mapping[str, object]) -> Ladder:
+def chain_of(folder: Path, *faults: Mapping[str, object]) -> ComparisonChain:
     spoiled = scenario()
     spoiled.faults(*faults)
-    rungs = [
-        Rung("host C", {"controller": Host(controller(), as_float)}),
-        Rung("board", {"controller": FakeBoard(controller(), as_float, folder)}),
+    stages = [
+        Stage("host C", {"controller": Host(controller(), as_float)}),
+        Stage("board", {"controller": FakeBoard(controller(), as_float, folder)}),
     ]
-    return climb(spoiled, rungs, until=1)
+    return compare_chain(spoiled, stages, ComparisonRequest(until=1))
 
 
-def shown(result: Ladder) -> str:
+def shown(result: ComparisonChain) -> str:
     out = Console(width=100, file=io.StringIO(), highlight=False)
     out.print(Tables(result), crop=False)
     assert isinstance(out.file, io.StringIO)
@@ -46,7 +48,7 @@ def shown(result: Ladder) -> str:
 
 
 def test_a_table_says_what_each_did_in_the_flight_with_the_board(tmp_path: Path) -> None:
-    result = climbed(tmp_path, LOST, BYTES, FAR)
+    result = chain_of(tmp_path, LOST, BYTES, FAR)
     text, page = shown(result), render(result)
     assert "Faults in the run with the board" in text
     assert ROW in [line.split() for line in text.splitlines()]
@@ -74,8 +76,9 @@ class Broken(FakeBoard):
 def test_what_ended_a_flight_is_told_once(tmp_path: Path) -> None:
     board = {"controller": FakeBoard(controller(), as_float, tmp_path)}
     broken = {"controller": Broken(controller(), as_float, tmp_path)}
-    host = Rung("host C", {"controller": Host(controller(), as_float)})
-    result = climb(scenario(), [host, Rung("board", board, broken)], until=1)
+    host = Stage("host C", {"controller": Host(controller(), as_float)})
+    stages = [host, Stage("board", board, broken)]
+    result = compare_chain(scenario(), stages, ComparisonRequest(until=1))
     told, page = shown(result), render(result)
     assert told.count("the supply is gone") == 1
     assert page.count("the supply is gone") == 2, "in the verdict, and in its section"
@@ -87,7 +90,7 @@ def test_what_ended_a_flight_is_told_once(tmp_path: Path) -> None:
 
 
 def test_without_faults_nothing_is_told_of_them(tmp_path: Path) -> None:
-    result = climbed(tmp_path)
+    result = chain_of(tmp_path)
     assert "Faults" not in shown(result)
     assert "<h2>Faults" not in render(result)
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from hitl.plants import PlantFixture
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.faults import Fault, FaultError, read_faults
-from rtsim.engine.faults.description import fault_of
+from rtsim.engine.faults.description import KINDS, fault_of
 from rtsim.engine.faults.kind import parse_condition
-from rtsim.engine.faults.kinds import KINDS
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of

@@ -13,7 +13,7 @@ from loop_parts import MS, Paced, computed, late, marks, scenario
 from rtsim.core.clock import VirtualClock, Wake
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint, Files
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.trace import Trace
@@ -205,7 +205,7 @@ def test_by_command_a_stall_begins_and_is_said_again() -> None:
 def test_a_run_that_goes_on_from_a_checkpoint_is_in_the_midst_of_the_fault(
     tmp_path: Path, fault: dict[str, Any], at: float
 ) -> None:
-    taking = Taking(Files(tmp_path / "run.mcap"), at=[at])
+    taking = CheckpointSchedule(Files(tmp_path / "run.mcap"), at=[at])
     whole = Paced(scenario(fault), seed=3, checkpoints=taking)
     (path,) = tmp_path.glob(f"*{SUFFIX}")
     start = Checkpoint.open(path)

@@ -13,7 +13,7 @@ from rtsim.core.errors import ZenoError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.model import Guard, Model
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
@@ -89,7 +89,7 @@ def test_chatter_takes_the_model_to_its_stop_mode() -> None:
 def test_chatter_after_a_checkpoint_is_the_same_chatter() -> None:
     ring = Ring(1)
     with pytest.raises(ZenoError) as whole:
-        flown(chattering(1e-9, 3e-9), checkpoints=Taking(ring, at=["0.000010080"]))
+        flown(chattering(1e-9, 3e-9), checkpoints=CheckpointSchedule(ring, at=["0.000010080"]))
     kept = ring.before(10_150)
     assert kept is not None
     assert kept.ns > 10_050
@@ -193,7 +193,7 @@ def test_a_buck_converter_has_equal_rows_on_both_engines() -> None:
 
 def test_a_run_goes_on_from_an_event_between_two_ns_bit_for_bit() -> None:
     scenario, ring = buck(30, "dp54"), Ring(100)
-    whole, _ = flown(scenario, checkpoints=Taking(ring, every="1/9000"))
+    whole, _ = flown(scenario, checkpoints=CheckpointSchedule(ring, every="1/9000"))
     words, late = whole.tracks["w"].words, []
     for ns in range(1_300_000, 9_000_000, 1_200_000):
         kept = ring.before(ns)

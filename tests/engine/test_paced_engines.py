@@ -15,8 +15,7 @@ from lent_clock import Late, LentClock
 
 from rtsim import PythonController, Scenario, Signals
 from rtsim.core.errors import RtsimError
-from rtsim.engine.commands.commands import Command
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.commands.commands import Command, Inbox, PendingCommand
 from rtsim.engine.compiled.paced_frames import unpaceable
 from rtsim.engine.executive import Executive
 from rtsim.record import track as tracks

@@ -45,10 +45,10 @@ class _GivenUpError(Exception):
     pass
 
 
-def _advance(bound: BoundModel, guarded: bool, meanwhile: Any, x: Vector) -> list[float]:
+def _advance(bound: BoundModel, guarded: bool, interrupt_check: Any, x: Vector) -> list[float]:
     """The state after 0.1 s, some 5,000 evaluations later."""
     stepper: Any = TIGHT.stepper(bound)
-    stepper.meanwhile = meanwhile
+    stepper.interrupt_check = interrupt_check
     out = np.zeros(2)
     if guarded:
         way = Guarded(bound, stepper, (x, NONE, NONE, NONE), out)
@@ -91,10 +91,10 @@ def test_an_advance_that_was_given_up_leaves_no_trace(guarded: bool, compile: bo
         way.here[0] = -1.0
         return way.advance(0, 10**8)
 
-    stepper.meanwhile = refuses
+    stepper.interrupt_check = refuses
     with pytest.raises(_GivenUpError):
         advance()
-    stepper.meanwhile = lambda: None
+    stepper.interrupt_check = lambda: None
     x[:] = (0.25, 3.0)
     assert advance() == GOOD
     expected = _advance(bound, guarded, lambda: None, x.copy())
@@ -112,7 +112,7 @@ def test_both_engines_pause_and_agree(model: Model, monkeypatch: pytest.MonkeyPa
     from rtsim.engine.executive import Executive
 
     pauses = []
-    monkeypatch.setattr(Executive, "_meanwhile", lambda _: pauses.append(1))
+    monkeypatch.setattr(Executive, "_interrupt_check", lambda _: pauses.append(1))
     found = []
     for engine in ("compiled", "interpreted"):
         pauses.clear()
@@ -133,7 +133,7 @@ def test_scipys_solvers_call_between_their_steps() -> None:
     for method in ("DOP853", "LSODA"):
         calls: list[int] = []
         stepper: Any = SciPy(method=method).stepper(bound)
-        stepper.meanwhile = lambda calls=calls: calls.append(1)
+        stepper.interrupt_check = lambda calls=calls: calls.append(1)
         x = np.array([1.0, 0.0])
         assert stepper.advance(0, 10**8, x, NONE, NONE, NONE, np.zeros(2)) == GOOD
         assert len(calls) > 20

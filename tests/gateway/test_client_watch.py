@@ -15,7 +15,7 @@ from rtsim.core.net.messagepack import pack, unpack
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import client
 from rtsim.gateway.client import ControlError, Run
-from rtsim.gateway.publishing import Counters
+from rtsim.gateway.publishing import StateTable
 from rtsim.gateway.registry import RegisteredRun
 
 NAMES = [{"name": "plant.x", "unit": "m"}]
@@ -47,7 +47,7 @@ class Far:
                 self._path.unlink(missing_ok=True)
             elif self._period_ns and self.ns >= self._next_ns and not self._silent:
                 self._next_ns = self.ns + self._period_ns
-                state = asdict(Counters(ns=self.ns)) | {"leg": 1}
+                state = asdict(StateTable(ns=self.ns)) | {"leg": 1}
                 self._queue.append(pack({"sample": {"state": state, "values": [1.0], "lost": 0}}))
         return self._queue.popleft() if self._queue else None
 

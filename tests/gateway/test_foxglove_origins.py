@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
-from rtsim.gateway.addresses import LONGEST_HEAD, OriginCheck, read_origins
+from rtsim.gateway.addresses import OriginCheck, read_origins
 from rtsim.gateway.viewer_server import MOST_VIEWERS, PROTOCOL, Described, ViewerServer
 
 
@@ -27,42 +27,32 @@ def asked(*lines: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("lines", "let_in"),
+    ("origins", "let_in"),
     [
         ([], True),
-        (["Origin: https://app.foxglove.dev"], True),
-        (["origin:   https://APP.foxglove.dev  "], True),
-        (["Origin: file://"], True),
-        (["Origin: http://localhost:8080"], True),
-        (["Origin: http://127.0.0.1:3000"], True),
-        (["Origin: http://[::1]:3000"], True),
-        (["Origin: https://viewer.example.org"], True),
-        (["Origin: https://evil.example"], False),
-        (["Origin: null"], False),
-        (["Origin: https://app.foxglove.dev.evil.example"], False),
-        (["Origin: http://localhost.evil.example"], False),
-        (["Origin: http://app.foxglove.dev"], False),
-        (["Origin: https://localhost@evil.example"], False),
-        (["Origin: https://app.foxglove.dev", "Origin: https://evil.example"], False),
-        (["Origin: http://[::1"], False),
-        (["Origin:"], False),
+        (["https://app.foxglove.dev"], True),
+        (["https://APP.foxglove.dev  "], True),
+        (["file://"], True),
+        (["http://localhost:8080"], True),
+        (["http://127.0.0.1:3000"], True),
+        (["http://[::1]:3000"], True),
+        (["https://viewer.example.org"], True),
+        (["https://evil.example"], False),
+        (["null"], False),
+        (["https://app.foxglove.dev.evil.example"], False),
+        (["http://localhost.evil.example"], False),
+        (["http://app.foxglove.dev"], False),
+        (["https://localhost@evil.example"], False),
+        (["https://app.foxglove.dev", "https://evil.example"], False),
+        (["http://[::1"], False),
+        ([""], False),
     ],
 )
-def test_who_is_let_in(lines: list[str], let_in: bool) -> None:
-    origin_check = OriginCheck(["https://viewer.example.org"])
-    assert origin_check.is_complete(asked(*lines))
-    why = origin_check.objection(asked(*lines))
+def test_who_is_let_in(origins: list[str], let_in: bool) -> None:
+    why = OriginCheck(["https://viewer.example.org"]).objection(origins)
     assert (not why) is let_in
-    if lines and not let_in:
+    if not let_in:
         assert "--foxglove-origin" in why
-
-
-def test_a_head_without_an_end_is_refused() -> None:
-    origin_check = OriginCheck()
-    assert not origin_check.is_complete(b"GET / HTTP/1.1\r\nOrigin: https://evil.exam")
-    endless = b"GET / HTTP/1.1\r\nX: " + b"x" * LONGEST_HEAD
-    assert origin_check.is_complete(endless)
-    assert origin_check.objection(endless)
 
 
 @contextmanager
@@ -98,6 +88,8 @@ def test_a_foreign_page_reaches_nothing() -> None:
         said = answer(port, evil[:30], evil[30:])
         assert said.startswith(b"HTTP/1.1 403 Forbidden\r\n")
         assert b"a page of https://evil.example may not watch" in said
+        both = asked("Origin: https://app.foxglove.dev", "origin: https://evil.example")
+        assert answer(port, both).startswith(b"HTTP/1.1 403 Forbidden\r\n")
         for origin in ("http://evil.example", "null"):
             with pytest.raises(InvalidStatus, match="403"):
                 viewer(port, origin=Origin(origin))
@@ -140,7 +132,7 @@ def test_programs_that_only_connect_keep_no_viewer_out() -> None:
             stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
         for _ in range(MOST_VIEWERS):
             assert stack.enter_context(viewer(port)).recv(10)
-        with pytest.raises((OSError, InvalidMessage, ConnectionClosed)):
+        with pytest.raises(InvalidStatus, match="503"):
             viewer(port)
 
 

@@ -13,7 +13,7 @@ from rtsim.equations.model import Model
 from rtsim.gateway import publishing as catalogues
 from rtsim.gateway.client import ControlError
 from rtsim.gateway.loop import Pipe
-from rtsim.gateway.publishing import MOST_VALUES, Counters, Sampler, catalogue, decode_sample
+from rtsim.gateway.publishing import MOST_VALUES, Sampler, StateTable, catalogue, decode_sample
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.frames import Tally
 
@@ -72,7 +72,7 @@ def test_what_is_listed_is_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
     assert list(listed["left_out"]) == ["s2.v", "s0", "s2"]
     assert [row["name"] for row in listed["signals"]] == [
         "plant.x_0", "plant.x_1", "plant.x_2", "s1.v_0", "s1.v_1"]  # fmt: skip
-    values = decode_sample(Sampler(system, Tally([])).take(Counters()), 0).values
+    values = decode_sample(Sampler(system, Tally([])).take(vars(StateTable())), 0).values
     assert values.tolist() == [1.0, 1.0, 1.0, 1.0, 1.0]
     assert [row["name"] for row in listed["parameters"]] == ["s0.v", "s1.v"]
     monkeypatch.setitem(catalogues._MOST_BYTES, "signals", 150)

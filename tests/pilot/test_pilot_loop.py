@@ -16,8 +16,7 @@ from pilot_parts import flight, watched
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.commands import read_command
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox, read_command
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import Native
 from rtsim.models.f16.aircraft import FLOWN

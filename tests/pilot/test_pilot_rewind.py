@@ -166,7 +166,7 @@ def test_why_an_order_is_refused_is_told_at_the_window(
         raise CheckpointError("rig (Free) runs freely and would have gone on meanwhile")
 
     for place in (
-        "rtsim.engine.checkpoint.taking",
+        "rtsim.engine.checkpoint.schedule",
         "rtsim.engine.commands.command_handler",
         "rtsim.runs.simulation",
     ):

@@ -175,13 +175,6 @@ def test_what_cannot_be_shown_is_refused() -> None:
         Cockpit(ball(scene="orbit", plant="moon"))
 
 
-def test_cues_by_the_old_call_still_warn() -> None:
-    scenario, cue = ball(), Cue("low", "ball.height", horn=0.1, below=True)
-    with pytest.warns(DeprecationWarning, match=r"scenario\.warn\(\) is deprecated; use show\(\)"):
-        scenario.warn(cue)
-    assert scenario.cues == (cue,)
-
-
 @pytest.mark.parametrize(
     ("name", "window"),
     [

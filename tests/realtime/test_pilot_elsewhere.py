@@ -16,7 +16,7 @@ import pytest
 from rtsim.core.clock import stopwatch
 from rtsim.core.net.sockets import keys_of
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.gateway.registry import VIEWED, runs
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.processes import RelayProcess, ViewerError, ViewerProcess, Window

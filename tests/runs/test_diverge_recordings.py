@@ -24,8 +24,7 @@ from semantics_parts import INTEGRATOR, MS, U
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
-from rtsim.engine.commands.commands import Command
-from rtsim.engine.commands.inbox import PendingCommand
+from rtsim.engine.commands.commands import Command, PendingCommand
 from rtsim.equations.model import Model
 from rtsim.record.events import Event
 from rtsim.runs.diverging import diverge

@@ -348,14 +348,3 @@ def test_a_recording_that_was_cut_off_cannot_be_reproduced(tmp_path: Path) -> No
     run.write_bytes(data[: len(data) * 2 // 3])
     with pytest.raises(RecordingError, match="needs the complete recording of a paced run"):
         timing_faults(Recording.open(run))
-
-
-def test_the_old_name_of_the_command_still_works_and_says_so(tmp_path: Path) -> None:
-    run = recorded(tmp_path / "run.mcap", scenario(*STALLS), Slip(), FakeClock())
-    result = CliRunner().invoke(main, ["bad-day", str(run), "-o", str(tmp_path / "old.toml")])
-    assert result.exit_code == 0, result.output
-    (line,) = result.stderr.splitlines()
-    assert line.endswith("bad-day' is deprecated; type: main overrun-replay")
-    told("overrun-replay", run, "-o", tmp_path / "new.toml")
-    assert read_faults(tmp_path / "old.toml") == read_faults(tmp_path / "new.toml")
-    assert "bad-day" not in told("--help")

@@ -15,7 +15,7 @@ from rtsim.core.errors import ControllerError, ModelError, RecordingError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Checkpoint, Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.source_hash import source_hash
 from rtsim.record.events import Event
 from rtsim.record.reading import Recording
@@ -94,7 +94,7 @@ def flown(
 ) -> tuple[Recording, Checkpoint | None]:
     """A recorded run, and its checkpoint at ``at_ms``."""
     recorder, ring = MemoryRecorder(), Ring(1)
-    taking = None if at_ms is None else Taking(ring, at=[f"{at_ms}/1000"])
+    taking = None if at_ms is None else CheckpointSchedule(ring, at=[f"{at_ms}/1000"])
     stop_ns = None if stop_ms is None else stop_ms * MS
     simulate(scenario, recorder=recorder, stop_ns=stop_ns, checkpoints=taking)
     return recorder.recording(), None if at_ms is None else ring.before(at_ms * MS)

@@ -13,7 +13,7 @@ import pytest
 from rtsim.core.errors import CheckpointError
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.checkpoint.file import Checkpoint, Files
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import replay, resume
@@ -53,7 +53,9 @@ def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
     monkeypatch.setattr(replay, "scenario_of", lambda _: lab())
     path = tmp_path / "run.mcap"
     recorder = MemoryRecorder()
-    simulate(lab(), recorder=recorder, checkpoints=Taking(Files(path), at=["1/50", "1/25"]))
+    simulate(
+        lab(), recorder=recorder, checkpoints=CheckpointSchedule(Files(path), at=["1/50", "1/25"])
+    )
     made = recorder.recording()
     return replace(made, source=str(path), header={**made.header, "tracks": ["left out"]})
 

@@ -10,7 +10,7 @@ import pytest
 
 from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
 from rtsim.engine.checkpoint.file import Files, Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.file import FileRecorder
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs import run, simulate
@@ -52,7 +52,7 @@ def test_an_output_knows_two_ways_to_go_on_without_its_recording() -> None:
 
 def test_a_checkpoint_at_the_end_leaves_nothing_to_run(scenario: Scenario) -> None:
     ring = Ring(1)
-    simulate(scenario, until=0.2, checkpoints=Taking(ring, at=["0.1"]), compile=False)
+    simulate(scenario, until=0.2, checkpoints=CheckpointSchedule(ring, at=["0.1"]), compile=False)
     start = ring.before(200_000_000)
     assert start is not None
     assert RunRequest(scenario, until="0.100000001", start=start).until_ns == start.ns + 1
@@ -94,7 +94,7 @@ def test_a_pace_is_its_own_pace() -> None:
 def test_a_result_gives_what_was_recorded(scenario: Scenario, tmp_path: Path) -> None:
     kept = simulate(scenario, until=0.1, recorder=MemoryRecorder(), compile=False)
     with FileRecorder(tmp_path / "run.mcap") as recorder:
-        taking = Taking(Files(tmp_path / "run.mcap"), at=["0.05"])
+        taking = CheckpointSchedule(Files(tmp_path / "run.mcap"), at=["0.05"])
         filed = simulate(scenario, until=0.1, recorder=recorder, compile=False, checkpoints=taking)
     assert kept.path is None
     assert filed.path == tmp_path / "run.mcap"

@@ -271,7 +271,7 @@ def test_the_tolerance_follows_a_change_of_rate_also_during_a_pause() -> None:
     found.append(pacer.tolerance_ns)
     pacer.hold()
     pacer.set_rate(0.5, 0)
-    pacer.go_on(0)
+    pacer.end_hold(0)
     found.append(pacer.tolerance_ns)
     pacer.set_rate(None, 0)
     pacer.set_rate(4, 0)

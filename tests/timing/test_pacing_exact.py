@@ -46,13 +46,13 @@ def test_in_a_long_wait_it_listens_each_50_ms_and_not_near_its_end(
     pacer = Pacer(clock)
     asked: list[int] = []
 
-    def overhear(ns: int) -> bool:
+    def commands(ns: int) -> bool:
         assert ns == wait_ns
         asked.append(clock.now() - clock.wall(0))
         return False
 
     pacer.start(0)
-    assert pacer.wait(wait_ns, overhear=overhear)
+    assert pacer.wait(wait_ns, commands=commands)
     assert clock.now() == clock.wall(wait_ns)
     assert [round(ns / MS) for ns in asked] == heard
     assert all(abs(ns - 50 * MS * (k + 1)) <= k + 1 for k, ns in enumerate(asked))
@@ -63,7 +63,7 @@ def test_a_long_wait_is_waited_out_where_nobody_listens_and_cut_where_somebody_h
     pacer = Pacer(clock)
     pacer.start(0)
     assert pacer.wait(1000 * MS)
-    assert not pacer.wait(2000 * MS, overhear=lambda _: True)
+    assert not pacer.wait(2000 * MS, commands=lambda _: True)
     assert clock.simulated(clock.now()) == pytest.approx(1050 * MS, abs=2)
     assert pacer.wait(2000 * MS)
     assert clock.now() == clock.wall(2000 * MS)
@@ -76,14 +76,14 @@ def test_a_pause_that_was_asked_for_is_no_time_of_the_frame() -> None:
     clock.advance(300_000)
     pacer.hold()
     clock.advance(5_000 * MS)
-    assert pacer.go_on(0) == 5_000 * MS
+    assert pacer.end_hold(0) == 5_000 * MS
     assert (pacer.holds, pacer.held_ns, pacer.slipped_ns) == (1, 5_000 * MS, 0)
     assert clock.now() - clock.wall(0) == 300_000, "it was due as long ago as it was then"
     assert pacer.wait(MS)
     assert clock.now() == clock.wall(MS)
     pacer.hold(MS)
     clock.advance(7)
-    assert pacer.go_on(MS) == 7
+    assert pacer.end_hold(MS) == 7
     assert (pacer.holds, pacer.held_ns) == (2, 5_000 * MS + 7)
     assert pacer.overruns == {"compute": 0, "wake": 0}
 
@@ -94,7 +94,7 @@ def test_of_lateness_before_a_pause_no_more_than_a_frame_is_handed_on() -> None:
     pacer.start(0)
     clock.advance(3 * MS)
     pacer.hold()
-    pacer.go_on(0)
+    pacer.end_hold(0)
     assert clock.now() - clock.wall(0) == MS
     assert pacer.slipped_ns == 2 * MS
 

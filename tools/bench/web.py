@@ -23,7 +23,7 @@ import numpy as np
 from rtsim.cli.telemetry import told
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.trace import TIMING
 from rtsim.gateway.loop import Gateway
 from rtsim.record.events import OVERRUN

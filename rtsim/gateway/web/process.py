@@ -25,7 +25,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import ControlError, Run, connect
 from rtsim.gateway.web.guard import Guard, guarded_server
 from rtsim.gateway.web.page import Page
-from rtsim.gateway.web.source import About, History, Look, PageState, Past, RecordedRun, Source
+from rtsim.gateway.web.source import About, History, Look, Past, RecordedRun, Source
 from rtsim.record.reading import Recording
 from rtsim.timing.background import OffTheLoop, step_back
 
@@ -69,12 +69,7 @@ class LiveRun:
         if state.leg != self._leg:
             self._leg, self.about = state.leg, _about(self._run)
         self._history.add(state.ns, glance.values)
-        shown = PageState(
-            state.ns, state.rate, state.standing, state.late, state.missed, state.overruns,
-            state.overruns_compute, state.margin_ns if state.rate else None,
-            state.lateness_ns if state.lateness_ns >= 0 else None, state.frames, state.leg,
-        )  # fmt: skip
-        return Look(shown, glance.values, glance.stamps)
+        return Look(state, glance.values, glance.stamps)
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
         if self._wanted != (tuple(names), span_s):

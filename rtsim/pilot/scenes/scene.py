@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.old_names import names_moved
 from rtsim.core.signals import Signals, Vector
 
 if TYPE_CHECKING:
@@ -99,10 +98,6 @@ class Scene(Protocol):
     """Draws on a surface of any size, without opening a window or reading a device or clock."""
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None: ...
-
-
-if not TYPE_CHECKING:  # with __getattr__, a type checker would accept any name
-    __getattr__ = names_moved(__name__, {"scene_named": "rtsim.pilot.scenes.registry"})
 
 
 # The past values, from which traces and tracks are drawn.

@@ -54,7 +54,7 @@ def draw_strip(
         (f"{fps:4.0f} fps, {dropped} dropped", INK),
         (f"t {run.get('ns', 0) / 1e9:8.2f} s", INK),
         ("PAUSED" if run.get("standing") else f"rate {pace}", WARN if run.get("standing") else INK),
-        (f"margin {run.get('margin', 0) / 1e6:6.2f} ms", INK),
+        (f"margin {run.get('margin_ns', 0) / 1e6:6.2f} ms", INK),
         (f"overruns {overruns}", WARN if overruns else INK),
     ]
     if run.get("unrecorded"):

@@ -16,7 +16,7 @@ from hitl.boards.avr import FIRST, MEGA, NANO
 from hitl.boards.avr import MEGA_NUMBERS as NUMBERS
 from hitl.boards.avr import mega_pwm as pwm
 from hitl.boards.known import BOARDS, board_named
-from hitl.cli.board_compare import _told
+from hitl.cli.board_tools import _told
 from hitl.comparison import on_boards as on_boards_module
 from hitl.comparison.on_boards import OnHost, OnOneBoard, on_boards, random_inputs
 from hitl.firmware import firmware

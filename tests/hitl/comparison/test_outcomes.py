@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rtsim
-from hitl.comparison.verdict import Ladder
+from hitl.comparison.verdict import ComparisonChain
 from hitl.worker.ending import WorkerEnding
 from rtsim.core.errors import Undecided
 from rtsim.core.outcome import Judged, Outcome
@@ -66,7 +66,7 @@ def judged(found: list[ast.ClassDef]) -> set[str]:
 def test_every_class_with_an_outcome_has_it_as_its_truth_value() -> None:
     found = list(classes())
     below = judged(found)
-    assert {"Comparison", "Reported", "ReportedLadder", "RunResult", "OpenLoop"} <= below
+    assert {"Comparison", "Reported", "ReportedChain", "RunResult", "OpenLoop"} <= below
     silent = {c.name for c in found if NAMES & set(attributes(c))} - below - {"Judged"}
     assert silent == NO_OUTCOME.keys()
 
@@ -147,7 +147,7 @@ def test_who_asked_for_an_outcome_is_known() -> None:
         assert not one.results[0].looked
         ask(one)
         assert one.looked
-    assert not Ladder(()).looked
+    assert not ComparisonChain(()).looked
 
 
 def test_a_folder_of_a_study_is_neither_true_nor_false(tmp_path: Path) -> None:

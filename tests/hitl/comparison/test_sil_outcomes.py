@@ -16,7 +16,8 @@ from back_to_back_parts import Stand, built, dies_at, write_law
 from junit_schema import valid
 
 from hitl.building.build import Build
-from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.back_to_back import back_to_back
+from hitl.comparison.verdict import BackToBack
 from hitl.controllers.sil import SilController
 from hitl.results.junit import junit_xml
 from hitl.results.page import render

@@ -2,8 +2,8 @@
 
 An instant at which only processes react to their own events has two microsteps: the processes send
 messages at microstep 0, and the messages arrive at microstep 1.  If no component reacts to these
-messages, the instant does nothing else.  :class:`RunningOn` runs many such instants in one call of
-the task and records their messages as one batch.  Every other instant is run by
+messages, the instant does nothing else.  :class:`ProcessBatch` runs many such instants in one call
+of the task and records their messages as one batch.  Every other instant is run by
 :class:`rtsim.engine.microsteps.Microsteps`, which defines the result of both.
 """
 
@@ -46,18 +46,18 @@ class Ran(NamedTuple):
     ns: int
 
 
-class RunsOn(Task, Protocol):
+class BatchedTask(Task, Protocol):
     """A task that can run its reactions ahead of the run."""
 
     wiring: Wiring
     sends: Mapping[bytes, str]
     """The topics on which the task sends messages, by their names in UTF-8."""
 
-    def runs_on(self) -> bool:
+    def can_run_batch(self) -> bool:
         """Return whether the task can run reactions ahead now."""
         ...
 
-    def run_on(self, limit_ns: int, most: int, loop: StoppableLoop, event: RecordEvent) -> Ran:
+    def run_batch(self, limit_ns: int, most: int, loop: StoppableLoop, event: RecordEvent) -> Ran:
         """Run up to ``most`` reactions before ``limit_ns``, each at its own time.
 
         Events that the reactions record are given to ``event``.
@@ -65,10 +65,10 @@ class RunsOn(Task, Protocol):
         ...
 
 
-class RunningOn:
+class ProcessBatch:
     """Runs the reactions of ``tasks`` at once; made by :meth:`of`."""
 
-    def __init__(self, system: System, trace: Trace, tasks: tuple[RunsOn, ...]) -> None:
+    def __init__(self, system: System, trace: Trace, tasks: tuple[BatchedTask, ...]) -> None:
         self._system = system
         self._trace = trace
         self._tasks = tasks
@@ -78,7 +78,7 @@ class RunningOn:
         """Times and values of the messages that are not recorded yet, by topic."""
 
     @classmethod
-    def of(cls, system: System, trace: Trace) -> RunningOn | None:
+    def of(cls, system: System, trace: Trace) -> ProcessBatch | None:
         """Return what runs the processes of an unpaced run at once; None if nothing can.
 
         Plants, faults, external inputs and event inputs act at each tag, so no task runs ahead
@@ -86,7 +86,7 @@ class RunningOn:
         """
         if system.plants or system.faults or system.external_inputs or system.wake is not None:
             return None
-        tasks = tuple(t for t in system.tasks if _can_run_on(t) and _unheard(t, system))
+        tasks = tuple(t for t in system.tasks if _has_batches(t) and _unheard(t, system))
         return cls(system, trace, tasks) if tasks else None
 
     def run(self, limit_ns: int, loop: StoppableLoop) -> bool:
@@ -100,9 +100,9 @@ class RunningOn:
         try:
             while left > 0 and not loop.stopping:
                 task, before_ns = _earliest(tasks, limit_ns)
-                if task.next_ns >= before_ns or not task.runs_on():
+                if task.next_ns >= before_ns or not task.can_run_batch():
                     break
-                ran = task.run_on(before_ns, left, loop, self._trace.event)
+                ran = task.run_batch(before_ns, left, loop, self._trace.event)
                 if not ran.reactions:
                     break
                 left -= ran.reactions
@@ -113,7 +113,7 @@ class RunningOn:
             system.ns = ns
         return left < MOST_REACTIONS
 
-    def _deliver(self, task: RunsOn, messages: Messages) -> None:
+    def _deliver(self, task: BatchedTask, messages: Messages) -> None:
         """Keep ``messages`` for the recording, and write the last values to the ports."""
         for key, topic in task.sends.items():
             mine = [m for m in messages if m[0] == key]
@@ -132,12 +132,12 @@ class RunningOn:
             sequence, _ = bus.position(topic)
             values = np.array(np.frombuffer(b"".join(payloads))).reshape(len(times), -1)
             self._trace.messages_at_once(topic, sequence, np.array(times), values)
-            bus.go_on(topic, sequence + len(times), Tag(times[-1], 1))
+            bus.adopt_position(topic, sequence + len(times), Tag(times[-1], 1))
             times.clear()
             payloads.clear()
 
 
-def _earliest(tasks: tuple[RunsOn, ...], limit_ns: int) -> tuple[RunsOn, int]:
+def _earliest(tasks: tuple[BatchedTask, ...], limit_ns: int) -> tuple[BatchedTask, int]:
     """Return the task with the next reaction, and the next time of any other event, ns."""
     first = tasks[0]
     for task in tasks[1:]:
@@ -149,11 +149,11 @@ def _earliest(tasks: tuple[RunsOn, ...], limit_ns: int) -> tuple[RunsOn, int]:
     return first, limit_ns
 
 
-def _can_run_on(task: Task) -> TypeGuard[RunsOn]:
-    return hasattr(task, "run_on")
+def _has_batches(task: Task) -> TypeGuard[BatchedTask]:
+    return hasattr(task, "run_batch")
 
 
-def _unheard(task: RunsOn, system: System) -> bool:
+def _unheard(task: BatchedTask, system: System) -> bool:
     """Return whether no component, the task included, acts on messages of ``task``.
 
     Other components may read the last values of these messages at their own tags.  The messages

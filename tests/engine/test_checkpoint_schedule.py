@@ -14,7 +14,7 @@ from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Checkpoint, Files, Ring, beside, path_beside
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario
@@ -50,7 +50,7 @@ def kept(ring: Ring) -> list[int]:
     return [c.ns // MS for c in ring._kept]
 
 
-def observed(taking: Taking, run: Run, tags: range) -> None:
+def observed(taking: CheckpointSchedule, run: Run, tags: range) -> None:
     """Tags in ms; the first is where the run begins."""
     taking.begin(run, {}, tags.start * MS, 10**12, run.clock)
     for ms in tags[1:]:
@@ -59,20 +59,20 @@ def observed(taking: Taking, run: Run, tags: range) -> None:
 
 def test_regular_ones_and_those_asked_for_are_taken_at_the_next_tag() -> None:
     ring = Ring(1000)
-    observed(Taking(ring, every=0.01, at=["0.0151", 0.02, 5]), Run(), range(0, 43, 3))
+    observed(CheckpointSchedule(ring, every=0.01, at=["0.0151", 0.02, 5]), Run(), range(0, 43, 3))
     assert kept(ring) == [12, 18, 21, 30, 42]
 
 
 def test_a_run_that_goes_on_takes_them_at_the_same_times() -> None:
     ring = Ring(1000)
-    observed(Taking(ring, every=0.01, at=[0.002, 0.033]), Run(), range(15, 45))
+    observed(CheckpointSchedule(ring, every=0.01, at=[0.002, 0.033]), Run(), range(15, 45))
     assert kept(ring) == [20, 30, 33, 40]
 
 
 @pytest.mark.parametrize("span_ms", [0, 1, 10, 25, 1000])
 def test_a_ring_reaches_back_its_span(span_ms: int) -> None:
     ring = Ring(span_ms / 1000)
-    observed(Taking(ring, every=0.01), Run(), range(96))
+    observed(CheckpointSchedule(ring, every=0.01), Run(), range(96))
     for back in range(min(span_ms, 80) + 1):
         found = ring.before((95 - back) * MS)
         assert found is not None or span_ms < 10
@@ -84,15 +84,15 @@ def test_a_ring_reaches_back_its_span(span_ms: int) -> None:
 
 def test_a_ring_forgets_what_the_run_went_back_behind() -> None:
     ring = Ring(1000)
-    observed(Taking(ring, every=0.01), Run(), range(55))
-    observed(Taking(ring, every=0.005), Run(), range(20, 34))
+    observed(CheckpointSchedule(ring, every=0.01), Run(), range(55))
+    observed(CheckpointSchedule(ring, every=0.005), Run(), range(20, 34))
     assert kept(ring) == [10, 20, 25, 30]
 
 
 def test_a_frame_without_time_lets_a_regular_one_wait_but_none_that_was_asked_for() -> None:
     run, ring = Run(), Ring(1000)
     run.cost, run.left = 50, 1000
-    taking = Taking(ring, every=0.01, at=[0.033])
+    taking = CheckpointSchedule(ring, every=0.01, at=[0.033])
     taking.begin(run, {}, 0, 10**12, run.clock)
     for ms in range(1, 60):
         run.left = 99 if 20 <= ms < 25 or 30 <= ms < 37 else 100
@@ -104,7 +104,7 @@ def test_a_frame_without_time_lets_a_regular_one_wait_but_none_that_was_asked_fo
 def test_one_that_was_interrupted_does_not_end_them_for_good() -> None:
     run, ring = Run(), Ring(1000)
     run.cost, run.left = 10_000, 1000
-    taking = Taking(ring, every=0.01)
+    taking = CheckpointSchedule(ring, every=0.01)
     taking.begin(run, {}, 0, 10**12, run.clock)
     for ms in range(1, 1000):
         taking.observe(ms * MS)
@@ -126,18 +126,18 @@ def test_one_that_was_interrupted_does_not_end_them_for_good() -> None:
 )
 def test_times_that_make_no_sense(how: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
-        Taking(Ring(1), **how)
+        CheckpointSchedule(Ring(1), **how)
 
 
 def test_too_many_are_refused_before_the_run() -> None:
-    taking = Taking(Files(Path("x.mcap")), every="1e-6")
+    taking = CheckpointSchedule(Files(Path("x.mcap")), every="1e-6")
     with pytest.raises(ScenarioError, match=r"interval of 1e-06 s would make more than 100000"):
         simulate(load_scenario("unstable"), compile=False, checkpoints=taking)
 
 
 def test_one_after_the_end_is_refused_before_the_run() -> None:
-    Taking(Ring(1), at=["1"]).begin(Run(), {}, 0, 10**9, Run().clock)
-    late = Taking(Ring(1), at=["1", "99"])
+    CheckpointSchedule(Ring(1), at=["1"]).begin(Run(), {}, 0, 10**9, Run().clock)
+    late = CheckpointSchedule(Ring(1), at=["1", "99"])
     with pytest.raises(ScenarioError, match=r"99 s is after the end of the run at 1 s"):
         late.begin(Run(), {}, 0, 10**9, Run().clock)
 
@@ -177,7 +177,7 @@ def test_nothing_is_written_while_the_clock_is_paced_whatever_the_run_began_with
     tmp_path: Path,
 ) -> None:
     run, files = Run(), Files(tmp_path / "run.mcap")
-    taking = Taking(files, every="0.01")
+    taking = CheckpointSchedule(files, every="0.01")
     taking.begin(run, {}, 0, 10**12, run.clock)
     written = []
     for ms, left in ((10, None), (20, 10**9), (30, 10**9), (40, None)):
@@ -191,7 +191,7 @@ def test_nothing_is_written_while_the_clock_is_paced_whatever_the_run_began_with
 @pytest.mark.parametrize("name", ["unstable", "valves", "orbit"])
 def test_a_run_that_is_saved_is_the_run_that_is_not(name: str) -> None:
     digests = []
-    for taking in (None, Taking(Ring(1), every="0.0037", at=["0.1", "0.10001"])):
+    for taking in (None, CheckpointSchedule(Ring(1), every="0.0037", at=["0.1", "0.10001"])):
         recorder = MemoryRecorder()
         simulate(load_scenario(name), until=2, recorder=recorder, checkpoints=taking)
         digests.append(recorder.recording().digest())
@@ -205,7 +205,7 @@ def test_one_that_was_taken_in_real_time_is_the_one_taken_as_fast_as_possible() 
     states = []
     for pace, clock in (("max", None), ("1", FakeClock())):
         ring = Ring(10)
-        taking = Taking(ring, at=["0.5", "0.77"])
+        taking = CheckpointSchedule(ring, at=["0.5", "0.77"])
         simulate(
             load_scenario("unstable"), until=1, compile=False, checkpoints=taking,
             pace=Pace.of(pace), clock=clock,
@@ -235,8 +235,11 @@ def test_a_part_that_cannot_be_saved_is_named_before_the_run() -> None:
     scenario.controller("c", controller, period=0.1)
     simulate(scenario)
     with pytest.raises(CheckpointError, match=r"c \(Forgetful\) can neither .*; run without"):
-        simulate(scenario, checkpoints=Taking(Ring(1), every=0.1))
+        simulate(scenario, checkpoints=CheckpointSchedule(Ring(1), every=0.1))
     controller.free_running = True  # type: ignore[attr-defined]
-    for how in ({"checkpoints": Taking(Ring(1), every=0.1)}, {"start": Checkpoint(1, {}, {})}):
+    for how in (
+        {"checkpoints": CheckpointSchedule(Ring(1), every=0.1)},
+        {"start": Checkpoint(1, {}, {})},
+    ):
         with pytest.raises(CheckpointError, match="c runs on its own clock and cannot be paused"):
             simulate(scenario, **how)

@@ -22,9 +22,9 @@ from rtsim.core.tag import NEVER
 from rtsim.discrete import Agenda
 from rtsim.discrete.task import ProcessesTask
 from rtsim.engine.checkpoint.file import Checkpoint, Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.executive import Executive
-from rtsim.engine.running_on import RunningOn
+from rtsim.engine.process_batch import ProcessBatch
 from rtsim.engine.trace import Trace
 from rtsim.models.queues import scenario as queue
 from rtsim.record.reading import Recording
@@ -50,22 +50,22 @@ class Outcome(NamedTuple):
 def ran(scenario: Scenario, at_once: bool, plan: dict[str, Any] | None = None) -> Outcome:
     """Run ``scenario``; without ``at_once`` each reaction runs as an instant of its own."""
     recorder, ring, calls = MemoryRecorder(), Ring(1000), [0]
-    run, run_at_once = Executive.run, RunningOn.run
+    run, run_at_once = Executive.run, ProcessBatch.run
     plan = plan or {}
 
     def noted(self: Executive) -> None:
         LOOP[:] = [self]
         run(self)
 
-    def counted(self: RunningOn, *args: Any) -> bool:
+    def counted(self: ProcessBatch, *args: Any) -> bool:
         found = run_at_once(self, *args)
         calls[0] += found
         return found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Executive, "run", noted)
-        patch.setattr(RunningOn, "run", counted if at_once else lambda *_: False)
-        checkpoints = Taking(ring, at=sorted(plan.get("checkpoints", [])))
+        patch.setattr(ProcessBatch, "run", counted if at_once else lambda *_: False)
+        checkpoints = CheckpointSchedule(ring, at=sorted(plan.get("checkpoints", [])))
         try:
             said = simulate(
                 scenario, recorder=recorder, checkpoints=checkpoints, stop_ns=plan.get("stop")
@@ -135,13 +135,15 @@ def test_the_queue_runs_at_once_and_is_equal() -> None:
 
 def test_a_run_from_a_checkpoint_is_equal() -> None:
     ring, whole = Ring(1000), MemoryRecorder()
-    simulate(queue(until=600), seed=4, recorder=whole, checkpoints=Taking(ring, at=[200]))
+    simulate(
+        queue(until=600), seed=4, recorder=whole, checkpoints=CheckpointSchedule(ring, at=[200])
+    )
     (checkpoint,) = checkpoints_of(ring)
     rest = whole.recording().since(checkpoint.rows, checkpoint.events)
     for at_once in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not at_once:
-                patch.setattr(RunningOn, "run", lambda *_: False)
+                patch.setattr(ProcessBatch, "run", lambda *_: False)
             recorder = MemoryRecorder()
             simulate(queue(until=600), recorder=recorder, start=checkpoint)
         assert recorder.recording().digest() == rest.digest()
@@ -204,7 +206,7 @@ def test_the_end_in_a_process_is_equal(
 def test_the_recorder_and_the_observer_are_served_between_the_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rtsim.engine.running_on.MOST_REACTIONS", 10)
+    monkeypatch.setattr("rtsim.engine.process_batch.MOST_REACTIONS", 10)
     seen: list[int] = []
     scenario = one(body_that(lambda _: None), messages={"m": Signals("a")})
     simulate(scenario, recorder=NullRecorder(), observe=lambda progress: seen.append(progress.ns))
@@ -221,7 +223,7 @@ def wired() -> Scenario:
 
 PLANTED: dict[str, tuple[type, str]] = {
     "the port keeps its value": (SignalPort, "put"),
-    "the bus does not count": (Bus, "go_on"),
+    "the bus does not count": (Bus, "adopt_position"),
     "the rows are missing": (Trace, "messages_at_once"),
     "the checksum is not updated": (ProcessesTask, "_add_to_checksum"),
 }
@@ -231,10 +233,10 @@ PLANTED: dict[str, tuple[type, str]] = {
 def test_a_planted_difference_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_equal(wired)
     owner, name = PLANTED[what]
-    right, run = getattr(owner, name), RunningOn.run
+    right, run = getattr(owner, name), ProcessBatch.run
     within = [False]
 
-    def marked(self: RunningOn, *args: Any) -> bool:
+    def marked(self: ProcessBatch, *args: Any) -> bool:
         within[0] = True
         try:
             return run(self, *args)
@@ -244,7 +246,7 @@ def test_a_planted_difference_is_found(what: str, monkeypatch: pytest.MonkeyPatc
     def planted(*args: Any) -> Any:
         return None if within[0] else right(*args)
 
-    monkeypatch.setattr(RunningOn, "run", marked)
+    monkeypatch.setattr(ProcessBatch, "run", marked)
     monkeypatch.setattr(owner, name, planted)
     with pytest.raises(AssertionError):
         check_equal(wired)

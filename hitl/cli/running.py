@@ -46,8 +46,8 @@ from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
 from rtsim.core.net.sockets import check_address, keys_of
 from rtsim.runs.request import MAX
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 _COLUMNS = (
     Column("controller"),

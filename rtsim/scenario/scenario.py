@@ -57,9 +57,9 @@ from rtsim.scenario.component import (
     check_component,
     readable,
 )
-from rtsim.scenario.controller_component import ControllerComponent, taking_over
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
+    ControllerComponent,
     ExternalInputComponent,
     NoiseComponent,
     PlantComponent,
@@ -68,6 +68,7 @@ from rtsim.scenario.standard_components import (
     SourceComponent,
     check_plant,
     stated,
+    taking_over,
 )
 from rtsim.solve import Solver, solver_named
 

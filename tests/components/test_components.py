@@ -21,8 +21,8 @@ from rtsim.core.tag import Period, Tag
 from rtsim.models.ball import BALL
 from rtsim.scenario import Built, Component, Settable, Site
 from rtsim.scenario.component import Others, changeable
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.standard_components import (
+    ControllerComponent,
     ExternalInputComponent,
     NoiseComponent,
     PlantComponent,

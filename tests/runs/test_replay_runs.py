@@ -33,8 +33,8 @@ from rtsim.runs.replay import (
 from rtsim.runs.request import RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run, simulate
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 from rtsim.scenario.trust import permitted
 
 MS = 1_000_000

@@ -45,7 +45,7 @@ from rtsim.models.piloting.task import PERSON, Flying, Task, Untouched, add_flyi
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, ground_grid
 from rtsim.models.units import DEG, FT, KT, LBF
 from rtsim.models.wind import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
-from rtsim.scenario.ground import Ground
+from rtsim.scenario.body import Ground
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue, Sound
 

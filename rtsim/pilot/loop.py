@@ -20,7 +20,7 @@ from rtsim.engine.commands.commands import Command, CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.equations.evaluation import resident
+from rtsim.equations.calls import resident
 from rtsim.pilot.cues import checked_signals
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.sequence import Reader, Writer

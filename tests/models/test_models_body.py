@@ -22,7 +22,7 @@ from rtsim.models.body import (
     quaternion_of,
 )
 from rtsim.models.nesc import BRICK, SPHERE
-from rtsim.solve.rk4 import RK4
+from rtsim.solve.fixed_step import RK4
 
 COMPILES = settings(deadline=None)  # the first call of a helper compiles it
 angles = st.floats(-math.pi, math.pi)

@@ -17,9 +17,8 @@ import numpy as np
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.compiling import plainly
-from rtsim.equations.consistency import trouble
+from rtsim.equations.constraints import singular_matrix, trouble
 from rtsim.equations.model import BoundModel, Model
-from rtsim.equations.structure import singular_matrix
 from rtsim.linear.derivatives import Function, Jacobian, complex_form, jacobian
 from rtsim.linear.points import Point, check_undelayed
 from rtsim.linear.state_space import Matrix

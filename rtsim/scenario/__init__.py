@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from rtsim.scenario.body import Body, Mesh
+    from rtsim.scenario.body import Body, Ground, GroundGrid, Mesh
     from rtsim.scenario.component import Built, Component, Settable, Site, Validity
-    from rtsim.scenario.ground import Ground, GroundGrid
     from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue, Hud, Sound

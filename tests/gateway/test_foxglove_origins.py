@@ -18,7 +18,7 @@ from websockets.typing import Origin, Subprotocol
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway.addresses import OriginCheck, read_origins
-from rtsim.gateway.viewer_server import MOST_VIEWERS, PROTOCOL, Described, ViewerServer
+from rtsim.gateway.foxglove import MOST_VIEWERS, PROTOCOL, Described, ViewerServer
 
 
 def asked(*lines: str) -> bytes:

@@ -19,6 +19,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import publishing
 from rtsim.gateway.addresses import check_foxglove, listen, read_address
+from rtsim.gateway.foxglove import MessageCounts, OutgoingQueue
 from rtsim.gateway.publishing import (
     PlotJuggler,
     SampledTopic,
@@ -28,7 +29,6 @@ from rtsim.gateway.publishing import (
     read_rates,
     topics_of,
 )
-from rtsim.gateway.viewer_server import MessageCounts, OutgoingQueue
 
 SIGNALS = [
     {"name": "plane.latitude", "unit": "rad"},

@@ -20,8 +20,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import MOST_RATE, Playback
 from rtsim.pilot.processes import Window
-from rtsim.pilot.scenes.registry import scene_named
-from rtsim.pilot.scenes.scene import SceneMoment
+from rtsim.pilot.scenes.scene import SceneMoment, scene_named
 from rtsim.pilot.viewer.overlay import SeekBar
 from rtsim.pilot.viewer.player import Player, play
 from rtsim.record.file import FileRecorder

@@ -15,8 +15,7 @@ from rtsim.pilot.cues import Cues
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.pilot.processes import Window
-from rtsim.pilot.scenes.registry import scene_named
-from rtsim.pilot.scenes.scene import Scene, views_of
+from rtsim.pilot.scenes.scene import Scene, scene_named, views_of
 from rtsim.pilot.scenes.text import draw_cues
 from rtsim.pilot.viewer.overlay import Keys, Look, SeekBar, draw_help, draw_notes, look_keys
 from rtsim.pilot.viewer.process import PictureSaver

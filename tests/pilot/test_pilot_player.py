@@ -255,7 +255,7 @@ def test_a_picture_of_the_window(playing: Playing, tmp_path: Path) -> None:
     assert (pygame.surfarray.array3d(playing.surface) != with_note).any()
     playing.player.screenshots = tmp_path / "gone"
     assert playing.press(pygame.K_F12) > 0.0
-    assert playing.player._note.startswith("cannot save the picture ")
+    assert playing.player._notes[-1][1].startswith("cannot save the picture ")
 
 
 def test_the_collector_stands_still_while_it_plays(

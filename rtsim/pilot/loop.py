@@ -22,7 +22,6 @@ from rtsim.engine.trace import Trace
 from rtsim.equations.calls import resident
 from rtsim.pilot.cues import checked_signals
 from rtsim.pilot.pacing import Durations
-from rtsim.pilot.sequence import Reader, Writer
 from rtsim.pilot.shared import (
     CHECKPOINT,
     MOST_ORDERS,
@@ -30,8 +29,10 @@ from rtsim.pilot.shared import (
     RETURN,
     RUN,
     VIEWER,
+    Reader,
     Schema,
     Shared,
+    Writer,
     order_to_command,
     reason_to_words,
 )

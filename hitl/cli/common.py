@@ -25,8 +25,8 @@ from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
 from rtsim.runs.progress import ProgressLine
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,8 +20,8 @@ from rtsim.cli.running import run_command
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.controller_task import ControllerTask
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "rigs"
 _EXAMPLES = {

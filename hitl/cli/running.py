@@ -45,8 +45,8 @@ from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.controller_task import ControllerTask
 from rtsim.core.net.sockets import check_address, keys_of
 from rtsim.runs.request import MAX
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 _COLUMNS = (
     Column("controller"),

@@ -31,8 +31,8 @@ from rtsim.runs.replay import fed_external_inputs
 from rtsim.runs.request import MAX, Connections, FedInputs, Output, Pace, Progress, RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
-from rtsim.scenario.controller_component import ControllerComponent, taking_over
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent, taking_over
 
 
 @dataclass(frozen=True)

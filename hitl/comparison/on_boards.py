@@ -37,8 +37,8 @@ from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.faults.line_kinds import BoardFault
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 HOST, BOARD = "host C", "board"
 

@@ -26,8 +26,7 @@ from rtsim.cli.run_options import (
     parse_latencies,
     print_latencies,
 )
-from rtsim.cli.running import run_command
-from rtsim.cli.summary import RunSummary, outputs_at_end, print_outputs
+from rtsim.cli.running import RunSummary, outputs_at_end, print_outputs, run_command
 from rtsim.cli.window import (
     OutsideWindow,
     Viewable,
@@ -42,8 +41,8 @@ from rtsim.cli.window import (
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.processes import Window
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 from rtsim.scenario.trust import anything_given
 
 

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.equations.addresses import MATRIX, NUMBER, VECTOR, WORDS, matrix_at, vector_at
+from rtsim.equations.addresses import MATRIX, NUMBER, VECTOR, Layout
 from rtsim.equations.compiling import compile_function
-from rtsim.equations.layout import Layout
 from rtsim.equations.model import Guard, Model, bind
 from rtsim.solve import SOLVERS, Stepper, solver_named
-from rtsim.solve.explicit import LAYOUT, explicit_arrays, explicit_step
+from rtsim.solve.fixed_step import EXPLICIT_LAYOUT as LAYOUT
+from rtsim.solve.fixed_step import RK4, explicit_arrays, explicit_step
 from rtsim.solve.guarded import Guarded
 from rtsim.solve.resident import Method, stepper
-from rtsim.solve.rk4 import RK4
 
 NONE = np.zeros(0)
 PAIR = Layout("a pair", ("f",), {"x": ("n",), "k": ("m", "n"), "past": ("1 + 2 * n",)})
@@ -59,17 +58,17 @@ def test_places_follow_from_the_names() -> None:
 
 
 def by_name(words: Any, t: float, out: Any, found: Any) -> int:
-    x, k = vector_at(words, AT.x), matrix_at(words, AT.k)
+    x, k = words.x, words.k
     for j in range(x.size):
         out[j] = t * x[j]
     for i in range(k.shape[0]):
         for j in range(k.shape[1]):
             found[i, j] = k[i, j]
-    return int(words[AT.f])
+    return int(words.f)
 
 
 def test_a_kernel_reads_the_same_arrays_compiled_and_plain() -> None:
-    native = compile_function(by_name, (WORDS, NUMBER, VECTOR, MATRIX), "by name")
+    native = compile_function(by_name, (PAIR.kind, NUMBER, VECTOR, MATRIX), "by name")
     answers = []
     for block, call in (
         (PAIR.block((5,), given(), {}), native.call),

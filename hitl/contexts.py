@@ -18,7 +18,7 @@ from hitl.comparison.conditions import ComparisonRequest, ProgressWatch
 from hitl.comparison.on_boards import check_faults, meet, stages
 from hitl.comparison.tolerances import Tolerances
 from hitl.comparison.verdict import BackToBack, ComparisonChain
-from hitl.controllers.protocols import interface_of
+from hitl.controllers.c_controller import interface_of
 from hitl.controllers.sil import CASES
 from hitl.firmware import firmware as firmware_of
 from hitl.plants import (

@@ -47,68 +47,10 @@ if TYPE_CHECKING:
     from rtsim.named.plant import Plant, crossing, every, falling, once, rising
     from rtsim.record.reading import Recording
     from rtsim.runs.simulation import simulate
-    from rtsim.scenario.body import Body, Mesh
-    from rtsim.scenario.ground import Ground, GroundGrid
+    from rtsim.scenario.body import Body, Ground, GroundGrid, Mesh
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue, Hud, Sound
 
-_HOMES = {
-    "rtsim.equations.compiling": ("compiled",),
-    "rtsim.components.controller": ("PythonController",),
-    "rtsim.gateway.client": ("connect",),
-    "rtsim.components.latency": (
-        "Duplicate",
-        "Empirical",
-        "Fixed",
-        "Gamma",
-        "Loss",
-        "Reorder",
-        "SerialLine",
-        "TruncatedNormal",
-        "Uniform",
-    ),
-    "rtsim.equations.delays": ("Delayed",),
-    "rtsim.equations.model": (
-        "Guard",
-        "Model",
-    ),
-    "rtsim.linear.linearising": ("linearise",),
-    "rtsim.linear.state_space": ("StateSpace",),
-    "rtsim.linear.trimming": ("trim",),
-    "rtsim.named.controller": ("Controller",),
-    "rtsim.named.fields": (
-        "algebraic",
-        "delayed",
-        "input",
-        "line",
-        "memory",
-        "mode",
-        "output",
-        "parameter",
-        "state",
-    ),
-    "rtsim.named.plant": ("Plant", "crossing", "every", "falling", "once", "rising"),
-    "rtsim.record.reading": ("Recording",),
-    "rtsim.scenario.body": (
-        "Body",
-        "Mesh",
-    ),
-    "rtsim.scenario.ground": (
-        "Ground",
-        "GroundGrid",
-    ),
-    "rtsim.scenario.shown": (
-        "Cue",
-        "Hud",
-        "Sound",
-    ),
-    "rtsim.scenario.scenario": ("Scenario",),
-    "rtsim.core.signals": (
-        "Signal",
-        "Signals",
-    ),
-    "rtsim.runs.simulation": ("simulate",),
-}
 __all__ = [
     "Body",
     "Controller",
@@ -159,4 +101,4 @@ __all__ = [
     "trim",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__)

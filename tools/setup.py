@@ -75,7 +75,7 @@ def plan(project: dict[str, Any], extras: tuple[str, ...]) -> str:
     for extra in extras:
         needs = names(project["optional-dependencies"][extra])
         lines.append(f"  for {PURPOSE[extra] + ':':<11}{needs}")
-    size = "1.2" if "dev" in extras else "0.7"
+    size = "1.2" if "dev" in extras else "0.6"
     lines.append(f"and what these need in turn: some {size} GB on disk, minutes the first time.")
     return "\n".join(lines)
 

@@ -18,9 +18,8 @@ from rtsim.record.events import CUT_OFF
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging import Verdict
 from rtsim.runs.diverging import diverge as find
-from rtsim.runs.diverging.first import Place
+from rtsim.runs.diverging.first import Place, ValuePair, in_full
 from rtsim.runs.diverging.inputs import Feeding
-from rtsim.runs.diverging.values import ValuePair, in_full
 from rtsim.runs.progress import ProgressLine
 
 _path = click.Path(path_type=Path)

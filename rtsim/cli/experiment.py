@@ -30,8 +30,7 @@ from rtsim.models.piloting.experiment import (
     read_experiment,
     write_table,
 )
-from rtsim.models.piloting.task import pinned, task_named
-from rtsim.models.piloting.task_setup import SCRIPT
+from rtsim.models.piloting.task import SCRIPT, pinned, task_named
 from rtsim.pilot.processes import Window
 from rtsim.pilot.views import FLOWN_AS, Flyable
 from rtsim.record.reading import Recording

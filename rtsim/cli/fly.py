@@ -1,5 +1,5 @@
-"""``rtsim fly``, ``tasks`` and ``measure``: a person controls a scenario from a window, in a process
-of its own, and does a task.
+"""``rtsim fly``, ``tasks`` and ``measure``: a person controls a scenario from a window, and does a
+task.
 """
 
 from __future__ import annotations

@@ -33,8 +33,7 @@ from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact, ended_otherwise
 from rtsim.record.verdict import tolerance_of
-from rtsim.runs.overrun_replay import timing_faults
-from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of
+from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of, timing_faults
 from rtsim.runs.resume import moment, nearest
 
 # ``rtsim replay RUN --view``: show a recording in a window; nothing is simulated.

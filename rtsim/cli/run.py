@@ -42,8 +42,8 @@ from rtsim.cli.window import (
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.processes import Window
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 from rtsim.scenario.trust import anything_given
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from functools import wraps
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rtsim.cli.common import F
-from rtsim.cli.options import option, scenario_names, with_options
+from rtsim.cli.options import option, scenario_names, with_options_as
 from rtsim.cli.telemetry import (
     check_telemetry,
     foxglove_option,
@@ -393,14 +392,8 @@ def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
 def _with_options(
     command: F, argument: Callable[[Any], Any], pace: str = MAX, overrun: str = "catch_up"
 ) -> F:
-    names = [f.name for f in fields(RunOptions) if f.metadata.get("typed", True)]
-
-    @wraps(command)
-    def packed(**given: Any) -> Any:
-        options = RunOptions(**{name: given.pop(name) for name in names})
-        return command(options=options, **given)
-
-    return with_options(packed, (argument, *_pacing(pace, overrun), *_OPTIONS))  # type: ignore[no-any-return]
+    added = (argument, *_pacing(pace, overrun), *_OPTIONS)
+    return with_options_as(RunOptions, "options", command, added)
 
 
 # ``--latency``: the compute latency of controllers.

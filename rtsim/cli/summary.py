@@ -18,7 +18,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.faults.schedule import Schedule
 from rtsim.engine.system import System
-from rtsim.gateway.web.launching import page_line
+from rtsim.gateway.pipe import page_line
 from rtsim.record.events import Event, notes
 from rtsim.runs.result import RunResult
 from rtsim.scenario.scenario import Scenario

@@ -25,13 +25,14 @@ from rtsim.gateway.addresses import (
     read_address,
     read_origins,
 )
+from rtsim.gateway.pipe import Order, WebPage
 from rtsim.gateway.registry import find
-from rtsim.gateway.web.launching import Order, WebPage
 from rtsim.record.views import views_of
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from rtsim.engine.commands.commands import Inbox
+    from rtsim.gateway.loop import PipedInbox
     from rtsim.gateway.publishing import ViewerCounts
 
 
@@ -227,7 +228,7 @@ web_option = click.option(
 
 
 @contextmanager
-def web_page(port: int | None, control: bool, inbox: Inbox) -> Iterator[None]:
+def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[None]:
     """Context with a page of this process' run; without one if ``port`` is ``None``."""
     if port is None:
         yield

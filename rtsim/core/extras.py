@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Any
@@ -16,10 +18,17 @@ def extra(module: str, name: str, what: str) -> Any:
     Raises :class:`ScenarioError`, with what to type, if it cannot be imported.  ``what`` is the
     thing that needs the module, for the message.
     """
-    try:
+    with needs(name, what):
         return importlib.import_module(module)
+
+
+@contextmanager
+def needs(name: str, what: str) -> Iterator[None]:
+    """Raise as :func:`extra` does if an import in the body fails, for imports that have types."""
+    try:
+        yield
     except ImportError as error:
-        raise missing(module, name, what, error) from None
+        raise missing(error.name or "", name, what, error) from None
 
 
 def installed(module: str, name: str, what: str) -> ModuleSpec:

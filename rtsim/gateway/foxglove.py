@@ -34,8 +34,7 @@ from rtsim.gateway.shapes import (
 )
 from rtsim.gateway.viewer_server import Described, ViewerServer
 from rtsim.record.schema import TrackSpec, unique_message_types
-from rtsim.scenario.body import Body
-from rtsim.scenario.ground import Ground
+from rtsim.scenario.body import Body, Ground
 
 FRAMES, BODIES, GROUND = f"{SCENE}/frames", f"{SCENE}/bodies", f"{SCENE}/ground"
 WORLD = "world"

@@ -6,17 +6,15 @@ import html
 import json
 from collections.abc import Mapping
 
-from rtsim.core.extras import missing
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.record.markup import PLOT, as_json
 
-try:
+with needs("plots", "a plot"):
     import plotly.graph_objects as go
     import plotly.io as pio
     import plotly.offline
     from plotly.subplots import make_subplots
-except ImportError as error:
-    raise missing("plotly", "plots", "a plot", error) from None
 
 __all__ = ["BLUE", "GREY", "ORANGE", "RED", "go", "make_subplots", "plot_html", "plotted"]
 

@@ -229,15 +229,15 @@ class ProgressLine:
         if self._enabled and (text := self._texts.due(progress)):
             self._write(text)
 
-    def count(self, what: str, done: int, of: int) -> None:
-        """Show that so many of so many are done, at most five times per second."""
-        if self._enabled and self._pulse.due():
-            self._write(f"{what} {done} / {of}")
-
     def say(self, text: str) -> None:
         """Show ``text`` as the present line, for work other than a run."""
         if self._enabled:
             self._write(text)
+
+    def count(self, what: str, done: int, of: int) -> None:
+        """Show that so many of so many are done, at most five times per second."""
+        if self._enabled and self._pulse.due():
+            self._write(f"{what} {done} / {of}")
 
     def tell(self, text: str) -> None:
         """Print ``text`` at once, on a line of its own, even without a terminal."""

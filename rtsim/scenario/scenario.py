@@ -18,6 +18,7 @@ from rtsim.components.allowed_latency import Allowed, allowing, to_plain
 from rtsim.components.controller import Controller
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
+from rtsim.components.plant import Plant
 from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
@@ -26,7 +27,9 @@ from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.discrete import Processes
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import Given, all_different, gather
-from rtsim.engine.system import System
+from rtsim.engine.system import (
+    System,
+)
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
@@ -35,11 +38,17 @@ from rtsim.named.fields import ALGEBRAIC, INPUT, MEMORY, PARAMETER, STATE, Named
 from rtsim.named.plant import Plant
 from rtsim.record.views import Viewed
 from rtsim.scenario.builder import Builder
-from rtsim.scenario.component import Component, Settable, Values, check_component, readable
-from rtsim.scenario.controller_component import ControllerComponent, taking_over
+from rtsim.scenario.component import (
+    Component,
+    Settable,
+    Values,
+    check_component,
+    readable,
+)
 from rtsim.scenario.handles import Handle, SignalName, check_connection, refused
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
+    ControllerComponent,
     ExternalInputComponent,
     NoiseComponent,
     PlantComponent,
@@ -48,6 +57,7 @@ from rtsim.scenario.standard_components import (
     SourceComponent,
     check_plant,
     stated,
+    taking_over,
 )
 from rtsim.solve import Solver, solver_named
 

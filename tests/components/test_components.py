@@ -29,8 +29,8 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.scenario import Built, Component, Settable, Site
 from rtsim.scenario.component import Others, changeable, initials
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.standard_components import (
+    ControllerComponent,
     ExternalInputComponent,
     NoiseComponent,
     PlantComponent,

@@ -507,26 +507,26 @@ def test_a_tail_grows_by_what_was_missing_and_some_spare(wall: Wall) -> None:
 def test_a_wait_sleeps_until_the_tail_begins_and_spins_to_the_deadline(wall: Wall) -> None:
     clock = WallClock(spin_ns=150_000)
     clock.anchor(0, clock.now())
-    rehearsals: list[tuple[int, int]] = []
-    clock.rehearsal = lambda left: rehearsals.append((wall.ns, left))
+    warm_ups: list[tuple[int, int]] = []
+    clock.warm_up = lambda left: warm_ups.append((wall.ns, left))
     began, wall.reading = wall.ns, 100
     assert clock.wait_until(1_000_000)
     (slept,) = wall.sleeps
     assert slept == pytest.approx(850e-6, abs=2e-7)
     assert 0 <= wall.ns - began - 1_000_000 <= 300
-    assert len(rehearsals) == 1
-    assert rehearsals[0][0] - began == pytest.approx(850_000, abs=500)
-    assert rehearsals[0][1] == pytest.approx(150_000, abs=500), "the time until the deadline"
+    assert len(warm_ups) == 1
+    assert warm_ups[0][0] - began == pytest.approx(850_000, abs=500)
+    assert warm_ups[0][1] == pytest.approx(150_000, abs=500), "the time until the deadline"
     wall.sleeps.clear()
     assert clock.wait_until(1_000_000), "it has gone by"
     assert clock.wait_until(1_100_000)
     assert not wall.sleeps, "all of it is in the tail"
-    assert len(rehearsals) == 1, "without a sleep there is nothing to come back from"
+    assert len(warm_ups) == 1, "without a sleep there is nothing to come back from"
 
 
-@pytest.mark.parametrize(("late", "rehearsed"), [(139_999, 1), (140_000, 0), (160_000, 0)])
-def test_a_tail_too_short_to_rehearse_in_is_left_alone(
-    late: int, rehearsed: int, wall: Wall, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("late", "warmed_up"), [(139_999, 1), (140_000, 0), (160_000, 0)])
+def test_a_tail_too_short_to_warm_up_in_is_left_alone(
+    late: int, warmed_up: int, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sleep(seconds: float) -> None:
         wall.sleep(seconds)
@@ -535,13 +535,13 @@ def test_a_tail_too_short_to_rehearse_in_is_left_alone(
     clock = WallClock(spin_ns=150_000)
     clock.anchor(0, clock.now())
     calls: list[int] = []
-    clock.rehearsal = calls.append
+    clock.warm_up = calls.append
     wall.late = late
     awake = wall.ns + 850_000 + late
     reads = [awake + 10**6, awake, awake]  # it looks twice, then the deadline has gone by
     monkeypatch.setattr("time.sleep", sleep)
     assert clock.wait_until(1_000_000)
-    assert len(calls) == rehearsed
+    assert len(calls) == warmed_up
 
 
 def test_a_wait_of_hours_is_slept_in_pieces_of_one(wall: Wall) -> None:

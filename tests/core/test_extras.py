@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rtsim(folder: Path, *words: str, status: int = 0) -> str:
     """Return what the command prints in a base installation."""
-    program = BLOCKED.format(names=("plotly", "uplot", "IPython"))
+    program = BLOCKED.format(names=("plotly", "uplot", "IPython", "scipy"))
     done = subprocess.run(
         [sys.executable, "-c", program, *words], cwd=folder, capture_output=True, text=True,
         timeout=300,
@@ -68,8 +68,40 @@ def test_a_page_says_at_once_which_extra_it_needs(folder: Path, words: tuple[str
     assert not list(folder.glob("*.html"))
 
 
-def test_each_extra_that_brings_plots_brings_all_of_them() -> None:
+MODEL = """
+from rtsim import Model, Scenario, Signals
+
+def motion(t, x, z, u, p, dx):
+    dx[0] = -x[0]
+
+def scenario(solver="bdf"):
+    out = Scenario("decay", until=1)
+    decay = Model(name="decay", states=Signals("x = 1"), derivative=motion)
+    out.plant("decay", decay, step=0.1, solver=solver)
+    return out
+"""
+
+
+@pytest.mark.parametrize("solver", ["bdf", "rodas5p"])
+def test_an_implicit_solver_says_that_it_needs_scipy(folder: Path, solver: str) -> None:
+    (folder / "decay.py").write_text(MODEL, encoding="utf-8")
+    said = rtsim(folder, "run", "decay.py", "--set", f"solver={solver}", status=2)
+    assert "needs the package scipy" in said
+    assert "pip install 'rtsim[scipy]'" in said
+    assert "internal error" not in said
+
+
+def test_a_product_of_matrices_says_that_it_needs_scipy(folder: Path) -> None:
+    program = MODEL.replace("-x[0]", "x @ x")
+    (folder / "product.py").write_text(program, encoding="utf-8")
+    said = rtsim(folder, "run", "product.py", "--set", "solver=rk4", status=2)
+    assert "pip install 'rtsim[scipy]'" in said
+
+
+def test_each_extra_that_builds_on_another_brings_its_packages() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     extras = tomllib.loads(text)["project"]["optional-dependencies"]
     for name in ("sil", "pitl", "study", "dev"):
         assert set(extras["plots"]) <= set(extras[name]), name
+    for name in ("control", "data", "dev", "pilot", "study", "sundae"):
+        assert set(extras["scipy"]) <= set(extras[name]), name

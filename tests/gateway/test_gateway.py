@@ -41,7 +41,8 @@ from rtsim.gateway.client import (
     connect,
     read_request,
 )
-from rtsim.gateway.loop import MOST_BYTES, Gateway, Pipe, PipeError
+from rtsim.gateway.loop import Gateway
+from rtsim.gateway.pipe import MOST_BYTES, Pipe, PipeError
 from rtsim.gateway.publishing import MOST_VALUES, Sampler, StateTable, catalogue, decode_sample
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact

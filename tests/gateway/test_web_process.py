@@ -40,8 +40,8 @@ from websockets.http11 import Request
 from rtsim.cli.main import main
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.gateway.addresses import PageAddress, open_port
+from rtsim.gateway.pipe import Order, WebPage, page_line
 from rtsim.gateway.web.guard import MOST_ASKED, MOST_VIEWERS, Guard, guarded_server
-from rtsim.gateway.web.launching import Order, WebPage, page_line
 from rtsim.models import orbit, unstable
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording

@@ -37,7 +37,7 @@ from rtsim.record.reports.run_page import render
 from rtsim.runs.replay import rerun
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate
-from rtsim.scenario.ground import GRASS, ROAD, RUNWAY, WATER
+from rtsim.scenario.body import GRASS, ROAD, RUNWAY, WATER
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.standard_components import PlantComponent
 from rtsim.studies import MonteCarlo, start

@@ -82,7 +82,10 @@ def test_importing_it_loads_no_compiler() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-FACES = ("core", "equations", "components", "scenario", "runs")
+FACES = (
+    "core", "equations", "components", "discrete", "linear", "models.piloting", "runs", "scenario",
+    "studies",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("package", [f"rtsim.{name}" for name in FACES])

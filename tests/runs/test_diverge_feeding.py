@@ -29,7 +29,7 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.equations.model import Model
 from rtsim.runs.diverging import Verdict, diverge
-from rtsim.runs.diverging.values import Value, ValuePair, drawn, first_apart, in_full, parting, same
+from rtsim.runs.diverging.first import Value, ValuePair, drawn, first_apart, in_full, parting, same
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 

@@ -23,7 +23,7 @@ from rtsim.engine.faults import read_faults
 from rtsim.engine.faults.description import fault_of, write_faults
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.runs.overrun_replay import timing_faults
+from rtsim.runs.replay import timing_faults
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

@@ -44,9 +44,9 @@ from rtsim.runs.replay import (
 from rtsim.runs.request import ConnectionKeywords, Connections, Output, Pace, Progress, RunRequest
 from rtsim.runs.result import RecordingLost, RunResult
 from rtsim.runs.simulation import run, simulate
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 from rtsim.scenario.trust import permitted
 
 MS = 1_000_000

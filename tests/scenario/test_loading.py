@@ -354,7 +354,7 @@ def of(**functions: Any) -> Scenario:
     model = Model("m", ONE, **{"derivative": falls, "discrete": Signals("z"), **functions})
     out = Scenario("one", until=1)
     periods = {"update_period": 0.1} if "update" in functions else {}
-    out.plant("box", model, step=0.1, **periods)  # type: ignore[arg-type]
+    out.plant("box", model, step=0.1, **periods)  # type: ignore[call-overload]
     return out
 
 

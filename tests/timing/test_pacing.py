@@ -567,7 +567,7 @@ def test_a_pacer_refuses_negative_numbers() -> None:
         Pacer(FakeClock(), frame_ns=-1)
 
 
-def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_warm_up_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     time = [0]
 
     def sleep(seconds: float) -> None:
@@ -580,25 +580,25 @@ def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
     monkeypatch.setattr("time.sleep", sleep)
     results = []
-    for rehearsed in (True, False):
+    for warmed_up in (True, False):
         clock = WallClock(spin_ns=100_000)
         pacer = Pacer(clock, Abort(), frame_ns=MS)
-        assert clock.rehearsal is not None
-        rehearsals: list[int] = []
-        rehearse = clock.rehearsal
+        assert clock.warm_up is not None
+        warm_ups: list[int] = []
+        warm_up = clock.warm_up
 
-        def counted(rehearse: Callable[[int], object], rehearsals: list[int], left_ns: int) -> None:
-            rehearse(left_ns)
-            rehearsals.append(time[0])
+        def counted(warm_up: Callable[[int], object], warm_ups: list[int], left_ns: int) -> None:
+            warm_up(left_ns)
+            warm_ups.append(time[0])
             time[0] -= 100  # the one reading that it takes
 
-        clock.rehearsal = partial(counted, rehearse, rehearsals) if rehearsed else None
+        clock.warm_up = partial(counted, warm_up, warm_ups) if warmed_up else None
         pacer.start(0)
         for k in range(1, 50):
             time[0] += 1000 * k
             assert pacer.wait(k * MS)
         pacer.stop()
-        assert len(rehearsals) == 49 * rehearsed
+        assert len(warm_ups) == 49 * warmed_up
         results.append((pacer.log.compute.summary(), pacer.log.margin.summary(), pacer.log.worst))
         assert pacer.log.lateness.count == 49
     assert results[0][0] == results[1][0]
@@ -606,17 +606,17 @@ def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("takes_ns", "called"), [(10_000, 3), (35_000, 2), (70_000, 1)])
-def test_components_rehearse_while_enough_time_is_left(
+def test_components_warm_up_while_enough_time_is_left(
     takes_ns: int, called: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 100 us before the deadline, a rehearsal begins only if more than 40 us are left."""
+    """Of 100 us before the deadline, a warm-up begins only if more than 40 us are left."""
     time, calls = [0], [0]
 
     def read() -> int:
         time[0] += 100
         return time[0]
 
-    def rehearse() -> None:
+    def warm_up() -> None:
         calls[0] += 1
         time[0] += takes_ns
 
@@ -625,7 +625,7 @@ def test_components_rehearse_while_enough_time_is_left(
         "time.sleep", lambda seconds: time.append(time.pop() + round(seconds * 1e9))
     )
     pacer = Pacer(WallClock(spin_ns=100_000), Abort(), frame_ns=MS)
-    pacer.rehearsals += [rehearse] * 3
+    pacer.warm_ups += [warm_up] * 3
     pacer.start(0)
     assert pacer.wait(MS)
     assert calls == [called]
@@ -633,15 +633,15 @@ def test_components_rehearse_while_enough_time_is_left(
     pacer.stop()
 
 
-def test_an_interrupt_after_the_rehearsal_counts_no_wake(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_after_the_warm_up_counts_no_wake(monkeypatch: pytest.MonkeyPatch) -> None:
     time = [0]
 
     def read() -> int:
         time[0] += 100
         return time[0]
 
-    def interrupted(rehearse: Callable[[int], object], left_ns: int) -> None:
-        rehearse(left_ns)
+    def interrupted(warm_up: Callable[[int], object], left_ns: int) -> None:
+        warm_up(left_ns)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
@@ -650,8 +650,8 @@ def test_an_interrupt_after_the_rehearsal_counts_no_wake(monkeypatch: pytest.Mon
     )
     clock = WallClock(spin_ns=100_000)
     pacer = Pacer(clock, Abort(), frame_ns=MS)
-    assert clock.rehearsal is not None
-    clock.rehearsal = partial(interrupted, clock.rehearsal)
+    assert clock.warm_up is not None
+    clock.warm_up = partial(interrupted, clock.warm_up)
     pacer.start(0)
     with pytest.raises(KeyboardInterrupt):
         pacer.wait(MS)
@@ -659,7 +659,7 @@ def test_an_interrupt_after_the_rehearsal_counts_no_wake(monkeypatch: pytest.Mon
     assert pacer.log.lateness.count == 0
 
 
-def test_a_wake_right_after_the_rehearsal_finds_the_frame_as_it_was(
+def test_a_wake_right_after_the_warm_up_finds_the_frame_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     time = [0]
@@ -676,19 +676,19 @@ def test_a_wake_right_after_the_rehearsal_finds_the_frame_as_it_was(
     monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
     clock, wake = WallClock(spin_ns=100_000), Sleepy()
     pacer = Pacer(clock, Abort(), frame_ns=MS)
-    rehearse = clock.rehearsal
-    assert rehearse is not None
+    warm_up = clock.warm_up
+    assert warm_up is not None
 
-    def rehearse_and_set(left_ns: int) -> None:
-        rehearse(left_ns)
+    def warm_up_and_set(left_ns: int) -> None:
+        warm_up(left_ns)
         wake.set()
 
     pacer.start(0)
     assert pacer.wait(MS, wake)
-    clock.rehearsal = rehearse_and_set
+    clock.warm_up = warm_up_and_set
     assert not pacer.wait(2 * MS, wake)
     wake.clear()
-    clock.rehearsal = None
+    clock.warm_up = None
     assert pacer.wait(2 * MS, wake)
     pacer.stop()
     assert pacer.log.frames == 3

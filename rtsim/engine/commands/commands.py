@@ -22,6 +22,7 @@ import numpy as np
 
 from rtsim.core.clock import Wake, stopwatch
 from rtsim.core.errors import RtsimError, UnknownName
+from rtsim.timing.frames import NO_SAMPLE
 
 if TYPE_CHECKING:  # a process of a client imports no engine
     from rtsim.engine.system import System
@@ -271,7 +272,6 @@ class Inbox:
 
         ``rate`` is 0 if the run is as fast as possible, and ``lateness_ns`` -1 if it is not known.
         """
-        from rtsim.timing.frames import NO_SAMPLE  # a process of a client imports no pacing
 
         pacer, controllers = self._pacer, self._system.controllers
         lateness = pacer.log.last[0]

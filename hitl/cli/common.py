@@ -130,6 +130,24 @@ coverage_option = click.option(
 )
 
 
+def write_new(folder: Path, contents: Mapping[str, bytes], remedy: str) -> list[Path]:
+    """Write files with ``contents``, by name, into ``folder`` and return their paths.
+
+    Raises :class:`ScenarioError` with ``remedy``, and writes nothing, if a file exists already.
+    """
+    where = "this folder" if folder == Path() else str(folder)
+    if there := [name for name in contents if (folder / name).exists()]:
+        raise ScenarioError(f"{where} contains {', '.join(there)} already; {remedy}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            with (folder / name).open("xb") as file:
+                file.write(content)
+    except OSError as error:
+        raise ScenarioError(f"cannot write into {where}: {error.strerror}") from None
+    return [folder / name for name in contents]
+
+
 def watch_of(line: ProgressLine) -> ProgressWatch:
     """Return a watch that shows the progress of a comparison in the terminal's ``line``."""
     return ProgressWatch(

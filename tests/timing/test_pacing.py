@@ -2,7 +2,7 @@
 
 The pacer to the nanosecond: what it begins with, long waits, and pauses that were asked for.
 
-The pacer: what a policy is read from, and the rehearsal of a wake.
+The pacer: what a policy is read from, and the warm-up of a wake.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from rtsim.record.events import FAULT, FAULT_ENDED, Event, died_of
 from rtsim.record.events import in_words as in_words_of_end
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.replay_comparison import first_unequal
-from rtsim.scenario.scenario import predecessors
+from rtsim.scenario.builder import predecessors
 
 Value: TypeAlias = float | int | str | None
 """``None``: the value does not exist or is not known."""

@@ -485,6 +485,7 @@ def table_from(kind: str) -> Any:
     return table_at
 
 
+_function: Any
 for _function in (call_equation, call_update, call_project, call_tick):
     _generated(_function, types.void, _call)
 for _function in (call_step, call_drive):

@@ -82,11 +82,9 @@ def call_step(handle: Any, words: Any, t: float, h: float) -> int:
     return int(handle(words, t, h))
 
 
-def call_drive(
-    handle: Any, leg: Any, retake: Any, between: Any, words: Any, table: Any, begin: int, end: int
-) -> int:  # fmt: skip
+def call_drive(handle: Any, words: Any, table: Any, begin: int, end: int) -> int:
     """Call :func:`rtsim.solve.guarded.drive`; ``handle`` is its address, or the function."""
-    return int(handle(leg, retake, between, words, table, begin, end))
+    return int(handle(words, table, begin, end))
 
 
 def call_clock(handle: Any, clock: int, into: int) -> int:

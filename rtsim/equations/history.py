@@ -93,17 +93,7 @@ LAYOUT = Layout(
     "the past of a plant",
     (
         *("derivative", "output", "guard", "line", "lag_function", "past_function"),
-        *(
-            "update",
-            "tick",
-            "slope",
-            "lines_now",
-            "whole_leg",
-            "leg",
-            "retake",
-            "inner",
-            "inner_words",
-        ),
+        *("update", "tick", "slope", "lines_now", "leg", "retake", "inner", "inner_words"),
     ),
     {
         "elements": ("delayed", 3),

@@ -150,7 +150,7 @@ class _Plain:
         self._method = method
         self._bound = bound  # keeps the machine code of these functions alive
         steps: tuple[Callable[..., int], ...] = ()
-        if method.by_address and method.inner is not None:
+        if method.inner is not None:
             steps = method.inner.leg, method.inner.retake
         self._functions = functions_of(bound, *(self._called(step) for step in steps))
         self._sizes = model_sizes(bound)

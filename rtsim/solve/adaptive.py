@@ -43,12 +43,14 @@ from rtsim.solve.internal_steps import (
     STEP_LAYOUT,
     TAKEN,
     TRIED,
+    Inner,
+    Method,
     all_steps,
     projected,
     within,
 )
 from rtsim.solve.linear_algebra import assign, error_norm, moved, weighted
-from rtsim.solve.resident import Inner, Method, stepper
+from rtsim.solve.resident import stepper
 
 
 def _row(*terms: str) -> tuple[Fraction, ...]:
@@ -445,7 +447,6 @@ class StepControl(StepTolerance):
             "settings": settings,
             "k": np.zeros((len(table.b), n)),
             "now": np.zeros(n),
-            "work": np.zeros(n),
         }
 
 

@@ -66,31 +66,14 @@ from rtsim.solve.internal_steps import (
     Inner,
     Method,
     all_steps,
+    dense_output,
     functions_of,
     model_sizes,
     native_step,
-    within,
 )
 from rtsim.solve.linear_algebra import assign
 
 # The rows of the past: each delayed signal over one internal step, as a polynomial.
-
-
-@in_both
-def between_ends(words: Any, table: Any, part: float, taken: float) -> None:
-    """Write to ``y`` the state at the fraction ``part`` of the last internal step of the solver.
-
-    ``slopes`` has the derivatives at both ends, unless the solver has a dense output of its own.
-    """
-    y, began, out, k, slopes = table.y, table.began, words.out, table.k, table.slopes
-    if k.shape[0] > 0:
-        within(y, began, k, table.dense, part, taken)
-        return
-    rest = 1.0 - part
-    for i in range(y.size):
-        way = out[i] - began[i]
-        bend = (rest - part) * way - rest * taken * slopes[0, i] + part * taken * slopes[1, i]
-        y[i] = began[i] + part * (way - rest * bend)
 
 
 @in_both
@@ -165,7 +148,7 @@ def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
     degree = nodes.shape[0] - 1
     call_at(words, table.lines_now, t, began, nodes[0])
     for i in range(1, degree):
-        between_ends(words, table, i / degree, taken)
+        dense_output(table, table.began, words.out, i / degree, taken)
         call_at(words, table.lines_now, t + i / degree * taken, y, nodes[i])
     call_at(words, table.lines_now, t + taken, out, nodes[degree])
 
@@ -395,7 +378,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
             middle = 0.5 * (low + high)
             if not low < middle < high:
                 break
-            between_ends(words, table, middle, taken)
+            dense_output(table, table.began, words.out, middle, taken)
             find_lags(table, t + middle * taken, y, z, u, p)
             if side * (t + middle * taken - lag[j] - wall) >= 0.0:
                 high = middle
@@ -561,7 +544,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
         """Let the solver's own steps begin at ``began``, and the past know all functions."""
         vectors = {name: given[name] for name in ("z", "u", "p", "out")}
         memory = {"memory": own, "after": own_after, "notes": inner_notes}
-        inside = {**vectors, "x": began, **memory, **method.own}
+        inside = method.layout.filled({**vectors, "x": began, **memory, **method.own}, sizes)
         functions = functions_of(bound)
         found: dict[str, Function] = {name: (0, step) for name, step in steps.items()}
         alive: Any = None

@@ -24,7 +24,7 @@ from rtsim.equations.addresses import Layout, call_step
 from rtsim.equations.calls import call_at
 from rtsim.equations.compiling import in_both
 from rtsim.solve.base import NO_NUMBER
-from rtsim.solve.internal_steps import END, NOTES, within
+from rtsim.solve.internal_steps import END, NOTES, dense_output
 
 PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
 """The points at which each guard is evaluated, as fractions of an internal step's length."""
@@ -108,21 +108,9 @@ GUARD_TABLE = Layout(
 """
 
 
-def by_weights(table: Any, part: float, taken: float) -> int:
-    """Write the dense output of an embedded pair at the fraction ``part`` of an internal step."""
-    now, k, dense = table.now, table.k, table.dense
-    within(table.y, now, k, dense, part, taken)
-    return -1
-
-
-def by_slopes(table: Any, part: float, taken: float) -> int:
-    """Write to ``y`` the cubic with the states and slopes at both ends of the internal step."""
-    now, out, y, slopes = table.now, table.out, table.y, table.slopes
-    rest = 1.0 - part
-    for j in range(now.size):
-        way = out[j] - now[j]
-        bend = (rest - part) * way - rest * taken * slopes[0, j] + part * taken * slopes[1, j]
-        y[j] = now[j] + part * (way - rest * bend)
+def state_within(table: Any, part: float, taken: float) -> int:
+    """Write to ``y`` the state at the fraction ``part`` (0 to 1) of the internal step."""
+    dense_output(table, table.now, table.out, part, taken)
     return -1
 
 

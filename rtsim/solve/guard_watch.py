@@ -27,7 +27,7 @@ from rtsim.equations.model import BoundModel, Guard
 from rtsim.solve.base import Stepper
 from rtsim.solve.guard_table import CAME_TO, LATE, LEFT_AT, SIDE_BEFORE, SIGN, sign
 from rtsim.solve.guarded import Guarded
-from rtsim.solve.resident import model_sizes
+from rtsim.solve.internal_steps import model_sizes
 
 _SHORT = 1e-6
 """Interval (s) over which the slope of a guard is computed."""

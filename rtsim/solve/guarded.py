@@ -42,22 +42,24 @@ from rtsim.solve.guard_table import (
     SIGN,
     STAYS,
     WHERE,
-    by_slopes,
     find_flips,
     sign,
+    state_within,
 )
 from rtsim.solve.internal_steps import (
     END,
     LAST,
+    STEP_LAYOUT,
     TAKEN,
     WHOLE,
     Legs,
     covered,
+    model_sizes,
     nothing,
     pauses,
     to_its_end,
 )
-from rtsim.solve.resident import STEP_LAYOUT, model_sizes, rows_of
+from rtsim.solve.resident import rows_of
 
 _NEAR = 1 / 16
 """Fraction of an internal step within which the order of two flips on the dense output can be
@@ -447,7 +449,7 @@ class Guarded:
         """
         make = getattr(stepper, "legs", None)
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
-        sizes, zeros = model_sizes(bound), GUARD_TABLE.zeros
+        sizes = model_sizes(bound)
         given = {
             "now": legs.now,
             **dict(zip(("z", "u", "p"), vectors[1:], strict=True)),
@@ -458,10 +460,7 @@ class Guarded:
             "directions": np.array([float(g.direction) for g in bound.model.guards]),
             "at_start": np.array([float(g.direction * g.at_start) for g in bound.model.guards]),
         }
-        arrays = {
-            name: given[name] if name in given else zeros(name, sizes)
-            for name in GUARD_TABLE.arrays
-        }
+        arrays = GUARD_TABLE.filled(given, sizes)
         self.here, self.there = arrays["here"], arrays["there"]
         self._fired, self._reached = arrays["fired"], arrays["reached"]
         self.at_start = arrays["at_start"]
@@ -561,6 +560,6 @@ def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs
     def begin(ns: int) -> None:
         began[0] = ns
 
-    legs = Legs(leg, leg, by_slopes, None, vectors[0], compiled=False, begin=begin)
+    legs = Legs(leg, leg, state_within, None, vectors[0], compiled=False, begin=begin)
     legs.notes[WHOLE] = 1.0
     return legs

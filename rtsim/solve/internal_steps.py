@@ -155,6 +155,24 @@ def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> N
         y[j] = now[j] + taken * y[j]
 
 
+@in_both
+def dense_output(table: Any, now: Any, out: Any, part: float, taken: float) -> None:
+    """Write to ``y`` of a table the state at the fraction ``part`` of an internal step.
+
+    The step leads from ``now`` (n,) to ``out`` (n,).  The state is that of :func:`within`, or for a
+    solver without stages ``k`` that of the cubic with the derivatives ``slopes`` at both ends.
+    """
+    y, k, slopes = table.y, table.k, table.slopes
+    if k.shape[0] > 0:
+        within(y, now, k, table.dense, part, taken)
+        return
+    rest = 1.0 - part
+    for j in range(now.size):
+        way = out[j] - now[j]
+        bend = (rest - part) * way - rest * taken * slopes[0, j] + part * taken * slopes[1, j]
+        y[j] = now[j] + part * (way - rest * bend)
+
+
 STEP_LAYOUT = Layout(
     "a step",
     ("f", "project", "jacobian", "leg", "retake"),
@@ -204,7 +222,9 @@ class Method:
     layout: Layout
     """:data:`STEP_LAYOUT`, extended by the arrays of ``own``."""
     own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    """The method's own arrays: coefficients and arrays for intermediate results."""
+    """The method's own arrays that are not zeros at first, such as coefficients.  Each of the
+    others has the declared shape, by the lengths of these.
+    """
     kept: int = 0
     """The number of first elements of the memory that ``Stepper.forget`` does not clear."""
     unbounded: int | None = None

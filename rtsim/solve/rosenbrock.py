@@ -48,6 +48,8 @@ from rtsim.solve.internal_steps import (
     SPENT,
     TAKEN,
     TRIED,
+    Inner,
+    Method,
     all_steps,
     projected,
 )
@@ -62,7 +64,7 @@ from rtsim.solve.jacobians import (
 )
 from rtsim.solve.jacobians import JACOBIAN_LAYOUT as WITH_JACOBIAN
 from rtsim.solve.linear_algebra import add, assign, error_norm, factor, substitute
-from rtsim.solve.resident import Inner, Method, stepper
+from rtsim.solve.resident import stepper
 
 # Coefficients of Rosenbrock methods, in the form without products with the Jacobian.
 
@@ -440,7 +442,6 @@ class Rosenbrock(StepControl):
             )
         own = self.arrays(bound, table.gamma)
         own |= {"b": weights(table.b), "d": weights(table.d), "e": lower_triangle(table.e)}
-        own |= {name: np.zeros(model.states.size) for name in ("drift", "right")}
         own |= matrix_arrays(bound, own["atol"] / self.rtol)
         inner = Inner(rosenbrock_leg, rosenbrock_step, own["now"], own["k"], own["dense"])
         return stepper(Method(all_steps, LAYOUT, own, kept=KEPT, inner=inner), bound)

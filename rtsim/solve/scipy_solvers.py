@@ -28,9 +28,20 @@ from rtsim.equations.calls import first_not_finite
 from rtsim.equations.model import BoundModel
 from rtsim.solve.adaptive import Adaptive, StepTolerance
 from rtsim.solve.base import GOOD, TOO_MANY, TOO_SMALL, Stall, Stepper
-from rtsim.solve.internal_steps import BEGAN, LAST, NOTES, PHASE, SPENT, TAKEN, TRIED, Legs, nothing
+from rtsim.solve.internal_steps import (
+    BEGAN,
+    LAST,
+    NOTES,
+    PHASE,
+    SPENT,
+    STEP_LAYOUT,
+    TAKEN,
+    TRIED,
+    Legs,
+    model_sizes,
+    nothing,
+)
 from rtsim.solve.jacobians import TAKERS, Jacobian, wanted
-from rtsim.solve.resident import STEP_LAYOUT, model_sizes
 
 STEP, EVALUATIONS, STEPS, RECENT = range(4)
 """Elements of the memory:

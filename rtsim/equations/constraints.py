@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ModelError
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import scratch
 from rtsim.equations.compiling import check_arguments, in_both, plainly, when_compiling
@@ -529,8 +530,9 @@ def by_structure(pattern: NDArray[np.bool_], unknowns: Sequence[str], equation: 
 
     ``pattern`` (n, n) is true where an unknown (column) occurs in an equation (row).
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_bipartite_matching
+    with needs("scipy", "a model with constraints"):
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import maximum_bipartite_matching
 
     n = len(unknowns)
     column_of = maximum_bipartite_matching(csr_array(pattern.astype(np.int8)), perm_type="column")
@@ -750,7 +752,8 @@ class _Search:
 
     def _nearest(self) -> Vector:
         """Return the unknowns with the smallest sum of squared residuals, near the first values."""
-        from scipy.optimize import least_squares
+        with needs("scipy", "a model with constraints"):
+            from scipy.optimize import least_squares
 
         try:
             found = least_squares(

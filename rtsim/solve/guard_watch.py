@@ -325,7 +325,7 @@ class GuardWatch:
         block = evaluation_block(self._bound.guard, *self._vectors, self._g)
         return NativeGuards(way.handle(), way.legs.words, way.table, way.here, block, self._g)
 
-    def go_on(self) -> None:
+    def adopt_compiled_state(self) -> None:
         """Continue after compiled code ran steps on which no guard fired."""
         self._leave()
         self.fired = ()

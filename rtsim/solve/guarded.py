@@ -495,13 +495,13 @@ class Guarded:
         answer = int(self._drive(from_ns, to_ns))
         if answer == PAUSED:
             drive = partial(self._drive, from_ns, to_ns)
-            answer = int(to_its_end(drive, self.legs.notes, self._meanwhile))
+            answer = int(to_its_end(drive, self.legs.notes, self._interrupt_check))
         return answer
 
     @property
-    def _meanwhile(self) -> Callable[[], object]:
+    def _interrupt_check(self) -> Callable[[], object]:
         """What the stepper calls in a pause."""
-        found: Callable[[], object] = getattr(self._stepper, "meanwhile", nothing)
+        found: Callable[[], object] = getattr(self._stepper, "interrupt_check", nothing)
         return found
 
     @property
@@ -541,7 +541,7 @@ class Guarded:
             lambda i: run(*given, times[i:], values, rows[i:]),
             rows,
             self.legs.notes,
-            self._meanwhile,
+            self._interrupt_check,
         )
 
 

@@ -116,16 +116,19 @@ def nothing() -> None:
 
 
 def to_its_end(
-    advance: Callable[[], int], notes: Vector, meanwhile: Callable[[], object], answer: int = PAUSED
+    advance: Callable[[], int],
+    notes: Vector,
+    interrupt_check: Callable[[], object],
+    answer: int = PAUSED,
 ) -> int:
-    """Call ``advance`` until it does not pause, and ``meanwhile`` in each pause.
+    """Call ``advance`` until it does not pause, and ``interrupt_check`` in each pause.
 
-    ``answer`` is the result of a call before.  If ``meanwhile`` raises an error, the advance is
-    given up.
+    ``answer`` is the result of a call before.  If ``interrupt_check`` raises an error, the advance
+    is given up.
     """
     try:
         while answer == PAUSED:
-            meanwhile()
+            interrupt_check()
             answer = advance()
     finally:
         notes[PHASE] = 0.0

@@ -74,7 +74,7 @@ def rows_of(
     run: Callable[[int], int],
     rows: NDArray[np.float64],
     notes: Vector,
-    meanwhile: Callable[[], object],
+    interrupt_check: Callable[[], object],
 ) -> NDArray[np.float64]:
     """Return the first of ``rows``: those of the steps that ``run`` took, also after pauses.
 
@@ -83,7 +83,7 @@ def rows_of(
     good = run(0)
     try:
         while notes[PHASE] == WAITING:
-            meanwhile()
+            interrupt_check()
             good += run(good)
     finally:
         notes[PHASE] = 0.0
@@ -146,7 +146,7 @@ class _Plain:
     _compiled = False
 
     def __init__(self, method: Method, bound: BoundModel) -> None:
-        self.meanwhile: Callable[[], object] = nothing
+        self.interrupt_check: Callable[[], object] = nothing
         self._method = method
         self._bound = bound  # keeps the machine code of these functions alive
         steps: tuple[Callable[..., int], ...] = ()
@@ -170,7 +170,7 @@ class _Plain:
         step = partial(self._step, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S)
         answer = step()
         if answer == PAUSED:
-            return to_its_end(step, self._notes, self.meanwhile)
+            return to_its_end(step, self._notes, self.interrupt_check)
         return answer
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
@@ -285,7 +285,7 @@ class _Resident(_Plain):
     def _without_end(self, answer: int) -> int:
         """Return the result of an advance whose latest call returned ``answer`` < GOOD."""
         if answer == PAUSED:
-            answer = to_its_end(lambda: self._call(self._at), self._notes, self.meanwhile)
+            answer = to_its_end(lambda: self._call(self._at), self._notes, self.interrupt_check)
         if answer == FAILED:
             raise self._bare.error()
         return answer
@@ -322,5 +322,5 @@ class _Resident(_Plain):
             lambda i: self._run(step, words, output, times[i:], values, rows[i:]),
             rows,
             self._notes,
-            self.meanwhile,
+            self.interrupt_check,
         )

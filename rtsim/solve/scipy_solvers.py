@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import needs
 from rtsim.core.raised import own_frames
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
@@ -124,7 +125,8 @@ class SciPy(LibrarySolver):
             )
 
     def maker(self) -> Callable[..., Any]:
-        import scipy.integrate
+        with needs("scipy", f"the solver {self.method.lower()}"):
+            import scipy.integrate
 
         found: Callable[..., Any] = getattr(scipy.integrate, self.method)
         return found
@@ -137,7 +139,7 @@ class SciPyStepper:
     """
 
     def __init__(self, solver: LibrarySolver, bound: BoundModel) -> None:
-        self.meanwhile: Callable[[], object] = nothing
+        self.interrupt_check: Callable[[], object] = nothing
         self._most_steps = solver.most_steps
         self._make = solver.maker()
         self._options: dict[str, Any] = {
@@ -192,7 +194,7 @@ class SciPyStepper:
             if answer != GOOD or notes[LAST] != 0.0:
                 return answer
             done += notes[TAKEN]
-            self.meanwhile()
+            self.interrupt_check()
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
         """Return the functions and arrays for internal steps on x, z, u, p and out.

@@ -42,7 +42,7 @@ def allocations(solver: Solver, model: Model) -> float | None:
         found = []
         for steps in (FEW, FEW, MANY):  # only the first run allocates memory for its setup
             before = count()
-            taken = plant.run_on(plant.ns + steps * STEP.tick(1))
+            taken = plant.take_steps(plant.ns + steps * STEP.tick(1))
             if taken is None or len(taken[1]) < steps - 1:
                 return None
             found.append(count() - before)

@@ -18,7 +18,7 @@ from rtsim.components.latency import Fixed, LatencyModel, draw
 from rtsim.components.plant import Plant
 from rtsim.components.tasks import CompiledReaction, Task, Ticking
 from rtsim.core.random_streams import RandomStreams
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.layout import LOST
 from rtsim.engine.compiled.paced_frames import PacedFrames

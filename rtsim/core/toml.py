@@ -180,7 +180,8 @@ class Place:
     def inner(self, name: str, element: int | None = None, label: str | None = None) -> Place:
         """Return the place of the table ``name`` in this table, or of an element of its array."""
         number, said = ("", "") if element is None else (f"[{element}]", f" {element + 1}")
-        table = f"{self.table}.{name}{number}" if self.table else f"{name}{number}"
+        outer = self.moved.get(name, self.table)
+        table = f"{outer}.{name}{number}" if outer else f"{name}{number}"
         if label is None:
             label = f"{self.label}.{name}{said}" if self.label else f"{name}{said}"
         return Place(self.file, self.lines, label, table, self.error_class)
@@ -453,11 +454,12 @@ class ListKey(Key):
     single: bool = False
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
-        listed = [given] if self.single and not isinstance(given, list) else given
-        if not isinstance(listed, list | tuple) or len(listed) not in self.count:
+        if self.single and not isinstance(given, list):
+            return (self.of.value(given, place, name, element),)
+        if not isinstance(given, list | tuple) or len(given) not in self.count:
             raise self.refused(given, place, name, element)
         inner = name if element is None else f"{name}[{element}]"
-        return tuple(self.of.value(v, place, inner, k) for k, v in enumerate(listed))
+        return tuple(self.of.value(v, place, inner, k) for k, v in enumerate(given))
 
 
 def texts(default: Any = (), wanted: str = 'a list of texts, such as ["a"]') -> Key:

@@ -19,7 +19,6 @@ controller that was just initialised.  A person may add entries.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +32,18 @@ from hitl.interface import Field, Interface
 from hitl.interface.ranges import Range, range_of, short, usual_of
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals, Vector
-from rtsim.core.toml import Entries, Key, ListKey, named, open_toml, read, table, text, whole
+from rtsim.core.toml import (
+    Entries,
+    Key,
+    ListKey,
+    named,
+    open_toml,
+    read,
+    table,
+    text,
+    to_toml,
+    whole,
+)
 
 # Values that the interface file allows for an input.
 
@@ -261,18 +271,18 @@ def _check_step(
 def _lines(given: Stimuli) -> Iterator[str]:
     yield f"# Input sequences for rtsim sil test.  Written by {MARK}; you may add entries by hand."
     yield f"format = {_FORMAT}"
-    yield f"controller = {_quoted(given.controller)}"
-    yield f"inputs = [{', '.join(map(_quoted, given.inputs))}]"
+    yield f"controller = {to_toml(given.controller)}"
+    yield f"inputs = {to_toml(given.inputs)}"
     if given.generated:
         yield "\n[generated]"
-        yield from (f"{key} = {_plain(value)}" for key, value in given.generated.items())
+        yield from (f"{key} = {to_toml(value)}" for key, value in given.generated.items())
     for one in given.stimuli:
         yield "\n[[stimulus]]"
         yield "reaches = ["
-        yield from (f"  {_quoted(text)}," for text in one.reaches)
+        yield from (f"  {to_toml(text)}," for text in one.reaches)
         yield "]"
         if one.fails:
-            yield f"fails = {_quoted(one.fails)}"
+            yield f"fails = {to_toml(one.fails)}"
         yield "steps = ["
         yield from (f"  {row}," for row in _rows(one.steps))
         yield "]"
@@ -285,22 +295,8 @@ def _rows(table: Table) -> Iterator[str]:
         while end < len(table) and table[end].tobytes() == table[at].tobytes():
             end += 1
         times = f", times = {end - at}" if end - at > 1 else ""
-        yield f"{{ inputs = [{', '.join(map(_toml_number, table[at].tolist()))}]{times} }}"
+        yield f"{{ inputs = {to_toml(table[at].tolist())}{times} }}"
         at = end
-
-
-def _toml_number(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    return repr(value)
-
-
-def _plain(value: object) -> str:
-    return _quoted(value) if isinstance(value, str) else repr(value)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 # The values that generated stimuli may give to the inputs of a controller.

@@ -19,6 +19,7 @@ A missing or unknown key, and a value that cannot be used, are errors such as ``
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
@@ -560,3 +561,19 @@ def read_as(cls: type[T], data: Mapping[str, Any], place: Place) -> T:
     }
     with place.checking():
         return cls(**read(data, keys, place))
+
+
+# Write a value on one line, so that a person can compare rows (docs/decisions/xxx).
+
+
+def to_toml(value: Any) -> str:
+    """Return ``value`` as TOML on one line: a table is an inline table."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):  # JSON escapes all characters that TOML forbids, except DEL
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(to_toml, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{k} = {to_toml(v)}" for k, v in value.items()) + " }"
+    return repr(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.components.controller import Controller, PythonController
@@ -34,23 +34,4 @@ __all__ = [
     "Uniform",
 ]
 
-__getattr__, __dir__ = face(
-    __name__,
-    {
-        "rtsim.components.controller": (
-            "Controller",
-            "PythonController",
-        ),
-        "rtsim.components.latency": (
-            "Duplicate",
-            "Empirical",
-            "Fixed",
-            "Gamma",
-            "Loss",
-            "Reorder",
-            "SerialLine",
-            "TruncatedNormal",
-            "Uniform",
-        ),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

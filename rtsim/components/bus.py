@@ -148,14 +148,18 @@ class Bus:
         sent: list[Message] = []
         for copy, delay in enumerate(delays):
             arrival = self._arrival(topic, initiated, completed, delay, first=copy == 0)
-            status = COPY if copy else DELIVERED
             message = Message(
-                name, topic.source, sequence, initiated, completed, arrival, content, status
-            )
+                name, topic.source, sequence, initiated, completed, arrival, content,
+                COPY if copy else DELIVERED,
+            )  # fmt: skip
             sent.append(message)
-            entry = (arrival, topic.source, name, sequence, copy, message)
-            heapq.heappush(self._flight, entry)
+            self._put(message, copy)
         return sent
+
+    def _put(self, message: Message, copy: int = 0) -> None:
+        """Put ``message`` in transit; ``copy`` is its number among the copies of one message."""
+        order = (message.arrival, message.source, message.topic, message.sequence, copy)
+        heapq.heappush(self._flight, (*order, message))
 
     def _queue(
         self, topic: Topic, sequence: int, initiated: Tag, completed: Tag, content: Vector,
@@ -190,8 +194,7 @@ class Bus:
                 parcel.topic, self.topics[parcel.topic].source, parcel.sequence, parcel.initiated,
                 parcel.completed, arrival, payload, COPY if parcel.copy else DELIVERED,
             )  # fmt: skip
-            entry = (arrival, message.source, parcel.topic, parcel.sequence, parcel.copy, message)
-            heapq.heappush(self._flight, entry)
+            self._put(message, parcel.copy)
             begun.append(message)
         return begun
 
@@ -213,7 +216,7 @@ class Bus:
         content = payload.copy()
         content.setflags(write=False)
         message = Message(name, topic.source, sequence, tag, tag, tag, content, DELIVERED)
-        heapq.heappush(self._flight, (tag, topic.source, name, sequence, 0, message))
+        self._put(message)
         return message
 
     def _arrival(
@@ -247,8 +250,8 @@ class Bus:
         """Return the next sequence number and the last arrival of the topic ``name``."""
         return self._sequence[name], self._last_arrival[name]
 
-    def go_on(self, name: str, sequence: int, last_arrival: Tag) -> None:
-        """Continue after compiled code sent messages on the topic ``name``."""
+    def adopt_position(self, name: str, sequence: int, last_arrival: Tag) -> None:
+        """Continue at this :meth:`position` after messages were sent without :meth:`send`."""
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
@@ -264,9 +267,8 @@ class Bus:
 
     def put(self, messages: Iterable[Message]) -> None:
         """Put ``messages`` in transit; they must not include second copies."""
-        for m in messages:
-            entry = (m.arrival, self.topics[m.topic].source, m.topic, m.sequence, 0, m)
-            heapq.heappush(self._flight, entry)
+        for message in messages:
+            self._put(message)
 
     def save(self) -> dict[str, Any]:
         """Return messages in transit and counters as plain data."""
@@ -304,19 +306,11 @@ class Bus:
         for row in saved["flight"]:
             payload = np.array(row["payload"], dtype=np.float64)
             payload.flags.writeable = False
-            source = self.topics[row["topic"]].source
             initiated, completed, arrival = (
-                Tag(*row[k]) for k in ("initiated", "completed", "arrival")
+                Tag(*row[key]) for key in ("initiated", "completed", "arrival")
             )
             message = Message(
-                row["topic"],
-                source,
-                row["sequence"],
-                initiated,
-                completed,
-                arrival,
-                payload,
-                row["status"],
-            )
-            entry = (arrival, source, row["topic"], row["sequence"], row["copy"], message)
-            heapq.heappush(self._flight, entry)
+                row["topic"], self.topics[row["topic"]].source, row["sequence"],
+                initiated, completed, arrival, payload, row["status"],
+            )  # fmt: skip
+            self._put(message, row["copy"])

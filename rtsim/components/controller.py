@@ -18,12 +18,12 @@ import numpy as np
 
 from rtsim.components.request_log import RequestLog, steps_of
 from rtsim.core.errors import ControllerError
-from rtsim.core.raised import blame, in_words
+from rtsim.core.raised import attribute_to, in_words
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.equations.addresses import UPDATE
+from rtsim.equations.calls import first_checked
 from rtsim.equations.compiling import Compilation, Native, check_arguments, prepared
-from rtsim.equations.first_call import first_checked
 from rtsim.equations.reading_functions import never_written
 
 Law = Callable[[float, Vector, Vector, Vector, Vector], None]
@@ -167,12 +167,12 @@ class PythonController:
         try:
             self._law(tag.ns / 1_000_000_000)
         except BaseException as error:
-            self._blame(tag, error)
+            self._raise_attributed(tag, error)
         self._pending = tag
 
-    def _blame(self, tag: Tag, error: BaseException) -> NoReturn:
+    def _raise_attributed(self, tag: Tag, error: BaseException) -> NoReturn:
         if not isinstance(error, IndexError):
-            blame(self.name, tag, error, ControllerError, sure=True)
+            attribute_to(self.name, tag, error, ControllerError, sure=True)
         layouts = {"u": self.inputs, "s": self.memory, "p": self.parameters, "y": self.outputs}
         sizes = ", ".join(f"{k}: {v.size}" for k, v in layouts.items())
         raise ControllerError(

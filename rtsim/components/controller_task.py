@@ -18,17 +18,17 @@ from rtsim.components.latency import ZERO, LatencyModel, draw, latency_state, pu
 from rtsim.components.ports import Wiring
 from rtsim.components.protocols import (
     Explaining,
-    Rehearsed,
     Replayed,
     Savable,
     Stamped,
+    WarmedUp,
     by_address,
     own_time,
     silence_s,
 )
 from rtsim.components.tasks import FAR, CompiledReaction, Environment, Ticking
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError
-from rtsim.core.raised import blame
+from rtsim.core.raised import attribute_to
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 
@@ -118,9 +118,9 @@ class ControllerTask(Ticking):
             return f"{self.name} failed, or is late"
         return CompiledReaction("controller", self.wiring, native[0], native[1], self.compute)
 
-    def rehearsal(self) -> Callable[[], object] | None:
-        """Return the controller's rehearsal of a step; ``None`` if it has none."""
-        return self.controller.rehearsal() if isinstance(self.controller, Rehearsed) else None
+    def warm_up(self) -> Callable[[], object] | None:
+        """Return the controller's warm-up of a step; ``None`` if it has none."""
+        return self.controller.warm_up() if isinstance(self.controller, WarmedUp) else None
 
     @property
     def _failed_or_late(self) -> bool:
@@ -193,7 +193,7 @@ class ControllerTask(Ticking):
             try:
                 self.controller.send(tag, inputs)
             except BaseException as error:
-                blame(f"controller {self.name}", tag, error, ControllerError)
+                attribute_to(f"controller {self.name}", tag, error, ControllerError)
         except ControllerError as error:
             if self.failure == "end" and not self.controller.outside:
                 raise
@@ -219,7 +219,7 @@ class ControllerTask(Ticking):
             try:
                 answer = self._received(request, environment)
             except BaseException as error:
-                blame(f"controller {self.name}", request.tag, error, ControllerError)
+                attribute_to(f"controller {self.name}", request.tag, error, ControllerError)
         except ControllerError as error:
             self._fail(request.due, error, environment)
             return

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.core.errors import ModelError, ScenarioError
-from rtsim.core.raised import blame
+from rtsim.core.raised import attribute_to
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.equations.addresses import AddressBlock
-from rtsim.equations.consistency import trouble_in_step
-from rtsim.equations.evaluation import evaluation_block, resident
+from rtsim.equations.calls import evaluation_block, resident
+from rtsim.equations.constraints import trouble_in_step
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, Solver
 from rtsim.solve.base import HISTORY_FULL, NO_NUMBER
@@ -117,7 +117,7 @@ class Plant:
                 self.bound.history.grow()
                 bad, reached = self._advance(target)
         except BaseException as error:
-            self._blame(error)
+            self._raise_attributed(error)
         if bad != GOOD:
             self._complain(bad, target)
         self.target_ns = reached
@@ -129,9 +129,9 @@ class Plant:
         vectors = (self.x, self.z, self.u, self.p, self.next_x)
         return self.stepper.advance(self.ns, target, *vectors), target
 
-    def _blame(self, error: BaseException) -> NoReturn:
+    def _raise_attributed(self, error: BaseException) -> NoReturn:
         """Raise an error for an exception of the model, with the time interval of the step."""
-        blame(f"{self.name} (model {self.bound.model.name})", Tag(self.ns), error)
+        attribute_to(f"{self.name} (model {self.bound.model.name})", Tag(self.ns), error)
 
     def _complain(self, bad: int, target: int) -> NoReturn:
         if self.bound.history is not None and (fault := self.bound.history.fault()):
@@ -146,11 +146,11 @@ class Plant:
             self.name, self.bound, self.solver, self.stepper, vectors, ends, self.step, bad
         )
 
-    def begin_run(self, meanwhile: Callable[[], object]) -> None:
-        """Let the solver call ``meanwhile`` in each pause of a step that takes long."""
+    def begin_run(self, interrupt_check: Callable[[], object]) -> None:
+        """Let the solver call ``interrupt_check`` in each pause of a step that takes long."""
         self.give_up()
-        if hasattr(self.stepper, "meanwhile"):
-            self.stepper.meanwhile = meanwhile
+        if hasattr(self.stepper, "interrupt_check"):
+            self.stepper.interrupt_check = interrupt_check
 
     def give_up(self) -> None:
         """Give up a provisional step that is paused, if there is one."""
@@ -172,7 +172,7 @@ class Plant:
         if self._guess.size:
             self.z[-self._guess.size :] = self._guess
 
-    def run_on(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+    def take_steps(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Take several steps on the plant's own grid, all before ``limit_ns``, and commit them.
 
         The caller ensures that no other event lies between these steps.  The results are the same
@@ -199,7 +199,7 @@ class Plant:
             else:
                 rows, ahead = self.watch.run(at, self.sampled, self.values)
         except BaseException as error:
-            self._blame(error)
+            self._raise_attributed(error)
         good = len(rows)
         if good < len(times) - 1:  # the next single step raises the error
             self.values[:] = rows[-1] if good else before
@@ -238,7 +238,7 @@ class Plant:
         self._grid_ns = self.step.tick(k)
         self.target_ns = NONE_NS
         if self.watch is not None and moved:
-            self.watch.go_on()
+            self.watch.adopt_compiled_state()
 
     @property
     def fires(self) -> bool:
@@ -281,7 +281,7 @@ class Plant:
         try:
             bad = self._evaluate_output(self.ns / NS_PER_S)
         except BaseException as error:
-            self._blame(error)
+            self._raise_attributed(error)
         if bad >= 0:
             model = self.bound.model
             self._refuse(self.ns, self.ns, f"at {Tag(self.ns)}")
@@ -298,7 +298,7 @@ class Plant:
             try:
                 self.watch.changed(self.ns)
             except BaseException as error:
-                self._blame(error)
+                self._raise_attributed(error)
         self.sample()
 
     def read_wires(self) -> None:

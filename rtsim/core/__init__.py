@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.core.clock import Wake
@@ -36,25 +36,4 @@ __all__ = [
     "Wake",
 ]
 
-__getattr__, __dir__ = face(
-    __name__,
-    {
-        "rtsim.core.clock": ("Wake",),
-        "rtsim.core.errors": (
-            "ControllerError",
-            "ModelError",
-            "OverrunError",
-            "RecordingError",
-            "RtsimError",
-            "ScenarioError",
-        ),
-        "rtsim.core.signals": (
-            "Signal",
-            "Signals",
-        ),
-        "rtsim.core.tag": (
-            "Period",
-            "Tag",
-        ),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -1,8 +1,8 @@
 """Exceptions and their origin: the user who ends the program, or the code of a component.
 
 Ctrl-C, SIGTERM and SIGHUP raise :class:`Interrupted`.  If a component itself raises ``SystemExit``,
-``GeneratorExit`` or ``KeyboardInterrupt``, this is an error of the component: :func:`blame` raises
-it again with the name of the component and the time.
+``GeneratorExit`` or ``KeyboardInterrupt``, this is an error of the component: :func:`attribute_to`
+raises it again with the name of the component and the time.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def interrupted(error: BaseException) -> bool:
     return False
 
 
-def blame(
+def attribute_to(
     what: str,
     when: object,
     error: BaseException,

@@ -25,7 +25,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
 
 if TYPE_CHECKING:
-    from rtsim.engine.running_on import StoppableLoop
+    from rtsim.engine.process_batch import StoppableLoop
 
 
 # The private names of SimPy that rtsim uses: to continue a process, and to process an event.
@@ -213,9 +213,9 @@ class Agenda(simpy.Environment):
         self._changes = False
         """True if this reaction has changed a value outside the processes."""
         self.complete_ns = 0
-        """Time of the last complete reaction of :meth:`run_on`, ns."""
+        """Time of the last complete reaction of :meth:`run_batch`, ns."""
         self._kept: list[Effect] | BaseException | None = None
-        """The result of a reaction that :meth:`run_on` ran and that its tag has to complete."""
+        """The result of a reaction that :meth:`run_batch` ran and that its tag has to complete."""
         self._inboxes: dict[str, simpy.Store] = {}
         self._crossings: dict[str, Event] = {}
 
@@ -398,7 +398,7 @@ class Agenda(simpy.Environment):
         effects, self.effects = self.effects, []
         return effects
 
-    def run_on(self, limit_ns: int, most: int, loop: StoppableLoop) -> tuple[list[Effect], int]:
+    def run_batch(self, limit_ns: int, most: int, loop: StoppableLoop) -> tuple[list[Effect], int]:
         """Run up to ``most`` reactions before ``limit_ns``, each at the time of its events.
 
         Returns the effects of the reactions that need nothing else of the run, and their number.
@@ -422,7 +422,7 @@ class Agenda(simpy.Environment):
 
     @property
     def kept(self) -> bool:
-        """True if :meth:`run_on` has run a reaction that :meth:`react` has to complete."""
+        """True if :meth:`run_batch` has run a reaction that :meth:`react` has to complete."""
         return self._kept is not None
 
     def _react(self, ns: int) -> None:

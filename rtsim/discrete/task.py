@@ -17,13 +17,13 @@ from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.components.tasks import Environment
 from rtsim.core.errors import CheckpointError, RtsimError, ScenarioError, UnknownName
-from rtsim.core.raised import blame
+from rtsim.core.raised import attribute_to
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period, Tag
 from rtsim.discrete.agenda import Agenda, Changed, Effect, Told
 from rtsim.discrete.processes import Processes
-from rtsim.engine.running_on import Messages, Ran, RecordEvent, StoppableLoop
+from rtsim.engine.process_batch import Messages, Ran, RecordEvent, StoppableLoop
 from rtsim.engine.system import Changeable
 
 # The log of all stimuli of processes, used to run the processes again up to any tag.
@@ -188,11 +188,11 @@ class ProcessesTask:
             else:
                 environment.event(tag, effect.kind, self.name, effect.text, dict(effect.values))
 
-    def runs_on(self) -> bool:
-        """Return whether the task can run reactions ahead of the run, by :meth:`run_on`."""
+    def can_run_batch(self) -> bool:
+        """Return whether the task can run reactions ahead of the run, by :meth:`run_batch`."""
         return self._begun and not self._heard and not self._agenda.kept
 
-    def run_on(self, limit_ns: int, most: int, loop: StoppableLoop, event: RecordEvent) -> Ran:
+    def run_batch(self, limit_ns: int, most: int, loop: StoppableLoop, event: RecordEvent) -> Ran:
         """Run up to ``most`` reactions before ``limit_ns``; nothing else may happen before.
 
         The processes' events for the recording are given to ``event``.  A reaction that fails or
@@ -200,7 +200,7 @@ class ProcessesTask:
         """
         agenda = self._agenda
         self._gather(Tag(self.next_ns))
-        effects, reactions = agenda.run_on(limit_ns, most, loop)
+        effects, reactions = agenda.run_batch(limit_ns, most, loop)
         if reactions:
             self._add_to_checksum(effects)
             self._ns = agenda.complete_ns
@@ -240,7 +240,7 @@ class ProcessesTask:
                 error.add_note(f"in the processes of {self.name} at {tag}")
             raise
         except BaseException as error:
-            blame(f"a process of {self.name}", tag, error, sure=True)
+            attribute_to(f"a process of {self.name}", tag, error, sure=True)
         self._ns, self.next_ns = tag.ns, agenda.next_ns
         self._add_to_checksum(effects)
         return effects

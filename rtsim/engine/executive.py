@@ -10,18 +10,18 @@ from rtsim.core.clock import Clock, Wake
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NEVER, Tag
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.commands.command_handler import CommandHandler
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.stretch import AUTO, Stretches
 from rtsim.engine.microsteps import Microsteps
-from rtsim.engine.running_on import RunningOn
+from rtsim.engine.process_batch import ProcessBatch
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.events import Event
 from rtsim.record.recorders import Recorder
 from rtsim.timing.frames import RECORDING
-from rtsim.timing.pacing import Pacer
+from rtsim.timing.pacing import CommandsInWait, Pacer
 
 RECORDING_LOST = "recording lost"
 """Reason for the end of a run if its recording failed."""
@@ -56,7 +56,7 @@ class Executive:
         inbox: Inbox | None = None,
         stop_ns: int | None = None,
         before: tuple[Mapping[str, int], int] | None = None,
-        checkpoints: Taking | None = None,
+        checkpoints: CheckpointSchedule | None = None,
         engine: str = AUTO,
         stretches: Stretches | None = None,
     ) -> None:
@@ -89,16 +89,16 @@ class Executive:
             self.handler = CommandHandler(
                 inbox, system, pacer, self._trace, checkpoints, lambda: self.stopping
             )
-        self._overhears: Callable[[int], bool] | None = None
+        self._commands_in_wait: CommandsInWait = None
         """Executes commands in a long wait; None with event inputs, whose events it would delay."""
         if system.wake is None and self.handler is not None:
-            self._overhears = self._overhear
+            self._commands_in_wait = self._execute_in_wait
         latch = None if self.handler is None else self.handler.latch
         self._instant = Microsteps(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
         self._run_instant: Callable[[int, bool], None] = self._instant.run
         self._sample: Callable[[int], None] = self._instant.sample
         for plant in system.plants:
-            plant.begin_run(self._meanwhile)
+            plant.begin_run(self._interrupt_check)
         self._guarded = any(plant.watch is not None for plant in system.plants)
         if system.faults is not None:
             system.faults.record(self._trace.event)
@@ -134,7 +134,7 @@ class Executive:
                 return
         looks = bool(system.external_inputs) or handler is not None
         free = not (paced or self._publisher or handler)
-        processes = RunningOn.of(system, trace) if free else None
+        processes = ProcessBatch.of(system, trace) if free else None
         while system.ns < min(self.until_ns, self.stop_ns) and not (self.stopping or self.ended_by):
             if stretches is not None and self._stretch(stretches):
                 continue
@@ -253,12 +253,12 @@ class Executive:
     def _run_on(self, limit_ns: int) -> None:
         """Take and record all grid steps of the only plant before ``limit_ns``."""
         plant = self.system.plants[0]
-        taken = plant.run_on(limit_ns)
+        taken = plant.take_steps(limit_ns)
         if taken is not None:
             self._trace.x_minus_many(plant, *taken)
             self.system.ns = plant.ns
 
-    def _run_processes(self, processes: RunningOn) -> bool:
+    def _run_processes(self, processes: ProcessBatch) -> bool:
         """Run reactions of processes at once; return False if the next tag is no such reaction."""
         kept = NEVER.ns if self.checkpoints is None else self.checkpoints.next_ns
         if not processes.run(min(self.until_ns, self.stop_ns, kept), self):
@@ -296,7 +296,7 @@ class Executive:
         if self.handler is not None:
             next_kept = min(next_kept, self.handler.quiet_until())
         limit = min(self.until_ns, self.stop_ns, next_kept)
-        if not stretches.run(limit, self._between, self._meanwhile):
+        if not stretches.run(limit, self._between, self._interrupt_check):
             return False
         if not self._clock.paced:
             self._pacer.wait(system.ns)
@@ -313,7 +313,7 @@ class Executive:
             return bool(self.stopping) or self.handler.quiet_until() != NEVER.ns
         return bool(self.stopping)
 
-    def _meanwhile(self) -> None:
+    def _interrupt_check(self) -> None:
         """End the run at the last tag, if that was asked for while a step takes long."""
         if self.stopping:
             raise Interrupted
@@ -345,7 +345,7 @@ class Executive:
         # the first tag is due within milliseconds: a signal ends the run after it
         self._waiting = pacer.frozen or not first
         try:
-            due = pacer.begin(ns) if first else pacer.wait(ns, wake, self._overhears)
+            due = pacer.begin(ns) if first else pacer.wait(ns, wake, self._commands_in_wait)
         finally:
             self._waiting = False
             if pacer.overrun is not None:  # an overrun is recorded even if its policy ends the run
@@ -357,12 +357,12 @@ class Executive:
             self.system.insert(max(self.system.ns + 1, min(now, ns)))
         return due
 
-    def _overhear(self, ns: int) -> bool:
+    def _execute_in_wait(self, ns: int) -> bool:
         """Execute commands in a long wait for the tag at ``ns``; return True to end the wait."""
         assert self.handler is not None
         self._waiting = False  # an interrupt must not stop a command before it is complete
         try:
-            return self.handler.overhear(self.system.ns, ns) or bool(self.stopping)
+            return self.handler.execute_in_wait(self.system.ns, ns) or bool(self.stopping)
         finally:
             self._waiting = True
 

@@ -13,7 +13,7 @@ from rtsim.components.ports import SignalPort
 from rtsim.components.tasks import Environment, Task
 from rtsim.core.clock import Clock
 from rtsim.core.errors import ScenarioError, ZenoError
-from rtsim.core.raised import blame
+from rtsim.core.raised import attribute_to
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
@@ -172,7 +172,7 @@ class Microsteps:
             try:
                 happened = watch.fire(tag.ns, x, z, plant.u, plant.p)
             except BaseException as error:
-                blame(f"reset of {plant.name} (model {plant.bound.model.name})", tag, error)
+                attribute_to(f"reset of {plant.name} (model {plant.bound.model.name})", tag, error)
             for kind, guard, text, told in happened:
                 name = f"{plant.name}.{guard}"
                 self._trace.event(tag, kind, name, text, told)
@@ -195,7 +195,7 @@ class Microsteps:
                 value = external.read(tag.ns)
             except BaseException as error:
                 # rtsim.record.events recognises this message in recordings.
-                blame(f"the device of input {external.name}", tag, error)
+                attribute_to(f"the device of input {external.name}", tag, error)
             if value is None:
                 continue
             external.signals.check(value, f"input {external.name}")
@@ -268,7 +268,7 @@ class Microsteps:
         try:
             task.react(tag, self._environment)
         except BaseException as error:
-            blame(task.name, tag, error)
+            attribute_to(task.name, tag, error)
         if isinstance(task, ControllerTask) and task.successors:
             for message in self._system.bus.due(tag):
                 self._answer_in_order(task, message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.equations.compiling import compiled
@@ -14,18 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Delayed", "Guard", "Mode", "Model", "Transition", "compiled"]
 
-__getattr__, __dir__ = face(
-    __name__,
-    {
-        "rtsim.equations.compiling": ("compiled",),
-        "rtsim.equations.delays": ("Delayed",),
-        "rtsim.equations.modal": (
-            "Mode",
-            "Transition",
-        ),
-        "rtsim.equations.model": (
-            "Guard",
-            "Model",
-        ),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

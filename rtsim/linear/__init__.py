@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.linear.crossings import Margins, margins
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from rtsim.linear.state_space import Pole, StateSpace
     from rtsim.linear.trimming import Trim, trim
 
-_HOMES = {
-    "rtsim.linear.linearising": ("Loop", "linearise", "open_loop"),
-    "rtsim.linear.crossings": ("Margins", "margins"),
-    "rtsim.linear.state_space": ("Pole", "StateSpace"),
-    "rtsim.linear.trimming": ("Trim", "trim"),
-}
 __all__ = [
     "Loop",
     "Margins",
@@ -33,4 +27,4 @@ __all__ = [
     "trim",
 ]
 
-__getattr__, __dir__ = face(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rtsim.core.face import face
+from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.runs.diverging import diverge
@@ -25,21 +25,4 @@ __all__ = [
     "simulate",
 ]
 
-__getattr__, __dir__ = face(
-    __name__,
-    {
-        "rtsim.runs.diverging": ("diverge",),
-        "rtsim.runs.replay": ("rerun",),
-        "rtsim.runs.request": (
-            "Connections",
-            "Output",
-            "Pace",
-            "RunRequest",
-        ),
-        "rtsim.runs.result": ("RunResult",),
-        "rtsim.runs.simulation": (
-            "run",
-            "simulate",
-        ),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

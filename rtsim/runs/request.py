@@ -14,8 +14,8 @@ from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.tag import Duration, Tag, declared_ns
 from rtsim.core.version import __version__
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Taking
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
+from rtsim.engine.commands.commands import Inbox, PendingCommand
 from rtsim.engine.compiled.stretch import AUTO, ENGINES
 from rtsim.engine.executive import StatePublisher
 from rtsim.equations.compiling import CHECKED, Compilation
@@ -139,7 +139,7 @@ class Output:
     """The data that is kept of one run: its recording and its checkpoints."""
 
     recorder: Recorder | None = None
-    checkpoints: Taking | None = None
+    checkpoints: CheckpointSchedule | None = None
     on_recorder_death: str = "continue"
     """One of :data:`RECORDER_DEATH`."""
 
@@ -201,7 +201,9 @@ class RunRequest:
         """Return the recorded inputs; if the run starts from a checkpoint, only later inputs."""
         return self.fed if self.start is None else self.fed.after(self.start.ns)
 
-    def into(self, recorder: Recorder | None, checkpoints: Taking | None = None) -> RunRequest:
+    def into(
+        self, recorder: Recorder | None, checkpoints: CheckpointSchedule | None = None
+    ) -> RunRequest:
         """Return the same request with another recorder and other checkpoints."""
         output = replace(self.output, recorder=recorder, checkpoints=checkpoints)
         return replace(self, output=output)

@@ -14,7 +14,7 @@ from rtsim.components.controller import Controller
 from rtsim.core.errors import CheckpointError, RtsimError
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.checkpoint.file import Checkpoint, Ring, beside
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import (
     BUILD_CHANGED,
@@ -144,7 +144,7 @@ def _on_to(recording: Recording, start: Checkpoint | None, ns: int, pace: Pace |
     if start is not None and start.ns >= ns:
         return start
     ring = Ring(0)
-    at = Taking(ring, at=[_seconds(ns)])
+    at = CheckpointSchedule(ring, at=[_seconds(ns)])
     request = replace(to_repeat(recording, start=start, stop_ns=ns), pace=Pace.of(pace))
     run(request.into(None, at)).checked()
     reached = ring.before(recording.end_ns)

@@ -14,11 +14,11 @@ from rtsim.components.latency import Fixed
 from rtsim.components.protocols import own_time, prompt
 from rtsim.core.clock import Clock, WallClock, stopwatch
 from rtsim.core.errors import ControllerError, RecordingError, ScenarioError
-from rtsim.core.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
+from rtsim.core.raised import attribute_to, from_outside, interrupt, on_ctrl_c, on_signals
 from rtsim.core.tag import NS_PER_S, START, Duration, Tag
 from rtsim.engine.checkpoint.file import Checkpoint, Files
-from rtsim.engine.checkpoint.taking import Taking, check_savable
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule, check_savable
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.stretch import AUTO
 from rtsim.engine.executive import Executive
 from rtsim.engine.faults.at_loop import DisturbedPacer
@@ -58,7 +58,7 @@ def simulate(
     start: Checkpoint | None = None,
     stop_ns: int | None = None,
     fed: FedInputs | None = None,
-    checkpoints: Taking | None = None,
+    checkpoints: CheckpointSchedule | None = None,
     on_recorder_death: str = "continue",
     engine: str = AUTO,
     progress: bool | None = None,
@@ -148,8 +148,8 @@ def pacer_of(request: RunRequest, system: System) -> Pacer:
         check_outside(system)
     pacer = _pacer(system, clock, request.pace.policy, may_change=told)
     if clock.paced:
-        offered = (t.rehearsal() for t in system.controllers)
-        pacer.rehearsals += [rehearsal for rehearsal in offered if rehearsal is not None]
+        offered = (t.warm_up() for t in system.controllers)
+        pacer.warm_ups += [warm_up for warm_up in offered if warm_up is not None]
     return pacer
 
 
@@ -256,7 +256,7 @@ def _as_error(problem: BaseException, at: Tag) -> Exception:
     if isinstance(problem, Exception):
         return problem
     try:
-        blame("a component of the run", at, problem)
+        attribute_to("a component of the run", at, problem)
     except Exception as error:
         return error
 
@@ -270,7 +270,9 @@ def _kind(error: Exception) -> str:
     return ControllerError.__name__ if isinstance(error, ControllerError) else type(error).__name__
 
 
-def _closed(result: RunResult, checkpoints: Taking | None, figures: Mapping[str, Any]) -> RunResult:
+def _closed(
+    result: RunResult, checkpoints: CheckpointSchedule | None, figures: Mapping[str, Any]
+) -> RunResult:
     """Close the components, the recording and the checkpoints.
 
     An error during closing becomes a note on the error that ended the run, or, if there is none,
@@ -311,7 +313,7 @@ def footer_of(result: RunResult, figures: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _saved(checkpoints: Taking | None) -> tuple[Path, ...]:
+def _saved(checkpoints: CheckpointSchedule | None) -> tuple[Path, ...]:
     """Return the files of the checkpoints that were saved."""
     kept = None if checkpoints is None else checkpoints.keeper
     return tuple(kept.paths) if isinstance(kept, Files) else ()

@@ -16,7 +16,7 @@ from rtsim.components.ports import SignalPort, Wiring
 from rtsim.components.tasks import Task
 from rtsim.core.clock import Wake
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
-from rtsim.core.raised import NOT_FOR_PARTS, blame, interrupt, on_ctrl_c
+from rtsim.core.raised import NOT_FOR_PARTS, attribute_to, interrupt, on_ctrl_c
 from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.at_signals import FaultyWiring
@@ -86,7 +86,7 @@ class Builder:
                     with suppress(RtsimError):
                         controller.close()
                 if isinstance(error, NOT_FOR_PARTS):
-                    blame("a component of the scenario", "the start", error, ScenarioError)
+                    attribute_to("a component of the scenario", "the start", error, ScenarioError)
                 raise
 
     def _system(self) -> System:

@@ -9,13 +9,12 @@ from typing import Any
 from rtsim.components.can_bus import CanBus
 from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_loop import LoopFault
 from rtsim.engine.faults.at_messages import MessageFault
-from rtsim.engine.faults.description import fault_of
+from rtsim.engine.faults.description import KINDS, fault_of
 from rtsim.engine.faults.kind import FaultError, FaultKind, Present
-from rtsim.engine.faults.kinds import KINDS
 from rtsim.engine.faults.line_kinds import BoardFault, LineFault, LineFaults, Timed, faults_at
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.events import FAULT
@@ -138,7 +137,7 @@ def _run(
         seed=1,
         compile=False,
         recorder=recorder,
-        checkpoints=None if ring is None else Taking(ring, every="0.1"),
+        checkpoints=None if ring is None else CheckpointSchedule(ring, every="0.1"),
         **_pacing(kind),
     )
     return recorder.recording(), _plain(outcome.system.save()), ring

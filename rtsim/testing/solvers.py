@@ -17,7 +17,7 @@ from rtsim.equations.model import Guard, Model, bind
 from rtsim.equations.numba_private import counting_allocations
 from rtsim.solve import GOOD, Adaptive, Rosenbrock, Solver, Stepper
 from rtsim.solve.adaptive import StepTolerance
-from rtsim.solve.legs import within
+from rtsim.solve.internal_steps import within
 
 # Count the memory allocations of compiled steps, which must be 0 for real time.
 
@@ -42,7 +42,7 @@ def allocations(solver: Solver, model: Model) -> float | None:
         found = []
         for steps in (FEW, FEW, MANY):  # only the first run allocates memory for its setup
             before = count()
-            taken = plant.run_on(plant.ns + steps * STEP.tick(1))
+            taken = plant.take_steps(plant.ns + steps * STEP.tick(1))
             if taken is None or len(taken[1]) < steps - 1:
                 return None
             found.append(count() - before)

@@ -179,10 +179,11 @@ class RunQueue:
 
 
 _SPARE_NS = 300_000  # spare time that suffices to count a buffer of frames
-Overhear = Callable[[int], bool] | None
+CommandsInWait = Callable[[int], bool] | None
+"""Executes commands during a wait for the tag at a time, ns; returns True to end the wait."""
 _LONG_NS = 150_000_000  # a wait of this length can be ended early by a command
 _PIECE_NS = 50_000_000  # period of the checks for such a command
-_REHEARSED_NS = 40_000  # a rehearsal of a component begins only if more time is left
+_COMPONENT_WARM_UP_NS = 40_000  # a warm-up of a component begins only if more time is left
 
 DEFAULT_TOLERANCE_NS = 1_000_000
 
@@ -248,10 +249,10 @@ class Pacer:
         """Margin of the latest frame [ns]."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
-            clock.rehearsal = self._rehearse
-        self.rehearsals: list[Callable[[], object]] = []
+            clock.warm_up = self._warm_up
+        self.warm_ups: list[Callable[[], object]] = []
         """Functions of components that run code of the next tag without effect, before the tag is
-        due; see ``rehearse`` in :mod:`rtsim.components.protocols`."""
+        due; see ``warm_up`` in :mod:`rtsim.components.protocols`."""
         self.line: RunQueue | None = None
         """Measures how long the loop waits for a CPU; None without a wall clock."""
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
@@ -352,7 +353,7 @@ class Pacer:
         self._stands_ns = self.frame.tag_ns if ns is None else ns
         self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
-    def go_on(self, ns: int) -> int:
+    def end_hold(self, ns: int) -> int:
         """Continue a run that :meth:`hold` paused after the tag at ``ns``; return the pause [ns].
 
         The due times move by the pause, so the loop does not wait again for time that it has
@@ -398,11 +399,11 @@ class Pacer:
         self.frame.lap_at = self.read()
         self.frame.next = True
 
-    def wait(self, ns: int, wake: Wake | None = None, overhear: Overhear = None) -> bool:
+    def wait(self, ns: int, wake: Wake | None = None, commands: CommandsInWait = None) -> bool:
         """Wait until simulated ``ns`` is due; return True to begin that tag, False to check again.
 
-        ``overhear`` is called every 50 ms in a long wait, with ``ns``; True ends the wait.  The
-        method returns False after ``overhear``, after an event of an event input, and in a freeze
+        ``commands`` is called every 50 ms in a long wait, with ``ns``; True ends the wait.  The
+        method returns False after ``commands``, after an event of an event input, and in a freeze
         (:attr:`frozen`; each call waits again until :meth:`resume`).  :attr:`overrun` is then the
         tag's overrun, if any.  Raises :class:`OverrunError` if the policy's limit is exceeded.
         """
@@ -436,7 +437,7 @@ class Pacer:
         before = frame.tag_ns, frame.spent, frame.next
         frame.begin(ns, arrived)
         self._note_line()
-        if (late > -_LONG_NS or self._listen(ns, due, overhear)) and self._until(ns, wake):
+        if (late > -_LONG_NS or self._listen(ns, due, commands)) and self._until(ns, wake):
             return self._woken(ns, due)
         frame.go_back(*before, self.log.reopen())
         return self._look_again()
@@ -445,13 +446,13 @@ class Pacer:
         if self.line is not None:
             self.line.note()
 
-    def _listen(self, ns: int, due: int, overhear: Overhear) -> bool:
+    def _listen(self, ns: int, due: int, commands: CommandsInWait) -> bool:
         """Wait in pieces until shortly before ``due``; return False if a command ended the wait."""
         clock = self.clock
-        while overhear is not None and (rest := due - self.read()) > _LONG_NS:
+        while commands is not None and (rest := due - self.read()) > _LONG_NS:
             piece = min(_PIECE_NS, rest - _PIECE_NS)
             clock.wait_until(min(ns, clock.simulated(due - rest + piece) + 1))
-            if overhear(ns):
+            if commands(ns):
                 return False
         self._note_line()
         return True
@@ -474,25 +475,25 @@ class Pacer:
         self.frame.closed = False
         return True
 
-    def _rehearse(self, left_ns: int) -> None:
+    def _warm_up(self, left_ns: int) -> None:
         """Run :meth:`_woken` once before the wake, so that its code is in the CPU's caches.
 
         The attributes that it writes are written again at the end of the wait.  The components'
         code comes first, while more than enough of the ``left_ns`` until the deadline is left.
         """
-        if self.rehearsals:
-            self._rehearse_components(left_ns)
+        if self.warm_ups:
+            self._warm_up_components(left_ns)
         frame = self.frame
         kept = frame.began_late, frame.late_by_wake, frame.woke_late
         self._woken(frame.tag_ns, 2**63)
         frame.began_late, frame.late_by_wake, frame.woke_late = kept
 
-    def _rehearse_components(self, left_ns: int) -> None:
-        until = self.read() + left_ns - _REHEARSED_NS
-        for rehearsal in self.rehearsals:
+    def _warm_up_components(self, left_ns: int) -> None:
+        until = self.read() + left_ns - _COMPONENT_WARM_UP_NS
+        for warm_up in self.warm_ups:
             if self.read() >= until:
                 break
-            rehearsal()
+            warm_up()
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
         """Begin a tag that is already due; late wakes before it can explain its lateness."""

@@ -40,7 +40,7 @@ from rtsim.blocks import (
     source,
 )
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.addresses import TICK
 from rtsim.equations.compiling import compile_function
 from rtsim.record.reading import Recording
@@ -417,7 +417,7 @@ def test_compiled_pieces_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_diagram_goes_on_from_any_checkpoint_bit_for_bit() -> None:
     ring = Ring(3)
-    whole = flown(everything(), 2, seed=7, checkpoints=Taking(ring, every="1/7"))
+    whole = flown(everything(), 2, seed=7, checkpoints=CheckpointSchedule(ring, every="1/7"))
     assert len(crossed(whole)) > 2
     for k in range(1, 13):
         kept = ring.before((2 * k + 1) * S // 14)

@@ -18,7 +18,7 @@ from rtsim.core.errors import ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.record.reading import Recording
@@ -157,7 +157,7 @@ def test_it_goes_on_from_a_tag_among_the_last_ones_bit_for_bit() -> None:
     ring, recorder = Ring(4), MemoryRecorder()
     first = math.ceil(FIRST * 1e9)
     at = [f"0.{first + k:09d}" for k in range(3)]
-    simulate(scenario, recorder=recorder, checkpoints=Taking(ring, at=at))
+    simulate(scenario, recorder=recorder, checkpoints=CheckpointSchedule(ring, at=at))
     whole = events(recorder.recording())
     for k in range(3):
         kept = ring.before(first + k)

@@ -79,7 +79,7 @@ def test_a_step_ends_at_what_is_asked_for_or_at_the_next_point_of_the_grid() -> 
 
 def test_several_steps_at_once_are_those_that_one_takes_by_one() -> None:
     at_once, one_by_one = plant(), plant()
-    taken = at_once.run_on(41 * MS)
+    taken = at_once.take_steps(41 * MS)
     assert taken is not None
     times, values = taken
     rows = []
@@ -100,7 +100,7 @@ def test_steps_end_before_the_limit_and_a_single_one_is_not_worth_it(
     limit_ms: int, steps: int
 ) -> None:
     one = plant()
-    taken = one.run_on(limit_ms * MS)
+    taken = one.take_steps(limit_ms * MS)
     assert (0 if taken is None else len(taken[0])) == steps
     assert one.ns == steps * STEP
 
@@ -108,7 +108,7 @@ def test_steps_end_before_the_limit_and_a_single_one_is_not_worth_it(
 def test_64_steps_are_taken_without_coming_back() -> None:
     one = plant(step="0.0001")
     for last in (64, 128):
-        taken = one.run_on(10**9)
+        taken = one.take_steps(10**9)
         assert taken is not None
         assert taken[0][-1] == one.ns == last * MS // 10
         assert len(taken[1]) == 64
@@ -117,13 +117,13 @@ def test_64_steps_are_taken_without_coming_back() -> None:
 def test_a_step_that_was_begun_is_finished_by_itself() -> None:
     one = plant()
     one.propagate(10**12)
-    assert one.run_on(10**12) is None
-    assert plant(compile=False).run_on(10**12) is None
+    assert one.take_steps(10**12) is None
+    assert plant(compile=False).take_steps(10**12) is None
 
 
 def test_a_step_that_fails_among_several_leaves_those_before_it() -> None:
     one = plant()
-    taken = one.run_on(10**9)
+    taken = one.take_steps(10**9)
     assert taken is not None
     assert taken[0].tolist() == [k * STEP for k in range(1, 1 + len(taken[1]))]
     good = len(taken[1])
@@ -132,7 +132,7 @@ def test_a_step_that_fails_among_several_leaves_those_before_it() -> None:
     assert np.array_equal(one.values, taken[1][-1])
     with pytest.raises(ModelError, match="state b of plant"):
         one.propagate(10**12)
-    again = one.run_on(10**9)
+    again = one.take_steps(10**9)
     assert again is not None
     assert (len(again[0]), len(again[1]), one.ns) == (0, 0, good * STEP)
     assert np.array_equal(one.values, taken[1][-1])

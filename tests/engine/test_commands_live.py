@@ -16,8 +16,7 @@ from random_command_parts import FAULTS, WRONG, right
 
 from rtsim.core.clock import Wake
 from rtsim.engine.commands.command_handler import AT_A_TAG
-from rtsim.engine.commands.commands import KINDS, read_command
-from rtsim.engine.commands.inbox import NEXT_TAG
+from rtsim.engine.commands.commands import KINDS, NEXT_TAG, read_command
 from rtsim.engine.faults.description import fault_of, write_faults
 from rtsim.gateway.client import ControlError, Run, connect
 from rtsim.record.reading import Recording

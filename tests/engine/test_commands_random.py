@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from random_command_parts import WRONG, right, scenario
 
 from rtsim.engine.checkpoint.file import CheckpointHistory, Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.commands.commands import KINDS, CommandError
 from rtsim.models import unstable
 from rtsim.record.reading import Recording
@@ -88,7 +88,7 @@ def flown(
         before = legs[-1] if legs else None
         legs.append(Leg(
             make(), orders.at, orders.standing, lasts_ns=3 * MS, seed=seed, before=before,
-            checkpoints=Taking(Ring(100), past=past), until=until,
+            checkpoints=CheckpointSchedule(Ring(100), past=past), until=until,
         ))  # fmt: skip
         assert legs[-1].error is None
         if legs[-1].reason != "restored":

@@ -23,7 +23,7 @@ from rtsim import (
 )
 from rtsim.core.signals import Vector
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
@@ -112,7 +112,7 @@ def test_what_resets_and_updates_read() -> None:
 
 def test_a_run_goes_on_from_each_checkpoint() -> None:
     ring = Ring(5)
-    whole = ran(in_the_loop(), compile=True, checkpoints=Taking(ring, every="1/2"))
+    whole = ran(in_the_loop(), compile=True, checkpoints=CheckpointSchedule(ring, every="1/2"))
     assert whole.digest() == looped("dp54").digest()
     for ns in (1 * S, 3 * S, 5 * S):
         kept = ring.before(ns)

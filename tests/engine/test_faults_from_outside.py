@@ -16,8 +16,8 @@ from rtsim.engine.faults import FaultError, read_faults
 from rtsim.engine.faults.at_loop import LoopFault
 from rtsim.engine.faults.at_messages import Delays, MessageFault
 from rtsim.engine.faults.at_signals import SignalFault
+from rtsim.engine.faults.description import KINDS, OWN_KINDS, add_fault_kind
 from rtsim.engine.faults.kind import FaultKind, Parameter
-from rtsim.engine.faults.kinds import KINDS, OWN_KINDS, add_fault_kind
 from rtsim.engine.faults.line_kinds import BoardFault, LineFault, Timed
 from rtsim.record.events import described, spans
 from rtsim.testing.faults import check_fault_kind

@@ -12,7 +12,7 @@ from test_semantics_outside import RUNS, Kept, scenario_of
 
 from rtsim.core.errors import RtsimError
 from rtsim.engine.checkpoint.file import Checkpoint, Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact
@@ -59,7 +59,7 @@ def test_a_flight_with_late_and_dead_answers_is_flown_again_from_any_moment(name
     scenario = scenario_of(script, failure, late, allowed_ms)
     scenario.component("c").controller = Kept(script)  # type: ignore[attr-defined]
     recorder, ring = MemoryRecorder(), Ring(1)
-    taking = Taking(ring, at=[f"{at}/1000" for at in range(2, 59, 5)])
+    taking = CheckpointSchedule(ring, at=[f"{at}/1000" for at in range(2, 59, 5)])
     failed = False
     try:
         pace = Pace(scheduling=SchedulingRequest.nothing())

@@ -15,7 +15,7 @@ from engine_parts import check_equal
 from rtsim import Guard, Model, Scenario, Signals, simulate
 from rtsim.core.errors import ModelError
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint, Files
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import bind
 from rtsim.record.comparison import compare
@@ -63,7 +63,10 @@ def test_a_run_that_goes_on_from_a_checkpoint_is_equal_bit_for_bit(
     solver: str, tmp_path: Path
 ) -> None:
     """Cut in the middle of steps, between events and at them."""
-    whole, taking = MemoryRecorder(), Taking(Files(tmp_path / "run.mcap"), at=(0.77, 2.5, 4.001))
+    whole, taking = (
+        MemoryRecorder(),
+        CheckpointSchedule(Files(tmp_path / "run.mcap"), at=(0.77, 2.5, 4.001)),
+    )
     simulate(tank(solver), recorder=whole, checkpoints=taking)
     cuts = sorted(tmp_path.glob(f"*{SUFFIX}"))
     assert len(cuts) == 3

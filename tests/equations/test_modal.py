@@ -12,7 +12,7 @@ from rtsim.cli.main import main
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.compiling import compiled
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
@@ -347,7 +347,7 @@ def test_changes_at_0_s_come_before_what_fires_at_the_start(
 def test_a_run_that_is_resumed_does_not_fire_at_its_start() -> None:
     """The mode ``on`` is kept; what was beyond zero at 0 s fired there."""
     scenario, ring = thermostat(states={"T": 18.0}), Ring(10)
-    whole = told(scenario, checkpoints=Taking(ring, every="1/2"))
+    whole = told(scenario, checkpoints=CheckpointSchedule(ring, every="1/2"))
     for ms in (0, 500, 2500):
         kept = ring.before(ms * 1_000_000)
         if kept is not None:

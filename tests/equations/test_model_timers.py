@@ -14,7 +14,7 @@ from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Period
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.model import Model, Timer
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
@@ -106,7 +106,7 @@ def test_compiled_is_the_same_as_plain() -> None:
 
 def test_a_run_goes_on_from_a_checkpoint_as_if_nothing_was() -> None:
     ring = Ring(3)
-    whole = flown(checkpoints=Taking(ring, every="1/70"))
+    whole = flown(checkpoints=CheckpointSchedule(ring, every="1/70"))
     assert len(ring) > 2
     for ms in (20, 35, 50):
         kept = ring.before(ms * MS)
@@ -205,7 +205,7 @@ def test_compiled_draws_go_on_from_a_checkpoint() -> None:
         simulate(scenario, seed=2, recorder=recorder, **options)
         return recorder.recording()
 
-    whole = run(checkpoints=Taking(ring, every="1/7"))
+    whole = run(checkpoints=CheckpointSchedule(ring, every="1/7"))
     for ms in (2500, 2900):
         kept = ring.before(ms * MS)
         assert kept is not None

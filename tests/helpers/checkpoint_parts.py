@@ -20,7 +20,7 @@ from semantics_parts import INTEGRATOR, copy_input, law_of
 from rtsim.components.latency import Duplicate, Gamma, Loss, Reorder, SerialLine, Uniform
 from rtsim.core.signals import Signals
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint, Files
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
@@ -195,7 +195,7 @@ def split_tags(name: str, folder: Path, count: int, seed: int = 0) -> list[str]:
 def cut(name: str, times: list[str], folder: Path) -> Recording:
     """The whole run; its checkpoints lie in ``folder``."""
     recorder = MemoryRecorder()
-    taking = Taking(Files(folder / "run.mcap"), at=times)
+    taking = CheckpointSchedule(Files(folder / "run.mcap"), at=times)
     simulate(
         scenario(name, folder), seed=SEED, until=until(name), recorder=recorder, checkpoints=taking
     )

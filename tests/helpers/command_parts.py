@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from rtsim.core.clock import Wake
 from rtsim.core.errors import RtsimError
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Taking
-from rtsim.engine.commands.commands import Command, read_command
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
+from rtsim.engine.commands.commands import Command, Inbox, read_command
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
@@ -53,7 +52,7 @@ class Flown:
         rate: float = 1.0,
         lasts_ns: int = 0,
         seed: int = 0,
-        checkpoints: Taking | None = None,
+        checkpoints: CheckpointSchedule | None = None,
         before: Flown | None = None,
         until: float | None = None,
         policy: Policy | None = None,

@@ -9,8 +9,7 @@ from command_parts import Script
 from fault_parts import ramp
 
 from rtsim.core.errors import OverrunError
-from rtsim.engine.commands.commands import read_command
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox, read_command
 from rtsim.record.events import Event
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder

@@ -16,16 +16,14 @@ from pilot_parts import flight, watched
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.commands import read_command
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox, read_command
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import Native
 from rtsim.models.f16.aircraft import FLOWN
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import shared
 from rtsim.pilot.loop import FADE_NS, SAFE_NS, Cockpit, SharedStick
-from rtsim.pilot.sequence import Reader, Shape, Writer
-from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
+from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK, Reader, Shape, Writer
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact

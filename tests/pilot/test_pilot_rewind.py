@@ -11,8 +11,7 @@ import pytest
 from pilot_parts import flight
 
 from rtsim.cli.run_options import RunOptions, Wanted
-from rtsim.cli.running import run_segments
-from rtsim.cli.summary import RunSummary
+from rtsim.cli.running import RunSummary, run_segments
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import CheckpointError, RecordingError
 from rtsim.core.tag import Tag
@@ -166,7 +165,7 @@ def test_why_an_order_is_refused_is_told_at_the_window(
         raise CheckpointError("rig (Free) runs freely and would have gone on meanwhile")
 
     for place in (
-        "rtsim.engine.checkpoint.taking",
+        "rtsim.engine.checkpoint.schedule",
         "rtsim.engine.commands.command_handler",
         "rtsim.runs.simulation",
     ):

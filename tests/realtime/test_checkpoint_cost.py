@@ -12,7 +12,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario
 
@@ -33,7 +33,7 @@ def quickest(work: Callable[[], object]) -> int:
 def test_taking_one_is_a_small_part_of_a_frame() -> None:
     """The F-16 with guidance and autopilot: a tenth of its shortest step, at most."""
     ring = Ring(10)
-    outcome = simulate(load_scenario("f16"), until=2, checkpoints=Taking(ring, every=1))
+    outcome = simulate(load_scenario("f16"), until=2, checkpoints=CheckpointSchedule(ring, every=1))
     frame_ns = min(int(plant.step.ns) for plant in outcome.system.plants)
     assert quickest(outcome.system.save) < frame_ns / 10
 
@@ -52,7 +52,7 @@ def test_taking_one_does_not_cost_more_as_the_run_gets_longer() -> None:
 
 def test_a_ring_in_real_time_keeps_what_it_is_told_to() -> None:
     ring = Ring(0.2)
-    taking = Taking(ring, every=0.05)
+    taking = CheckpointSchedule(ring, every=0.05)
     scenario = load_scenario("unstable")
     outcome = simulate(scenario, until=0.6, pace=Pace.of("1"), checkpoints=taking)
     assert outcome.ended.ns == 600_000_000

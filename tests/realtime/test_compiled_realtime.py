@@ -7,7 +7,7 @@ from engine_parts import PLANT
 from engine_scenarios import GAIN, feedback
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.reading import Recording

@@ -19,8 +19,7 @@ import pytest
 
 from rtsim.core.clock import Wake, WallClock, stopwatch
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.commands import from_json, read_command
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox, from_json, read_command
 from rtsim.gateway.client import Run, connect
 from rtsim.models import unstable
 from rtsim.record.reading import Recording

@@ -16,7 +16,7 @@ import pytest
 from rtsim.core.clock import stopwatch
 from rtsim.core.net.sockets import keys_of
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.gateway.registry import VIEWED, runs
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.processes import RelayProcess, ViewerError, ViewerProcess, Window
@@ -87,7 +87,7 @@ def flood(endpoint: str, keys: Path) -> subprocess.Popen[str]:
     program = (
         "import socket, sys; from pathlib import Path\n"
         "from rtsim.core.net.keys import Keys; from rtsim.core.net.sockets import Caller\n"
-        "from rtsim.pilot.wire import Format\n"
+        "from rtsim.pilot.remote import Format\n"
         "host, port = sys.argv[1][6:].split(':')\n"
         "raw = socket.create_connection((host, int(port)))\n"
         "raw.sendall(bytes(range(256)) * 40)\n"

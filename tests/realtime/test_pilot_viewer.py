@@ -13,7 +13,7 @@ import pytest
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.processes import ViewerError, ViewerProcess, Window
 from rtsim.pilot.shared import Shared

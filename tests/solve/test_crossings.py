@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rtsim.core.errors import ModelError, RecordingError, ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL, bounce, derivative, height
 from rtsim.record.comparison import compare
@@ -273,7 +273,7 @@ def test_it_replays_and_goes_on_from_any_tag_bit_for_bit() -> None:
     scenario = ball(3, h0=1.0, v0=0.0, g=9.81, e=0.7)
     ring = Ring(3)
     nearly = "2.558633800"  # in the midst of the last five crossings
-    whole, _ = flown(scenario, checkpoints=Taking(ring, every="1/7", at=[nearly]))
+    whole, _ = flown(scenario, checkpoints=CheckpointSchedule(ring, every="1/7", at=[nearly]))
     assert compare(whole, rerun(whole, scenario)).ok
     for ns in (*(k * 10**9 // 7 + 10 * MS for k in range(1, 18)), 2_558_634_000):
         kept = ring.before(ns)

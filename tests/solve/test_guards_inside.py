@@ -12,7 +12,7 @@ from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.delays import Delayed
 from rtsim.equations.model import Guard, Model, Timer
 from rtsim.models.ball import BALL
@@ -21,8 +21,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver
-from rtsim.solve.adaptive import EVALUATIONS
-from rtsim.solve.embedded import BS32_TABLEAU
+from rtsim.solve.adaptive import BS32_TABLEAU, EVALUATIONS
 
 MS = 1_000_000
 S = 1000 * MS
@@ -349,7 +348,7 @@ def test_a_run_goes_on_with_what_was_known_of_its_guards() -> None:
 
     scenario = watched(both, Guard("half", +1), Guard("soon"), step="1/4", until=1)
     ring = Ring(1)
-    whole, _ = flown(scenario, checkpoints=Taking(ring, at=["1/2"]))
+    whole, _ = flown(scenario, checkpoints=CheckpointSchedule(ring, at=["1/2"]))
     kept = ring.before(500 * MS)
     assert kept is not None
     assert kept.ns == 500 * MS

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.engine.checkpoint.file import Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL
@@ -129,7 +129,7 @@ def test_a_run_split_at_any_tag_goes_on_bit_for_bit(
     """Checkpoint at the first tag from each on, restore, continue."""
     scenario, ring = scene((name, solver, step)), Ring(10)
     at = [f"{ms / 1000:.3f}" for ms in sorted(set(cuts))]
-    whole, _ = flown(scenario, checkpoints=Taking(ring, at=at))
+    whole, _ = flown(scenario, checkpoints=CheckpointSchedule(ring, at=at))
     untouched, _ = flown(scenario)
     words = whole.tracks[name].words
     assert words.tobytes() == untouched.tracks[name].words.tobytes(), "taking changes nothing"
@@ -145,7 +145,7 @@ def test_a_run_split_at_any_tag_goes_on_bit_for_bit(
 @pytest.mark.parametrize("method", ["LSODA", "Radau"])
 def test_so_does_one_by_scipys_solvers(method: str) -> None:
     scenario, ring = scene(("tank", SciPy(method=method), "1/2")), Ring(10)
-    whole, _ = flown(scenario, checkpoints=Taking(ring, every="1/3"))
+    whole, _ = flown(scenario, checkpoints=CheckpointSchedule(ring, every="1/3"))
     words = whole.tracks["tank"].words
     for ms in (500, 1200, 2400):
         kept = ring.before(ms * 1_000_000)
@@ -194,7 +194,9 @@ def test_what_is_recorded_changes_nothing(name: str, solver: str, step: str) -> 
     scenario = scene((name, solver, step))
     recorded = state(flown(scenario)[1])
     assert state(simulate(scenario, recorder=NullRecorder())) == recorded
-    assert state(flown(scenario, checkpoints=Taking(Ring(1), every="1/50"))[1]) == recorded
+    assert (
+        state(flown(scenario, checkpoints=CheckpointSchedule(Ring(1), every="1/50"))[1]) == recorded
+    )
     assert state(flown(scenario, observe=lambda _: None)[1]) == recorded
 
 

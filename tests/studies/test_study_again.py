@@ -13,8 +13,7 @@ from click.testing import CliRunner, Result
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
-from rtsim.engine.commands.commands import Command
-from rtsim.engine.commands.inbox import Inbox, PendingCommand
+from rtsim.engine.commands.commands import Command, Inbox, PendingCommand
 from rtsim.record.reading import Recording
 from rtsim.runs.request import Connections
 from rtsim.scenario.scenario import Scenario

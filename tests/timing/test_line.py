@@ -133,7 +133,7 @@ def test_of_a_long_wait_only_the_end_counts() -> None:
     pacer = Pacer(clock, frame_ns=1000 * MS, tolerance_ns=MS)
     pacer.line = RunQueue(lambda: clock.in_line)
     pacer.start(0)
-    pacer.wait(1000 * MS, overhear=lambda _ns: False)
+    pacer.wait(1000 * MS, commands=lambda _ns: False)
     assert clock.pieces > 10
     assert pacer.overrun is not None
     assert pacer.overrun.stood_ns == MS

@@ -43,7 +43,7 @@ import numpy as np
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.processes import ViewerProcess, Window
 from rtsim.pilot.views import default_scene

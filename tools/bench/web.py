@@ -23,7 +23,7 @@ import numpy as np
 from rtsim.cli.telemetry import told
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.trace import TIMING
 from rtsim.gateway.loop import Gateway
 from rtsim.record.events import OVERRUN
@@ -103,7 +103,7 @@ def _alone() -> Iterator[Inbox]:
 @contextmanager
 def _shown(scenario: Scenario, seconds: float) -> Iterator[Inbox]:
     """Give the inbox of a run with a page and a browser that reads it."""
-    from rtsim.gateway.web.launching import Order, WebPage
+    from rtsim.gateway.pipe import Order, WebPage
 
     about = {"scenario": scenario.name, **told(scenario, ())}
     page = WebPage(Order(run=str(os.getpid()), wait_s=60.0))

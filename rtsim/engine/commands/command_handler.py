@@ -16,9 +16,15 @@ from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NEVER, NS_PER_S, Tag, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Taking, check_savable
-from rtsim.engine.commands.commands import Command, CommandError
-from rtsim.engine.commands.inbox import MOST_WAITING, NEXT_TAG, Inbox, PendingCommand
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule, check_savable
+from rtsim.engine.commands.commands import (
+    MOST_WAITING,
+    NEXT_TAG,
+    Command,
+    CommandError,
+    Inbox,
+    PendingCommand,
+)
 from rtsim.engine.faults.schedule import Schedule
 from rtsim.engine.system import Change, System
 from rtsim.engine.trace import RESTORED, Trace
@@ -40,7 +46,7 @@ class CommandHandler:
         system: System,
         pacer: Pacer,
         trace: Trace,
-        checkpoints: Taking | None = None,
+        checkpoints: CheckpointSchedule | None = None,
         stopping: Callable[[], object] = bool,
     ) -> None:
         """``stopping`` returns a true value if the run ends after the present tag."""
@@ -248,7 +254,7 @@ class CommandHandler:
             self._stand(ns)
         self.inbox.after(ns, standing=False)
 
-    def overhear(self, ns: int, next_ns: int) -> bool:
+    def execute_in_wait(self, ns: int, next_ns: int) -> bool:
         """Execute commands in a long wait after the tag at ``ns``; return True to end the wait.
 
         Commands that act at a tag are only checked now; they act at ``next_ns``.
@@ -287,7 +293,7 @@ class CommandHandler:
         self._pacer.hold(self._between_ns)
         self._listen(ns)
         self._between_ns = None
-        self._stood(self._pacer.go_on(ns))
+        self._stood(self._pacer.end_hold(ns))
 
     def frozen(self, ns: int) -> None:
         """Wait after the tag at ``ns``, at which an overrun froze the run, until it is resumed.

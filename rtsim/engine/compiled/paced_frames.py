@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.clock import Calls, Wait
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.trace import Trace
 from rtsim.timing.frames import FRAME_COLUMNS, NEXT, RECORDING, REST, WorstFrame

@@ -17,7 +17,7 @@ from rtsim.components.tasks import FAR, CompiledReaction, Task
 from rtsim.core.clock import Clock, stopwatch
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import Period
-from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.kernel import stretch
 from rtsim.engine.compiled.pace import AGAIN, HAND_OVER
@@ -28,7 +28,7 @@ from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.equations.addresses import WORDS
 from rtsim.equations.compiling import Native, compile_function, kept
-from rtsim.solve.legs import nothing
+from rtsim.solve.internal_steps import nothing
 from rtsim.timing.pacing import Pacer
 
 AUTO, COMPILED, INTERPRETED = ENGINES = ("auto", "compiled", "interpreted")
@@ -82,7 +82,7 @@ class Stretches:
         self._table: Table | None = None
         self._engine = engine
         self._bound: tuple[object, Callable[[], Any]] | None = None
-        self._meanwhile: Callable[[], object] = nothing
+        self._interrupt_check: Callable[[], object] = nothing
         self._given_up_ns = -1
         """The next tag after the one at this time is the interpreter's, ns."""
         if engine == INTERPRETED:
@@ -191,16 +191,16 @@ class Stretches:
         self,
         limit_ns: int,
         between: Callable[[int], bool],
-        meanwhile: Callable[[], object] = nothing,
+        interrupt_check: Callable[[], object] = nothing,
     ) -> bool:
         """Run the tags before ``limit_ns`` up to the first tag that the interpreter must run.
 
         ``between`` is called with the time of the last tag (ns): every 0.2 to 0.28 s in a paced
         run, now and then in other runs, and once at the end.  If ``between`` returns True, the run
-        stops.  ``meanwhile`` is called in each pause of a step that takes long.  Returns False if
-        no tag was run.
+        stops.  ``interrupt_check`` is called in each pause of a long step.  Returns False
+        if no tag was run.
         """
-        self._meanwhile = meanwhile
+        self._interrupt_check = interrupt_check
         if not self.usable or self._system.ns == self._given_up_ns:
             return False
         system = self._system
@@ -286,7 +286,7 @@ class Stretches:
             kernel = _kernel().on(table.w, concurrent=self._clock.paced)
             self._bound = (table.w, kernel)
         began = stopwatch()
-        tags = call(table, self._bound[1], self._meanwhile)
+        tags = call(table, self._bound[1], self._interrupt_check)
         if tags == table.w[at.MOST] and 4 * (stopwatch() - began) < _CALL_NS:
             table.w[at.MOST] *= 4
         return tags

@@ -24,16 +24,16 @@ _INITIATED, _COMPLETED, _ARRIVAL, _STATUS = 2, 4, 6, 8
 # -- calls
 
 
-def call(table: Table, kernel: Callable[[], int], meanwhile: Callable[[], object]) -> int:
+def call(table: Table, kernel: Callable[[], int], interrupt_check: Callable[[], object]) -> int:
     """Call the kernel, and again after each pause; return the number of tags that it ran.
 
-    ``meanwhile`` is called in each pause.
+    ``interrupt_check`` is called in each pause.
     """
     paused = table.changing + at.PAUSED
     try:
         tags = int(kernel())
         while table.w[paused]:
-            meanwhile()
+            interrupt_check()
             tags += int(kernel())
     except BaseException:
         give_up(table)
@@ -197,7 +197,7 @@ def copy_out(table: Table, clock: Clock, undone: bool) -> None:
     for row, name in zip(table.topic_rows, table.topics, strict=True):
         s = row.state
         last = Tag(w[s + at.Q_LAST], w[s + at.Q_LAST_STEP])
-        system.bus.go_on(name, w[s + at.Q_SEQUENCE], last)
+        system.bus.adopt_position(name, w[s + at.Q_SEQUENCE], last)
     take_rows(table)
     system.bus.put(_message_out(table, w, i) for i in range(w[state + at.IN_FLIGHT]))
     system.ns = w[state + at.NOW]

@@ -24,7 +24,7 @@ from rtsim.engine.faults.kind import (
     seconds,
 )
 from rtsim.timing.frames import NEXT, RECORDING
-from rtsim.timing.pacing import Overhear, Pacer
+from rtsim.timing.pacing import CommandsInWait, Pacer
 from rtsim.timing.policy import Policy
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class DisturbedPacer(Pacer):
             self._take(fault, self.frame.tag_ns, name)
         super().lap(name)
 
-    def wait(self, ns: int, wake: Wake | None = None, overhear: Overhear = None) -> bool:
+    def wait(self, ns: int, wake: Wake | None = None, commands: CommandsInWait = None) -> bool:
         begun = not (self.frozen or self.frame.closed)  # a freeze lies between two frames
         if self._disturbs and begun and self._disturbed_ns != self.frame.tag_ns:
             self._disturbed_ns = self.frame.tag_ns  # once per frame, even if the wait is repeated
@@ -254,7 +254,7 @@ class DisturbedPacer(Pacer):
                 self._take(fault, self.frame.tag_ns, NEXT)
             for fault in self._faults.frames:
                 self._take(fault, self.frame.tag_ns, f"fault.{fault.fault.name}")
-        return super().wait(ns, wake, overhear)
+        return super().wait(ns, wake, commands)
 
     def _take(self, fault: LoopFault, ns: int, job: str) -> None:
         began = self.read()

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from rtsim.core.errors import RtsimError, UnknownName
+from rtsim.core.signals import Vector
+from rtsim.core.toml import Place, read_as
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
@@ -87,3 +91,40 @@ def source_of(recording: Recording, name: str, signal: str) -> str:
     """Return the signal to which the input ``signal`` of the component ``name`` is wired."""
     found: str = recording.header["scenario"]["parts"][name]["inputs"][signal]
     return found
+
+
+def last_values(recording: Recording, name: str) -> dict[str, float]:
+    """Return the last values of the plant ``name`` by column."""
+    track = recording.track(name)
+    return {c: float(track.column(c)[-1]) for c in track.signals.columns}
+
+
+def elements(values: dict[str, float], name: str, count: int) -> Vector:
+    return np.array([values[f"{name}_{i}"] for i in range(count)])
+
+
+def rms_of(values: Vector) -> float | None:
+    """Return the RMS of ``values`` (n,), or ``None`` if there are none."""
+    return math.sqrt(float(np.mean(values**2))) if len(values) else None
+
+
+class TaskData:
+    """A kind of task whose fields are plain data: the base of dataclasses.
+
+    The type of a field shows what it takes: a number, a text, a list of either, or a list of rows
+    of numbers.
+    """
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
+        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
+        return read_as(cls, data, Place(where))
+
+    @property
+    def scene(self) -> str:
+        """The scene of the window; empty for that of the scenario."""
+        return ""
+
+    def shown(self) -> Mapping[str, Any]:
+        """Return options of the scene."""
+        return {}

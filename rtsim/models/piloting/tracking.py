@@ -15,15 +15,15 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.core.toml import Place, read_as
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
+from rtsim.models.piloting.findings import TaskData
 
 if TYPE_CHECKING:
     from rtsim.models.piloting.findings import Findings
@@ -45,7 +45,7 @@ _SHARES = 5
 
 
 @dataclass(frozen=True)
-class Tracking:
+class Tracking(TaskData):
     """Follow a sum of sines with the axes ``axes``, which name signals such as ``pitch``.
 
     ``rms`` is the RMS of the target of each axis, in ``unit``.  Sines above ``bandwidth`` (rad/s)
@@ -111,11 +111,6 @@ class Tracking:
             raise ScenarioError(
                 f"bandwidth = {self.bandwidth:g}, shelf = {self.shelf:g}; give numbers > 0"
             )
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
-        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
-        return read_as(cls, data, Place(where))
 
     @property
     def duration(self) -> float:

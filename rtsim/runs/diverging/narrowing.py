@@ -19,13 +19,12 @@ import numpy as np
 from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.core.tag import NS_PER_S, START, Tag, to_ns
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint, beside
-from rtsim.engine.checkpoint.taking import CheckpointSource, Taking, check_savable
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule, CheckpointSource, check_savable
 from rtsim.engine.system import System
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import ended_by_itself, said_no_more
-from rtsim.runs.diverging.first import Place
-from rtsim.runs.diverging.values import ValuePair, drawn, first_apart, part_of, parting
+from rtsim.runs.diverging.first import Place, ValuePair, drawn, first_apart, part_of, parting
 from rtsim.runs.replay import fed_controllers, fed_external_inputs, scenario_of, to_repeat
 from rtsim.runs.request import Connections, Progress
 from rtsim.runs.resume import fits, live_scenario
@@ -51,7 +50,7 @@ class KeptCheckpoints:
         """Do nothing: the checkpoints stay in memory."""
 
 
-class CheckpointsAt(Taking):
+class CheckpointsAt(CheckpointSchedule):
     """Saves checkpoints at the times ``at`` (ns); one of them may be the start of the run."""
 
     def __init__(self, keeper: KeptCheckpoints, at: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.restore import board
 from rtsim.core.errors import CheckpointError
 from rtsim.engine.checkpoint.file import Checkpoint, Ring
-from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
@@ -24,7 +24,7 @@ def flown(
     image: Path,
     allowed: float,
     start: Checkpoint | None = None,
-    taking: Taking | None = None,
+    taking: CheckpointSchedule | None = None,
 ) -> tuple[Recording, list[int]]:
     """The recording, and the cycles of each step."""
     scenario = scenario_with(BoardController(f16(), firmware=image, cases=None), allowed)
@@ -39,7 +39,7 @@ def flown(
 @pytest.mark.parametrize("allowed", [0.0, 0.015], ids=["between requests", "one under way"])
 def test_a_board_goes_on_to_the_cycle(allowed: float, image: Path) -> None:
     ring = Ring(10)
-    whole, cycles = flown(image, allowed, taking=Taking(ring, at=["0.089"]))
+    whole, cycles = flown(image, allowed, taking=CheckpointSchedule(ring, at=["0.089"]))
     start = ring.before(10**9)
     assert start is not None
     assert bool(start.state["tasks"]["autopilot"]["request"]) == (allowed > 0.0)

@@ -1,0 +1,50 @@
+"""The public names of a package, each imported when it is first used.
+
+The recorder's process and ``rtsim --help`` also import rtsim.  These programs must not load a
+compiler that they never call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+
+
+def lazy_exports(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for ``package``.
+
+    Its source imports the names of ``__all__`` in a block ``if TYPE_CHECKING:``, for type checkers
+    and editors.  The block is read when the first name is used, and says which module has which
+    name.
+    """
+
+    def get(name: str) -> object:
+        module = sys.modules[package]
+        if name not in module.__all__:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(_modules(package)[name]), name)
+
+    def known() -> list[str]:
+        module = sys.modules[package]
+        return sorted({*vars(module), *module.__all__})
+
+    return get, known
+
+
+@cache
+def _modules(package: str) -> dict[str, str]:
+    """Return the module of each name that ``package`` imports for type checkers."""
+    import ast  # not needed at the start
+    import inspect
+
+    source = inspect.getsource(sys.modules[package])
+    return {
+        alias.name: node.module
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+    }

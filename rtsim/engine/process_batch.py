@@ -1,0 +1,172 @@
+"""Run the reactions of processes at once while nothing else can happen in the run.
+
+An instant at which only processes react to their own events has two microsteps: the processes send
+messages at microstep 0, and the messages arrive at microstep 1.  If no component reacts to these
+messages, the instant does nothing else.  :class:`ProcessBatch` runs many such instants in one call
+of the task and records their messages as one batch.  Every other instant is run by
+:class:`rtsim.engine.microsteps.Microsteps`, which defines the result of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol, TypeGuard
+
+import numpy as np
+
+from rtsim.components.latency import Fixed
+from rtsim.components.ports import Wiring
+from rtsim.components.tasks import Task
+from rtsim.core.tag import Tag
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
+
+MOST_REACTIONS = 1000
+"""The most reactions of one call; between two calls the rows go to the recorder."""
+
+RecordEvent = Callable[[Tag, str, str, str, Mapping[str, float]], None]
+
+
+class StoppableLoop(Protocol):
+    """The main loop of a run; ``stopping`` is not empty if the loop ends after the present tag."""
+
+    @property
+    def stopping(self) -> str: ...
+
+
+Messages = list[tuple[bytes, bytes, int]]
+"""Messages: the topic (UTF-8), the values (float64) and the time in ns of each."""
+
+
+class Ran(NamedTuple):
+    """The result of reactions that ran ahead: their messages and number, and the last time, ns."""
+
+    messages: Messages
+    reactions: int
+    ns: int
+
+
+class BatchedTask(Task, Protocol):
+    """A task that can run its reactions ahead of the run."""
+
+    wiring: Wiring
+    sends: Mapping[bytes, str]
+    """The topics on which the task sends messages, by their names in UTF-8."""
+
+    def can_run_batch(self) -> bool:
+        """Return whether the task can run reactions ahead now."""
+        ...
+
+    def run_batch(self, limit_ns: int, most: int, loop: StoppableLoop, event: RecordEvent) -> Ran:
+        """Run up to ``most`` reactions before ``limit_ns``, each at its own time.
+
+        Events that the reactions record are given to ``event``.
+        """
+        ...
+
+
+class ProcessBatch:
+    """Runs the reactions of ``tasks`` at once; made by :meth:`of`."""
+
+    def __init__(self, system: System, trace: Trace, tasks: tuple[BatchedTask, ...]) -> None:
+        self._system = system
+        self._trace = trace
+        self._tasks = tasks
+        self._sent: dict[str, tuple[list[int], list[bytes]]] = {
+            topic: ([], []) for task in tasks for topic in task.sends.values()
+        }
+        """Times and values of the messages that are not recorded yet, by topic."""
+
+    @classmethod
+    def of(cls, system: System, trace: Trace) -> ProcessBatch | None:
+        """Return what runs the processes of an unpaced run at once; None if nothing can.
+
+        Plants, faults, external inputs and event inputs act at each tag, so no task runs ahead
+        beside them.
+        """
+        if system.plants or system.faults or system.external_inputs or system.wake is not None:
+            return None
+        tasks = tuple(t for t in system.tasks if _has_batches(t) and _unheard(t, system))
+        return cls(system, trace, tasks) if tasks else None
+
+    def run(self, limit_ns: int, loop: StoppableLoop) -> bool:
+        """Run the reactions before ``limit_ns`` and before the next event of any other component.
+
+        Returns False if no reaction was run.
+        """
+        system, tasks, left = self._system, self._tasks, MOST_REACTIONS
+        limit_ns = system.next_discrete_ns(limit_ns, tasks)
+        ns = system.ns
+        try:
+            while left > 0 and not loop.stopping:
+                task, before_ns = _earliest(tasks, limit_ns)
+                if task.next_ns >= before_ns or not task.can_run_batch():
+                    break
+                ran = task.run_batch(before_ns, left, loop, self._trace.event)
+                if not ran.reactions:
+                    break
+                left -= ran.reactions
+                ns = ran.ns
+                self._deliver(task, ran.messages)
+        finally:
+            self._record()
+            system.ns = ns
+        return left < MOST_REACTIONS
+
+    def _deliver(self, task: BatchedTask, messages: Messages) -> None:
+        """Keep ``messages`` for the recording, and write the last values to the ports."""
+        for key, topic in task.sends.items():
+            mine = [m for m in messages if m[0] == key]
+            if mine:
+                times, payloads = self._sent[topic]
+                times.extend([m[2] for m in mine])
+                payloads.extend([m[1] for m in mine])
+                self._system.ports[topic].put(np.frombuffer(mine[-1][1]))
+
+    def _record(self) -> None:
+        """Record the messages and count them on the bus; all of them have arrived."""
+        bus = self._system.bus
+        for topic, (times, payloads) in self._sent.items():
+            if not times:
+                continue
+            sequence, _ = bus.position(topic)
+            values = np.array(np.frombuffer(b"".join(payloads))).reshape(len(times), -1)
+            self._trace.messages_at_once(topic, sequence, np.array(times), values)
+            bus.adopt_position(topic, sequence + len(times), Tag(times[-1], 1))
+            times.clear()
+            payloads.clear()
+
+
+def _earliest(tasks: tuple[BatchedTask, ...], limit_ns: int) -> tuple[BatchedTask, int]:
+    """Return the task with the next reaction, and the next time of any other event, ns."""
+    first = tasks[0]
+    for task in tasks[1:]:
+        if task.next_ns < first.next_ns:
+            first = task
+    for task in tasks:
+        if task is not first and task.next_ns < limit_ns:
+            limit_ns = task.next_ns
+    return first, limit_ns
+
+
+def _has_batches(task: Task) -> TypeGuard[BatchedTask]:
+    return hasattr(task, "run_batch")
+
+
+def _unheard(task: BatchedTask, system: System) -> bool:
+    """Return whether no component, the task included, acts on messages of ``task``.
+
+    Other components may read the last values of these messages at their own tags.  The messages
+    must arrive in the microstep after the reaction.
+    """
+    topics = [system.bus.topics[name] for name in task.sends.values()]
+    read = {s.partition(".")[0] for s in task.wiring.sources.values() if isinstance(s, str)}
+    return type(task.wiring) is Wiring and not any(
+        type(topic.transport) is not Fixed
+        or topic.transport.constant != (0,)
+        or topic.immediate
+        or topic.name in read
+        or system.triggers.get(topic.name)
+        or system.listeners.get(topic.name)
+        for topic in topics
+    )

@@ -206,20 +206,14 @@ class Place:
         return error
 
     @contextmanager
-    def checking(
-        self, key: str = "", element: int | None = None, label: str = ""
-    ) -> Iterator[None]:
-        """Give the place of ``key`` to each error about a value in the body of ``with``.
-
-        ``label`` is a word before the text of the error, such as the name of a signal.
-        """
+    def checking(self, key: str = "") -> Iterator[None]:
+        """Give the place of ``key`` to each error about a value in the body of ``with``."""
         try:
             yield
         except (TypeError, ValueError, ArithmeticError, RtsimError) as error:
             if isinstance(error, RtsimError) and error.placed:
                 raise
-            text = f"{label}: {error}" if label else error
-            raise self.error(getattr(error, "key", "") or key, text, element) from None
+            raise self.error(getattr(error, "key", "") or key, error) from None
 
 
 @dataclass(frozen=True)

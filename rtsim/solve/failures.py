@@ -16,9 +16,9 @@ from rtsim.core.errors import ModelError
 from rtsim.core.raised import from_outside
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.equations.consistency import trouble as no_solution
+from rtsim.equations.constraints import trouble as no_solution
 from rtsim.equations.model import BoundModel
-from rtsim.solve.adaptive import StepTolerance
+from rtsim.solve.adaptive import DP54_TABLEAU, StepTolerance
 from rtsim.solve.base import (
     OUT_OF_BUDGET,
     TOO_MANY,
@@ -30,7 +30,6 @@ from rtsim.solve.base import (
     lower_triangle,
     weights,
 )
-from rtsim.solve.embedded import DP54_TABLEAU
 from rtsim.solve.jacobians import Jacobian
 
 # A look at the derivative around an internal step that a solver could not take.

@@ -24,6 +24,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.equations.earth import EARTH_PARAMETERS, geodetic
 from rtsim.gateway import publishing
 from rtsim.gateway.addresses import check_foxglove, listen, read_address
+from rtsim.gateway.foxglove import MessageCounts, OutgoingQueue
 from rtsim.gateway.publishing import (
     PlotJuggler,
     SampledTopic,
@@ -34,7 +35,6 @@ from rtsim.gateway.publishing import (
     topics_of,
 )
 from rtsim.gateway.shapes import BodyTrail, World, placed_bodies, to_quaternion, triangles
-from rtsim.gateway.viewer_server import MessageCounts, OutgoingQueue
 from rtsim.models.unstable import scenario as unstable
 from rtsim.scenario.body import Body
 

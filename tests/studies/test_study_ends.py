@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli.main import main
+from rtsim.core.cache import cache_folder
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo
@@ -165,6 +166,10 @@ def test_workers_end_with_the_process_of_the_study(
     """The run is compiled code that never returns, so that no thread of Python can end it."""
     (tmp_path / "endless.py").write_text(ENDLESS)
     (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "cache").mkdir()
+    for one in cache_folder().glob("*"):  # what is compiled, but not the folder of the workers
+        if one.name != "workers":
+            (tmp_path / "cache" / one.name).symlink_to(one)
     client = subprocess.Popen(
         [sys.executable, "endless.py"], cwd=tmp_path, start_new_session=True,
         env={**os.environ, "RTSIM_CACHE_DIR": str(tmp_path / "cache")}, stderr=subprocess.DEVNULL,

@@ -69,7 +69,7 @@ between two tags is 0."""
     P_TRACK,
     P_DRIVE,  # the way under guards; 0 if the plant has none
     P_LEG, P_RETAKE, P_BETWEEN,
-    P_LOOK, P_LOOK_LENGTH,
+    P_GUARD_TABLE, P_GUARD_TABLE_LENGTH,
     P_KNOWN, P_KNOWN_LENGTH,  # what is known of the guards here, and at the provisional end
     P_AHEAD, P_AHEAD_LENGTH,
     P_DIRECTIONS, P_DIRECTIONS_LENGTH,

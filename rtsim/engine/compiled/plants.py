@@ -12,11 +12,10 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.messages import UNRECORDED, gather, new_row, tick
 from rtsim.equations.addresses import call_drive, call_step, vector_at, words_at
+from rtsim.equations.calls import evaluate
 from rtsim.equations.compiling import compiled
-from rtsim.equations.evaluation import evaluate
 from rtsim.solve import GOOD, PAUSED
-from rtsim.solve.flips import sign
-from rtsim.solve.look import CAME_TO, LEFT_AT, SIDE_BEFORE, SIGN
+from rtsim.solve.guard_table import CAME_TO, LEFT_AT, SIDE_BEFORE, SIGN, sign
 
 _evaluate = compiled(evaluate)
 
@@ -98,7 +97,7 @@ def _advance(w: Any, r: int, now: int, target: int) -> int:
         return at.NOTHING
     answer = call_drive(
         w[r + at.P_DRIVE], w[r + at.P_LEG], w[r + at.P_RETAKE], w[r + at.P_BETWEEN], words,
-        words_at(w, r + at.P_LOOK), now, target,
+        words_at(w, r + at.P_GUARD_TABLE), now, target,
     )  # fmt: skip
     if answer != GOOD:
         w[w[at.CHANGING] + at.PAUSED] = answer == PAUSED

@@ -379,7 +379,7 @@ class Table:
         w[r + at.P_DRIVE] = drive.handle
         w[r + at.P_LEG], w[r + at.P_RETAKE], w[r + at.P_BETWEEN] = drive.functions
         self._point(r + at.P_WORDS, drive.words)
-        self._point(r + at.P_LOOK, drive.look)
+        self._point(r + at.P_GUARD_TABLE, drive.table)
         self._point(r + at.P_KNOWN, drive.here.reshape(-1))
         self._point(r + at.P_AHEAD, drive.there.reshape(-1))
         self._point(r + at.P_DIRECTIONS, drive.directions)

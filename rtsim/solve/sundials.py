@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import extra
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import prepared
@@ -54,13 +55,7 @@ class Sundials(LibrarySolver):
 
     def stepper(self, bound: BoundModel) -> Stepper:
         origin = bound.model.origin
-        try:
-            import sksundae  # noqa: F401
-        except ImportError as error:
-            raise ScenarioError(
-                f"solver {self.method.lower()} needs the package scikit-sundae; install it with "
-                "pip install 'rtsim[sundae]', or choose another solver"
-            ) from error
+        extra("sksundae", "sundae", f"the solver {self.method.lower()}")
         # The library writes warnings about short steps to stderr; the error of the run says more.
         os.environ.setdefault("SUNLOGGER_WARNING_FILENAME", os.devnull)
         constrained = origin is not None and origin.algebraic.size and bound.model.states.size

@@ -18,7 +18,7 @@ from hitl.comparison.conditions import ComparisonRequest, ProgressWatch
 from hitl.comparison.on_boards import check_faults, meet, stages
 from hitl.comparison.tolerances import Tolerances
 from hitl.comparison.verdict import BackToBack, ComparisonChain
-from hitl.controllers.protocols import interface_of
+from hitl.controllers.c_controller import interface_of
 from hitl.controllers.sil import CASES
 from hitl.firmware import firmware as firmware_of
 from hitl.plants import (
@@ -31,9 +31,9 @@ from hitl.plants import (
     made,
     reference_in,
 )
-from hitl.results.page import write_page
 from hitl.stimuli.file import stimuli_of
 from rtsim.components.allowed_latency import Latencies
+from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged
 from rtsim.core.tag import Duration
 from rtsim.engine.faults.description import Given
@@ -45,6 +45,7 @@ class _WithPage(Judged):
     """A result that names its HTML page if it did not pass."""
 
     page: Path | None
+    no_page: str
 
     def __enter__(self) -> Self:
         return self
@@ -59,6 +60,8 @@ class _WithPage(Judged):
     def in_words(self) -> str:
         """The verdict with the first failures: signal, step and values; then the page."""
         words = super().in_words
+        if self.no_page:
+            return f"{words}\nno page: {self.no_page}"
         return words if self.page is None else f"{words}\npage: {self.page}"
 
     def __repr__(self) -> str:
@@ -72,6 +75,8 @@ class Reported(_WithPage, BackToBack):
 
     page: Path | None = None
     """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
+    no_page: str = ""
+    """What to install, if the page could not be written without it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,6 +85,8 @@ class ReportedChain(_WithPage, ComparisonChain):
 
     page: Path | None = None
     """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
+    no_page: str = ""
+    """What to install, if the page could not be written without it."""
 
 
 _Kind = TypeVar("_Kind", Reported, ReportedChain)
@@ -206,6 +213,10 @@ def _reported(kind: type[_Kind], result: BackToBack | ComparisonChain, page: Pat
     values: dict[str, Any] = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.ok or page is None:
         return kind(**values)
+    try:
+        from hitl.results.page import write_page
+    except ScenarioError as error:  # the verdict counts without the page
+        return kind(**values, no_page=str(error))
     write_page(result, page)
     return kind(**values, page=page)
 

@@ -60,9 +60,9 @@ def _refuse_unseen(item: pytest.Item) -> None:
     unseen = [one for check in item.stash.get(_CHECKS, []) for one in check()]
     if unseen:
         outcomes = [(name, result.outcome.name.lower(), result) for name, result in unseen]
-        told = [f"{name} is {outcome}: {result.in_words}" for name, outcome, result in outcomes]
+        lines = [f"{name} is {outcome}: {result.in_words}" for name, outcome, result in outcomes]
         text = "the test never asked for the outcome; type RESULT.assert_ok() or assert RESULT"
-        pytest.fail("\n".join([text, *told]), pytrace=False)
+        pytest.fail("\n".join([text, *lines]), pytrace=False)
 
 
 @pytest.fixture

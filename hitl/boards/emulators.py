@@ -212,21 +212,18 @@ def _built() -> Path:
     version = _version()
     identity = repr([toolchain.identity(), [store.hash_of(s) for s in sources], version, _FLAGS])
     stem = f"simavr-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-    if (found := store.find(stem, [_PROGRAM])) is not None:
-        return found
-    header = Path("/usr/include") / _HEADER
-    snapshot = store.Snapshot.of([*sources, *([header] if header.is_file() else [])])
-    with store.workshop() as work:
-        made = work / "made"
-        made.mkdir()
+
+    def make(work: Path, made: Path) -> store.Snapshot:
+        header = Path("/usr/include") / _HEADER
+        snapshot = store.Snapshot.of([*sources, *([header] if header.is_file() else [])])
         define = f'-DSIMAVR_VERSION="{version}"'
         libraries = ["-lsimavr", "-lm"]
         toolchain.run(
             [*_FLAGS, define, "-o", made / _PROGRAM, _SIMAVR_FILES / "board.c", *libraries], work
         )
-        folder = snapshot.folder(stem)
-        store.settle(made, folder, snapshot, [_PROGRAM])
-    return folder
+        return snapshot
+
+    return store.kept(stem, [_PROGRAM], make)
 
 
 def _version() -> str:

@@ -24,7 +24,6 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn, Protocol
 
 from hitl.boards.contract import BoardError, BoardGone, Stamped
@@ -368,10 +367,10 @@ class PacedBoard:
         """Return the board's state.  Raises :class:`BoardError` with the reason if it has ended."""
         with self._asking:
             self._tell(b"status\n")
-            told = self._answer()
+            answer = self._answer()
         names = {f.name for f in fields(Timing)}
-        timing = Timing(**{name: told[name] for name in names})
-        rest = {f.name: told[f.name] for f in fields(Status) if f.name != "timing"}
+        timing = Timing(**{name: answer[name] for name in names})
+        rest = {f.name: answer[f.name] for f in fields(Status) if f.name != "timing"}
         return Status(timing, **rest)
 
     def reset(self) -> None:
@@ -403,12 +402,7 @@ class PacedBoard:
     def __enter__(self) -> PacedBoard:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _tell(self, words: bytes) -> None:

@@ -220,12 +220,7 @@ def _described(made: Firmware, place: Path | None) -> dict[str, object]:
     return {
         "name": made.interface.name,
         "board": made.board.name,
-        "build": f"{made.build:08x}",
-        "baud": made.baud,
-        "flash_bytes": made.flash_bytes,
-        "ram_bytes": made.ram_bytes,
-        "compiler": made.compiler,
-        "prebuilt": made.prebuilt,
+        **made.to_json(),
         "warnings": made.warnings,
         "image": str(made.path),
         "sketch": str(place) if place else None,
@@ -325,12 +320,12 @@ def compare(interface: str, names: str | None, steps: int, seed: int, as_json: b
     result = on_boards(loaded, asked, random_inputs(loaded, steps, seed))
     status = result.outcome.value
     if as_json:
-        told = {
+        report = {
             "name": loaded.name,
-            "boards": [_told(row) for row in result.rows],
+            "boards": [_to_json(row) for row in result.rows],
             "not_exercised": [*result.idle],
         }
-        show_result(told, status, result.why or None)
+        show_result(report, status, result.why or None)
     else:
         _show(loaded.name, result, steps)
     sys.exit(status)
@@ -366,8 +361,8 @@ def _cells(row: OnOneBoard) -> tuple[str, ...]:
     )
 
 
-def _told(row: OnOneBoard) -> dict[str, object]:
-    told: dict[str, object] = {
+def _to_json(row: OnOneBoard) -> dict[str, object]:
+    report: dict[str, object] = {
         "board": row.board.name,
         "steps": row.steps,
         "equal_steps": row.equal,
@@ -376,7 +371,7 @@ def _told(row: OnOneBoard) -> dict[str, object]:
     }
     if row.image is not None and row.steps:
         per_ns = row.board.clock_hz / 1e9
-        told |= {
+        report |= {
             "emulator": row.emulator,
             "baud": row.baud,
             "step_ns": {
@@ -388,7 +383,7 @@ def _told(row: OnOneBoard) -> dict[str, object]:
             "exchange_ns_max": max(row.exchange_ns),
             "flash_bytes": row.image.flash_bytes,
         }
-    return told
+    return report
 
 
 # The command ``rtsim board clock``: the times of Arduino code on an emulated board, for SIL.

@@ -20,12 +20,13 @@ from hitl.comparison.conditions import ProgressWatch
 from hitl.controllers.sil import SilController
 from hitl.worker.link import LINKS
 from rtsim.cli.common import NO, tell
-from rtsim.cli.progress import ProgressLine
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
+from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
-from rtsim.scenario.controller_component import ControllerComponent
+from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -136,6 +137,20 @@ def watch_of(line: ProgressLine) -> ProgressWatch:
     )
 
 
+def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str = "") -> None:
+    """Raise :class:`ScenarioError` for a latency of 0: ``who`` stands for needs time to answer.
+
+    ``otherwise`` is another remedy, behind that of a latency.
+    """
+    if isinstance(component.compute, Fixed) and component.compute.constant == (0,):
+        period = component.period
+        half = 0.005 if period is None else period.seconds / 2
+        raise ScenarioError(
+            f"{who} needs a compute latency > 0 s; give one, for example half the period: "
+            f"--latency {half:g}{otherwise}"
+        )
+
+
 def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> None:
     """End with exit status 1 if a compiler warned and ``--warnings error`` is given.
 
@@ -160,8 +175,8 @@ class Counting:
     """Why coverage could not be counted; empty if it was counted or not requested."""
 
     def to_json(self) -> dict[str, Any]:
-        told = {"coverage": None if self.coverage is None else self.coverage.to_json()}
-        return {**told, "no_coverage": self.failed} if self.failed else told
+        report = {"coverage": None if self.coverage is None else self.coverage.to_json()}
+        return {**report, "no_coverage": self.failed} if self.failed else report
 
     def print(self, out: Console) -> None:
         """Print the coverage, or why it could not be counted."""

@@ -19,10 +19,10 @@ from hitl.stimuli.file import MARK, StimuliError, Table, beside
 from hitl.stimuli.generating import RUNS, STEPS, Generated, Limits, generate
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.options import option, parse_settings
-from rtsim.cli.progress import ProgressLine
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.compiling import announced
+from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.loading import load_scenario
 
 _SECONDS = 60.0

@@ -176,13 +176,13 @@ def check(
     }
     if as_json:
         schema = f"{loaded.schema:016x}"
-        told = {"name": loaded.name, "target": target, "schema": schema, **sizes}
+        report = {"name": loaded.name, "target": target, "schema": schema, **sizes}
         if board is not None:
-            told |= {"target": board.processor, "board": board.name}
-        told |= {"fits": found.decided or None, "checked": list(found.checked)}
-        told |= {"not_checked": found.unchecked, "warnings": found.warnings}
+            report |= {"target": board.processor, "board": board.name}
+        report |= {"fits": found.decided or None, "checked": list(found.checked)}
+        report |= {"not_checked": found.unchecked, "warnings": found.warnings}
         status = 0 if found.decided else FAILED
-        show_result(told, status, f"not checked: {found.unchecked}")
+        show_result(report, status, f"not checked: {found.unchecked}")
         sys.exit(status)
     click.echo(found.warnings, nl=False, err=True)
     if found.decided:

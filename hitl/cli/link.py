@@ -32,16 +32,15 @@ from hitl.comparison.execution import FEWEST_FOR_P99, p99
 from hitl.firmware import firmware as firmware_of
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import name_hash
-from hitl.protocol.events import SilentBoard
 from hitl.protocol.line import BaudRate, Budget, nominal, offered
 from hitl.protocol.messages import HelloReply
-from hitl.protocol.session import of_board
+from hitl.protocol.session import SilentBoard, of_board
 from hitl.results.columns import bars
 from hitl.testing.link_trial import LinkTrial, meet, try_link
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
-from rtsim.cli.progress import ProgressLine
 from rtsim.core.clock import Wake
 from rtsim.core.signals import Vector
+from rtsim.runs.progress import ProgressLine
 
 # Texts and JSON about a board and the test of its link.
 
@@ -147,7 +146,7 @@ def trial_json(trial: LinkTrial, own_time: bool, at: BoardDescription) -> dict[s
     quantiles = {"min": 0.0, "median": 0.5, "p99": 0.99, "max": 1.0}
     return {
         "ok": trial.ok,
-        "baud": {"rate": trial.baud, "error_percent": rate.error_percent, "good": rate.good},
+        "baud": rate.to_json(),
         "offered_baud": offered(trial.board.clock_hz, at.line),
         "sent": trial.sent,
         "answered": len(trial.trips),
@@ -277,8 +276,8 @@ def link_test(
     why = wrong or "a message was lost, repeated or damaged"
     if as_json:
         pacing = {"pacing": None if status is None else status.to_json()}
-        told = _told(trial, image, wrong, own_time, at.description)
-        show_result({**told, **pacing}, exit_status, why)
+        report = _to_json(trial, image, wrong, own_time, at.description)
+        show_result({**report, **pacing}, exit_status, why)
     else:
         _show(trial, image, own_time, at.description)
         if status is not None:
@@ -345,7 +344,7 @@ def _show(trial: LinkTrial, image: BoardImage, own_time: bool, board: BoardDescr
         click.echo(text)
 
 
-def _told(
+def _to_json(
     trial: LinkTrial, image: BoardImage, wrong: str | None, own_time: bool, board: BoardDescription
 ) -> dict[str, Any]:
     budget = _budget(trial, image, board)
@@ -505,9 +504,9 @@ def _show_flash(
     command: list[str], board: HelloReply | None, image: BoardImage, rate: BaudRate, as_json: bool
 ) -> None:
     if as_json:
-        told = None if board is None else board_json(board)
-        line = {"rate": rate.baud, "error_percent": rate.error_percent, "good": rate.good}
-        show_result({"command": command, "image": str(image.path), "baud": line, "board": told})
+        report = None if board is None else board_json(board)
+        line = rate.to_json()
+        show_result({"command": command, "image": str(image.path), "baud": line, "board": report})
         return
     click.echo(shlex.join(command))
     click.echo(f"line        {rate}")
@@ -577,8 +576,8 @@ def _ctrl_c() -> Iterator[None]:
 
 def _greet(board: PacedBoard, at: str, rate: BaudRate, as_json: bool) -> None:
     if as_json:
-        told = {"url": at, "port": board.port, "baud": rate.baud, "emulator": board.emulator}
-        click.echo(json.dumps(told))
+        report = {"url": at, "port": board.port, "baud": rate.baud, "emulator": board.emulator}
+        click.echo(json.dumps(report))
         return
     click.echo(at)
     click.echo(f"Emulated by {board.emulator}, in real time. Opening the port resets the board.")

@@ -20,7 +20,6 @@ from hitl.cli.common import (
 from hitl.cli.testing import ComparisonOptions, comparing, comparison_options
 from hitl.comparison.execution import hello
 from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, stages
-from hitl.firmware import Firmware
 from hitl.protocol.line import in_words as rate_in_words
 from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.terminal import console
@@ -112,7 +111,9 @@ def pitl(
 
         watch = replace(watch_of(line), checked=met)
         result = work.run(both.stages, watch, late=late, failure=failure)
-    images = {name: _told(image) for name, image in both.images.items()}
+    images = {
+        name: {"path": str(image.path), **image.to_json()} for name, image in both.images.items()
+    }
     work.report(result, as_json, firmware=images)
 
 
@@ -140,15 +141,3 @@ def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
             f"before the first step: {one.budget}",
         ):
             out.print(text, soft_wrap=True, markup=False)
-
-
-def _told(image: Firmware) -> dict[str, object]:
-    return {
-        "path": str(image.path),
-        "build": f"{image.build:08x}",
-        "baud": image.baud,
-        "flash_bytes": image.flash_bytes,
-        "ram_bytes": image.ram_bytes,
-        "compiler": image.compiler,
-        "prebuilt": image.prebuilt,
-    }

@@ -22,31 +22,31 @@ from hitl.cli.common import (
     late_option,
     link_option,
     parse_controllers,
+    refuse_no_latency,
 )
 from hitl.comparison.execution import Execution
 from hitl.comparison.verdict import mismatches, too_slow
 from hitl.controllers.sil import SilController
 from hitl.worker.remote import Server
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_result
-from rtsim.cli.latency import (
+from rtsim.cli.options import trust_option
+from rtsim.cli.run_options import (
     Given,
+    RunOptions,
     allowed,
     latencies_to_json,
     latency_option,
     parse_latencies,
     print_latencies,
+    run_options,
 )
-from rtsim.cli.options import trust_option
-from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.controller_task import ControllerTask
-from rtsim.components.latency import Fixed
-from rtsim.core.errors import ScenarioError
 from rtsim.core.net.sockets import check_address, keys_of
 from rtsim.runs.request import MAX
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 _COLUMNS = (
     Column("controller"),
@@ -113,7 +113,11 @@ def run_in_c(
             notes.extend(too_slow(name, part.compute, part.period))
         if options.pace != MAX:
             for name in given:
-                _check_latency(name, scenario)
+                refuse_no_latency(
+                    scenario.of(ControllerComponent)[name],
+                    f"in real time the C code of {name}",
+                    "   (or run as fast as possible: --pace max)",
+                )
         counted = stack.enter_context(
             counting(kind, [c.build for c in made.values()], counted_into)
         )
@@ -122,8 +126,8 @@ def run_in_c(
         summary = run_command(options, quiet=as_json, prepare=prepare)
     tasks = [task for task in summary.result.system.controllers if task.name in given]
     if as_json:
-        told = {task.name: _told(task, given[task.name]) for task in tasks}
-        more = {"build": kind, "controllers": told, "notes": notes, **counted.to_json()}
+        report = {task.name: _to_json(task, given[task.name]) for task in tasks}
+        more = {"build": kind, "controllers": report, "notes": notes, **counted.to_json()}
         more |= {"latency": latencies_to_json(times)} if times else {}
         status = summary.status or (FAILED if counted.failed else 0)
         show_result({**summary.to_json(), **more}, status, summary.why or counted.failed)
@@ -136,18 +140,6 @@ def run_in_c(
         sys.exit(FAILED)
 
 
-def _check_latency(name: str, scenario: Scenario) -> None:
-    """Refuse a latency of 0 in real time, because the C code needs time to answer."""
-    part = scenario.of(ControllerComponent)[name]
-    if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
-        half = 0.005 if part.period is None else part.period.seconds / 2
-        raise ScenarioError(
-            f"in real time the C code of {name} needs a compute latency > 0 s; give one, for "
-            f"example half the period: --latency {half:g}   (or run as fast as possible: "
-            "--pace max)"
-        )
-
-
 def _execution(task: ControllerTask) -> Execution | None:
     """Return execution times in host time, or ``None`` if the C code is not a local plain build."""
     assert isinstance(task.controller, SilController)
@@ -156,7 +148,7 @@ def _execution(task: ControllerTask) -> Execution | None:
     return Execution.of(task.controller.took_ns, task.period)
 
 
-def _told(task: ControllerTask, interface: str) -> dict[str, Any]:
+def _to_json(task: ControllerTask, interface: str) -> dict[str, Any]:
     execution = _execution(task)
     return {
         "interface": interface,

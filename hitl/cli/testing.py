@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, fields
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,16 +45,16 @@ from rtsim.cli.common import (
     show_result,
     sigterm_interrupts,
 )
-from rtsim.cli.latency import Given, allowed, latency_option, parse_latencies, print_latencies
-from rtsim.cli.options import option, parse_settings, with_options
-from rtsim.cli.progress import ProgressLine
+from rtsim.cli.options import option, parse_settings, with_options_as
 from rtsim.cli.recordings import tolerances
+from rtsim.cli.run_options import Given, allowed, latency_option, parse_latencies, print_latencies
 from rtsim.cli.running import open_recorder
 from rtsim.cli.summary import note_lines
 from rtsim.cli.terminal import console
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.compiling import announced
 from rtsim.record.verdict import Tolerance, tolerance_of
+from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.loading import load_scenario
 
 # Common options, result files and progress output of ``rtsim sil test`` and ``rtsim pitl``.
@@ -197,14 +197,7 @@ def comparison_options(command: F) -> F:
 
     ``command`` gets them as one :class:`ComparisonOptions`, in its argument ``asked``.
     """
-    names = [field.name for field in fields(ComparisonOptions)]
-
-    @wraps(command)
-    def packed(**options: Any) -> Any:
-        asked = ComparisonOptions(**{name: options.pop(name) for name in names})
-        return command(asked=asked, **options)
-
-    return with_options(packed, _OPTIONS)  # type: ignore[no-any-return]
+    return with_options_as(ComparisonOptions, "asked", command, _OPTIONS)
 
 
 class Comparing:

@@ -57,7 +57,7 @@ from hitl.comparison.verdict import (
     refuse_misfit,
     too_slow,
 )
-from hitl.controllers.protocols import interface_of, took_ns_of
+from hitl.controllers.c_controller import interface_of, took_ns_of
 from hitl.controllers.sil import SilController
 from hitl.stimuli.file import Stimuli
 from hitl.stimuli.generating import Reach

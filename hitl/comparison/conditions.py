@@ -15,7 +15,7 @@ from hitl.comparison.execution import OnTarget, on_board
 from hitl.comparison.flight import LATE, Spoiled, first_late
 from hitl.comparison.open_loop import Observer, fresh
 from hitl.comparison.tolerances import Tolerances
-from hitl.controllers.protocols import failed_around
+from hitl.controllers.c_controller import failed_around
 from hitl.stimuli.file import Stimuli
 from rtsim.components.allowed_latency import Allowed, Latencies, allowing, latency_of
 from rtsim.components.controller import Controller
@@ -31,8 +31,8 @@ from rtsim.runs.replay import fed_external_inputs
 from rtsim.runs.request import MAX, Connections, FedInputs, Output, Pace, Progress, RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
-from rtsim.scenario.controller_component import ControllerComponent, taking_over
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent, taking_over
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Conditions:
 
     @property
     def watch(self) -> ProgressWatch:
-        """What is told of the progress."""
+        """The callbacks that report the progress."""
         return self.request.watch
 
     def latency(self, name: str) -> Allowed | None:

@@ -23,8 +23,7 @@ from hitl.comparison.conditions import Stage
 from hitl.comparison.exercise import Exercise
 from hitl.comparison.verdict import refuse_lack
 from hitl.controllers.board import BoardController
-from hitl.controllers.parameters import unnamed
-from hitl.controllers.protocols import warnings_of
+from hitl.controllers.c_controller import unnamed, warnings_of
 from hitl.controllers.sil import CASES, SilController
 from hitl.firmware import firmware as firmware_of
 from hitl.firmware.firmware import Firmware, firmware
@@ -38,8 +37,8 @@ from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.faults.line_kinds import BoardFault
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 HOST, BOARD = "host C", "board"
 

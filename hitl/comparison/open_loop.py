@@ -42,7 +42,13 @@ from hitl.comparison.tolerances import (
     one_step,
     refuse_unknown,
 )
-from hitl.controllers.protocols import Restartable, interface_of, name_of, took_ns_of, warnings_of
+from hitl.controllers.c_controller import (
+    Restartable,
+    interface_of,
+    name_of,
+    took_ns_of,
+    warnings_of,
+)
 from rtsim.components.controller import Controller
 from rtsim.components.protocols import Described, Explaining, Fresh, own_time, silence_s
 from rtsim.core.clock import stopwatch

@@ -15,7 +15,7 @@ from hitl.comparison.flight import LoopComparison, time_needed
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import C_AGAINST_DESIGN, REFERENCE_MODEL, Sides
 from hitl.comparison.tolerances import another_period
-from hitl.controllers.protocols import interface_of
+from hitl.controllers.c_controller import interface_of
 from hitl.interface import Interface
 from hitl.interface.lines import InterfaceError
 from hitl.stimuli.file import Stimuli, Table

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
-from plotly.subplots import make_subplots
 
 from hitl.comparison.execution import LABEL, OnTarget
 from hitl.comparison.flight import LoopComparison, allowance
@@ -36,7 +34,7 @@ from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.markup import block, table, text
-from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, plot_html
+from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, go, make_subplots, plot_html
 from rtsim.record.reading import TrackData
 from rtsim.record.reports import run_page
 from rtsim.record.reports.charts import BUCKETS, thin

@@ -16,9 +16,9 @@ from hitl.boards import open_board, parse_url
 from hitl.boards.description import BoardDescription
 from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL
+from hitl.bus_devices import DEVICES
 from hitl.bus_devices.device import BusDevice
 from hitl.bus_devices.ends import ENDS, I2cEnd, Placed, SpiEnd
-from hitl.bus_devices.known import DEVICES
 from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hitl.building.build import Build
 from hitl.building.toolchain import BuildError
-from hitl.controllers.parameters import GivenParameters
+from hitl.controllers.c_controller import GivenParameters
 from hitl.controllers.sil import SERVED
 from hitl.interface import Interface
 from hitl.stimuli.file import MARK, MOST_STEPS, Ranges, Stimuli, StimuliError, Stimulus, Table

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rtsim.blocks.block import Block
-from rtsim.blocks.linear import block_of
+from rtsim.blocks.continuous import block_of
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.model import Model

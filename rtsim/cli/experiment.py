@@ -13,11 +13,10 @@ from typing import Any
 import click
 
 from rtsim.cli.common import INTERRUPTED, json_option, reports_errors, show_result
-from rtsim.cli.fly import external_input_of, measured
+from rtsim.cli.fly import external_input_of, measured, print_findings
 from rtsim.cli.options import option
 from rtsim.cli.run_options import FOR_A_PERSON, RunOptions
 from rtsim.cli.running import run_command
-from rtsim.cli.tasks import print_findings
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.cli.window import HERE, Viewable, Viewed, place_options
 from rtsim.core.errors import RecordingError, ScenarioError

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from rtsim.cli.common import sigterm_interrupts
 from rtsim.cli.options import parse_settings
-from rtsim.cli.progress import ProgressLine
 from rtsim.cli.run_options import GoingOn, RunOptions, Wanted, in_a_file
 from rtsim.cli.summary import RunSummary
 from rtsim.core.clock import stopwatch
@@ -22,6 +21,7 @@ from rtsim.equations.compiling import CHECKED, announced
 from rtsim.record.file import FileRecorder
 from rtsim.record.output_files import PathTaken
 from rtsim.record.recorders import Recorder
+from rtsim.runs.progress import ProgressLine
 from rtsim.runs.request import Connections, Output, RunRequest, compilation_of
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 import click
 
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain, show_result
-from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
+from rtsim.cli.telemetry import page_to_json, telemetry_line, telemetry_to_json
 from rtsim.cli.terminal import Column, console, print_table
-from rtsim.cli.web import page_to_json
 from rtsim.core.clock import age_ns
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NS_PER_S

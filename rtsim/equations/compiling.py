@@ -94,10 +94,10 @@ class Compiled:
 
         return numba.njit(boundscheck=True, **self.targetoptions)(self.py_func)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
         if _plain.get():
-            return self.py_func(*arguments)
-        return self._from_python(*arguments)
+            return self.py_func(*arguments, **named)
+        return self._from_python(*arguments, **named)
 
 
 def compiled(function: F) -> F:

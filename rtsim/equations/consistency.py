@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.equations.compiling import plainly
 from rtsim.equations.constraints import typical
@@ -188,7 +189,8 @@ class _Search:
 
     def _nearest(self) -> Vector:
         """Return the unknowns with the smallest sum of squared residuals, near the first values."""
-        from scipy.optimize import least_squares
+        with needs("scipy", "a model with constraints"):
+            from scipy.optimize import least_squares
 
         try:
             found = least_squares(

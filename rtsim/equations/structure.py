@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 
 _SMALL = 1e-12
@@ -35,8 +36,9 @@ def by_structure(pattern: NDArray[np.bool_], unknowns: Sequence[str], equation: 
 
     ``pattern`` (n, n) is true where an unknown (column) occurs in an equation (row).
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_bipartite_matching
+    with needs("scipy", "a model with constraints"):
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import maximum_bipartite_matching
 
     n = len(unknowns)
     column_of = maximum_bipartite_matching(csr_array(pattern.astype(np.int8)), perm_type="column")

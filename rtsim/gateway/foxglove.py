@@ -53,8 +53,7 @@ from rtsim.gateway.shapes import (
     world_over,
 )
 from rtsim.record.schema import TrackSpec, unique_message_types
-from rtsim.scenario.body import Body
-from rtsim.scenario.ground import Ground
+from rtsim.scenario.body import Body, Ground
 
 # The server of the viewers.
 

@@ -17,6 +17,7 @@ from rtsim.components.controller_task import ControllerTask
 from rtsim.components.plant import Plant
 from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
+from rtsim.core.extras import needs
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Duration, Period
 from rtsim.engine.system import System
@@ -493,7 +494,8 @@ class Loop:
 
     def _crossing(self, before: float, after: float, slow: float) -> float:
         """Return the delay between two delays at which the growth rate becomes positive."""
-        from scipy.optimize import brentq  # slow to load
+        with needs("scipy", "a delay margin"):
+            from scipy.optimize import brentq  # slow to load
 
         level = 0.0 if self.growth(before, slow) < 0.0 else _NEUTRAL / self.period.seconds
 

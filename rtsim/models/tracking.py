@@ -9,7 +9,7 @@ from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.model import Model
-from rtsim.models.piloting.pilot import PilotModel
+from rtsim.models.piloting.pilot_model import PilotModel
 from rtsim.models.piloting.task import Flying, add_flying, task_named
 from rtsim.scenario.scenario import Scenario
 

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.record.views import Published, View, check_views
-from rtsim.scenario.body import Body
-from rtsim.scenario.ground import Ground
+from rtsim.scenario.body import Body, Ground
 
 # The signals that the window shows as numbers in its head-up display.
 

@@ -419,8 +419,10 @@ def _is_stiff(
     slope: Slope, trouble: Trouble, tolerance: StepTolerance, atol: Vector, found: Explored
 ) -> bool:
     """Whether a stiff solver covers much more time than ``found`` with as many steps."""
-    from scipy.integrate import Radau
-
+    try:
+        from scipy.integrate import Radau
+    except ImportError:  # without it, the message names no cause
+        return False
     t, x = trouble.stall.t, trouble.stall.x
     if found.ended or x.size > _STIFF_STATES:
         return False

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import call_equation, matrix_at, vector_at
 from rtsim.equations.compiling import ABSENT, in_both
@@ -290,7 +291,8 @@ def _order(sparsity: Sparsity) -> NDArray[np.int64]:
 
     The other order is that of reverse Cuthill and McKee, which SciPy computes.
     """
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
+    with needs("scipy", "an implicit solver"):
+        from scipy.sparse.csgraph import reverse_cuthill_mckee
 
     n = sparsity.size
     same = np.arange(n)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import needs
 from rtsim.core.raised import own_frames
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
@@ -99,7 +100,8 @@ class SciPy(StepTolerance):
 
     def maker(self) -> Callable[..., Any]:
         """Return SciPy's class."""
-        import scipy.integrate
+        with needs("scipy", f"the solver {self.method.lower()}"):
+            import scipy.integrate
 
         found: Callable[..., Any] = getattr(scipy.integrate, self.method)
         return found

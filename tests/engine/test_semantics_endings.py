@@ -254,7 +254,7 @@ def test_wrong_declarations_are_named_where_they_stand() -> None:
     scenario.controller("c", law_of(add_one), period=0.01)
     scenario.plant("a", INTEGRATOR, step=0.01)
     scenario.at(0.01, "set.u", 1.0)
-    mistakes: list[tuple[Callable[[], None], str]] = [
+    mistakes: list[tuple[Callable[[], object], str]] = [
         (lambda: scenario.at(0.01, "set.u", 2.0), "changed twice"),
         (lambda: scenario.at(0.01, "a.u", 2.0), "cannot change during a run"),
         (lambda: scenario.at(0.01, "a.x", 2.0), "cannot change during a run"),

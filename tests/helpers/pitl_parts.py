@@ -14,9 +14,9 @@ from hitl.comparison.conditions import ComparisonRequest, Stage
 from hitl.comparison.verdict import ComparisonChain
 from hitl.interface import load_interface
 from hitl.protocol.codec import name_hash, wire_schema
-from hitl.protocol.events import EventCounts
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import VERSION, HelloReply
+from hitl.protocol.session import EventCounts
 from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag

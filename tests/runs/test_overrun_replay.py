@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from loop_parts import MS, Paced, late, marks, scenario
 
 from rtsim.cli.main import main
-from rtsim.cli.overrun_replay import command
+from rtsim.cli.replay import command
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.engine.faults import read_faults
 from rtsim.engine.faults.description import fault_of, write_faults
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.runs.overrun_replay import timing_faults
+from rtsim.runs.replay import timing_faults
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

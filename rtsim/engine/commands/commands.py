@@ -272,6 +272,7 @@ class Inbox:
 
         ``rate`` is 0 if the run is as fast as possible, and ``lateness_ns`` -1 if it is not known.
         """
+
         pacer, controllers = self._pacer, self._system.controllers
         lateness = pacer.log.last[0]
         return {

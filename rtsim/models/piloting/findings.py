@@ -1,16 +1,17 @@
-"""The measures of a task in a recording, and the checks of the data of a task."""
+"""The measures of a task in a recording."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.errors import RtsimError, UnknownName
 from rtsim.core.signals import Vector
+from rtsim.core.toml import Place, read_as
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
@@ -107,54 +108,17 @@ def rms_of(values: Vector) -> float | None:
     return math.sqrt(float(np.mean(values**2))) if len(values) else None
 
 
-# Checks of the data of a task: what was found, what was expected, and what to type.
-
-
-def check_keys(data: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    """Raise :class:`UnknownName` for a key of ``data`` that is not ``known``."""
-    for key in data:
-        if key not in known:
-            raise UnknownName("entry", str(key), known, where)
-
-
-def number(value: object, what: str) -> float:
-    """Return a finite number; raises :class:`ScenarioError` for any other value."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ScenarioError(f"{what} = {value!r}; give a number")
-    return float(value)
-
-
-def numbers(value: object, what: str) -> tuple[float, ...]:
-    """Return a list of finite numbers as a tuple."""
-    if not isinstance(value, list | tuple):
-        raise ScenarioError(f"{what} = {value!r}; give a list of numbers")
-    return tuple(number(v, f"{what}, element {i}") for i, v in enumerate(value))
-
-
-def texts(value: object, what: str) -> tuple[str, ...]:
-    """Return a list of texts as a tuple."""
-    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-        raise ScenarioError(f"{what} = {value!r}; give a list of texts")
-    return tuple(value)
-
-
 class TaskData:
     """A kind of task whose fields are plain data: the base of dataclasses.
 
-    The default of a field shows what it takes: a number, a text, a list of either, or a list of
-    rows of numbers.  The metadata ``example`` of a text tells what to give.
+    The type of a field shows what it takes: a number, a text, a list of either, or a list of rows
+    of numbers.
     """
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
         """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
-        known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-        check_keys(data, tuple(known), where)
-        given = {k: _read(v, known[k], f"{where}: {k}") for k, v in data.items()}
-        try:
-            return cls(**given)
-        except ScenarioError as error:
-            raise ScenarioError(f"{where}: {error}") from None
+        return read_as(cls, data, Place(where))
 
     @property
     def scene(self) -> str:
@@ -164,23 +128,3 @@ class TaskData:
     def shown(self) -> Mapping[str, Any]:
         """Return options of the scene."""
         return {}
-
-
-def _read(value: object, field: Field[Any], what: str) -> Any:
-    """Return ``value`` checked and converted to the type of the field's default."""
-    default: Any = field.default
-    if isinstance(default, str):
-        if not isinstance(value, str):
-            example = field.metadata.get("example", "a text")
-            raise ScenarioError(f"{what} = {value!r}; give {example}")
-        return value
-    if not isinstance(default, tuple):
-        return type(default)(number(value, what))
-    first = default[0]
-    if isinstance(first, str):
-        return texts(value, what)
-    if not isinstance(first, tuple):
-        return tuple(type(first)(v) for v in numbers(value, what))
-    if not isinstance(value, list | tuple):
-        raise ScenarioError(f"{what} = {value!r}; give a list of rows")
-    return tuple(numbers(row, f"{what}, row {i}") for i, row in enumerate(value, start=1))

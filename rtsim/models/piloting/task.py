@@ -27,7 +27,7 @@ from rtsim.models.piloting.approach import Approach
 from rtsim.models.piloting.findings import Findings
 from rtsim.models.piloting.formation import Formation
 from rtsim.models.piloting.gates import Gates
-from rtsim.models.piloting.pilot import PilotModel, link, pilot
+from rtsim.models.piloting.pilot_model import PilotModel, link, pilot
 from rtsim.models.piloting.tracking import Tracking
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import PlantComponent
@@ -41,7 +41,6 @@ NAME = "task"
 SHIPPED = Path(__file__).parent / "shipped"
 """The folder of the tasks that come with rtsim, one TOML file each."""
 STEP_S = 0.01
-MOST_BYTES = 1 << 20
 
 
 class Task(Protocol):
@@ -163,23 +162,13 @@ def pinned(reference: str) -> str:
 
 def read_task(path: Path) -> Task:
     """Return the task of a TOML file; raises :class:`ScenarioError` with the file's name."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ScenarioError(f"task {path}: {error.strerror}; give a TOML file") from None
-    if len(raw) > MOST_BYTES:
-        raise ScenarioError(f"task {path} has more than {MOST_BYTES} bytes; give a smaller file")
-    try:
-        data = toml.loads(raw.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"task {path} is not valid TOML: {error}") from None
+    file = toml.open_toml(path, "a file of a task")
+    data = file.data
     kind = data.pop("kind", None)
     if not isinstance(kind, str):
-        raise ScenarioError(
-            f'task {path} has no kind; write, for example, kind = "tracking" '
-            f"(known kinds: {', '.join(KINDS)})"
-        )
+        known = ", ".join(KINDS)
+        text = f'no kind; write, for example, kind = "tracking" (known kinds: {known})'
+        raise file.place.error("kind", text)
     return KINDS.get_or_raise(kind, f"task {path}").from_data(data, f"task {path.name}")
 
 

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.models.piloting.findings import Findings, Row, TaskError, parameters_of
-from rtsim.models.piloting.pilot import PilotModel
+from rtsim.models.piloting.pilot_model import PilotModel
 from rtsim.record.reports.charts import COMMAND, RESPONSE, Chart, Line, thin
 from rtsim.record.table import signal_table
 
@@ -211,6 +211,8 @@ def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
 
 def _fitted(w: Vector, measured: Spectrum, weight: Vector, leads: bool, lags: bool) -> PilotFit:
     """Return the best pilot of one structure, from several starts."""
+    with needs("scipy", "the identification of a pilot"):
+        from scipy.optimize import least_squares
     sign = 1.0 if np.cos(np.angle(measured[0])) >= 0.0 else -1.0
     start = abs(measured[len(w) // 3])
 

@@ -8,12 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from rtsim.core.estimates import Estimate
 from rtsim.core.signals import Vector
-from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, plot_html
+from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, go, make_subplots, plot_html
 from rtsim.studies.designs.base import Indices
 from rtsim.studies.report.numbers import (
     Convergence,

@@ -241,7 +241,7 @@ def test_without_an_emulator_what_to_type_is_told(monkeypatch: pytest.MonkeyPatc
     def absent() -> list[str | Path]:
         raise BoardError("avr8js is not here; type: rtsim board install")
 
-    monkeypatch.setitem(cast(dict[str, Emulator], UNO.emulators), "avr8js", Emulator(absent))
+    monkeypatch.setitem(cast("dict[str, Emulator]", UNO.emulators), "avr8js", Emulator(absent))
     result = run("f16", "--until", 1)
     assert result.exit_code == 2
     assert emulators.GET_AVR8JS in result.output

@@ -31,7 +31,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Period, Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.markup import duration
-from rtsim.scenario.controller_component import ControllerComponent
+from rtsim.scenario.standard_components import ControllerComponent
 
 STEPS = 31
 

@@ -11,7 +11,7 @@ from pilot_parts import flight, watched
 
 from rtsim.core.signals import Vector
 from rtsim.equations import earth
-from rtsim.models.f16.aircraft import FLOWN as F16
+from rtsim.models.f16.aircraft import PILOTED_F16 as F16
 from rtsim.models.f16.piloted_scenario import RUNWAY, scenario
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes import hud as flat

@@ -278,7 +278,7 @@ def _free() -> str:
 
 def test_a_missing_package_is_said_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # noqa: ARG005
-    with pytest.raises(ScenarioError, match=r"type: pip install 'rtsim\[foxglove\]'"):
+    with pytest.raises(ScenarioError, match=r"type pip install 'rtsim\[foxglove\]'"):
         check_foxglove("8765")
 
 

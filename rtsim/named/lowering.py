@@ -12,7 +12,7 @@ import ast
 import inspect
 import textwrap
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -590,3 +590,11 @@ def _part(vector: str, place: _Place, ctx: ast.expr_context) -> ast.expr:
     if isinstance(ctx, ast.Load):
         return matrix
     return ast.Subscript(matrix, ast.Slice(), ctx)
+
+
+def calling(arguments: str, lines: Sequence[str], functions: Sequence[Any]) -> Any:
+    """Return a function of ``arguments`` whose ``lines`` call ``functions`` as _f0, _f1, ..."""
+    space: dict[str, Any] = {f"_f{k}": compiled(one) for k, one in enumerate(functions)}
+    space["__name__"] = functions[0].__module__
+    exec(f"def events{arguments}:\n" + "\n".join(lines), space)  # text of rtsim only
+    return space["events"]

@@ -28,9 +28,13 @@ from rtsim.equations.addresses import (
     call_tick,
     call_update,
     matrix_at,
+    record_at,
+    records_of,
     table_at,
     vector_at,
+    vector_of,
     words_at,
+    words_of,
 )
 
 PLACES = types.CPointer(types.int64)
@@ -226,6 +230,45 @@ def _(words: Any, place: Any) -> Any:  # noqa: ARG001
     return lambda words, place: numba.carray(
         _double_pointer(words[place]), (words[place + 1], words[place + 2])
     )
+
+
+# Records: a place is a record with an address and a length.
+
+
+@intrinsic
+def _record_pointer(_: Any, address: Any, kind: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], context.get_value_type(kind.dtype))
+
+    return kind.dtype(address, kind), generate
+
+
+@intrinsic
+def _pointer(_: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(address), generate
+
+
+@overload(record_at, strict=False, jit_options=INLINED)
+def _(address: Any, kind: Any) -> Any:  # noqa: ARG001
+    return lambda address, kind: _record_pointer(address, kind)
+
+
+@overload(records_of, strict=False, jit_options=INLINED)
+def _(place: Any, kind: Any) -> Any:  # noqa: ARG001
+    return lambda place, kind: numba.carray(_pointer(place.address), (place.length,), kind)
+
+
+@overload(vector_of, strict=False, jit_options=INLINED)
+def _(place: Any) -> Any:  # noqa: ARG001
+    return lambda place: numba.carray(_double_pointer(place.address), (place.length,))
+
+
+@overload(words_of, strict=False, jit_options=INLINED)
+def _(place: Any) -> Any:  # noqa: ARG001
+    return lambda place: numba.carray(_word_pointer(place.address), (place.length,))
 
 
 def _of_c(handle: Any, kinds: tuple[Any, ...], result: Any) -> Any:

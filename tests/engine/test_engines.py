@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from rtsim import Scenario
 from rtsim.core.errors import ModelError
-from rtsim.engine.compiled import stretch
+from rtsim.engine.compiled import eligibility, engine
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import known_scenarios, load_scenario
 
@@ -78,8 +78,8 @@ def broken() -> NoReturn:
 
 
 def test_an_engine_that_does_not_compile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stretch, "_kernel", cache(broken))
-    monkeypatch.setattr(stretch, "kept", lambda *_: True)
+    monkeypatch.setattr(engine, "_kernel", cache(broken))
+    monkeypatch.setattr(eligibility, "kept", lambda *_: True)
     orbit = load_scenario("orbit")
     with pytest.raises(ModelError, match="does not compile"):
         simulate(orbit, engine="compiled")

@@ -17,7 +17,7 @@ from rtsim.components.latency import Fixed, LatencyModel, Uniform
 from rtsim.components.request_log import steps_of
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
-from rtsim.engine.compiled import stretch
+from rtsim.engine.compiled import engine as compiled_engine
 
 INPUTS = {"m": "tank.a", "n": "tank.y", "small": "set.small"}
 
@@ -111,7 +111,7 @@ def test_a_full_log_ends_the_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_draws_that_run_out_undo_a_step_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiled engine goes on after each step that it has left to the interpreter."""
-    monkeypatch.setattr(stretch, "_MOST_DRAWS", 4)
+    monkeypatch.setattr(compiled_engine, "_MOST_DRAWS", 4)
     assert check_equal(lambda: scenario(compute=Uniform(0.0, 0.003))) > 100
 
 

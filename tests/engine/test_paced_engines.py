@@ -16,7 +16,7 @@ from lent_clock import Late, LentClock
 from rtsim import PythonController, Scenario, Signals
 from rtsim.core.errors import RtsimError
 from rtsim.engine.commands.commands import Command, Inbox, PendingCommand
-from rtsim.engine.compiled.paced_frames import unpaceable
+from rtsim.engine.compiled.pace import unpaceable
 from rtsim.engine.executive import Executive
 from rtsim.record import track as tracks
 from rtsim.record.reading import Recording
@@ -54,7 +54,7 @@ class Outcome:
                 self.error = f"{type(raised).__name__}: {raised}"
         self.pacer: Pacer = kept[0]._pacer
         self.certificate = certify(self.pacer)
-        found = kept[0].stretches
+        found = kept[0].compiled_engine
         self.tags = 0 if found is None else found.tags
         self.recording: Recording = self.recorder.recording()
 

@@ -112,7 +112,7 @@ def test_both_engines_pause_and_agree(model: Model, monkeypatch: pytest.MonkeyPa
     from rtsim.engine.executive import Executive
 
     pauses = []
-    monkeypatch.setattr(Executive, "_interrupt_check", lambda _: pauses.append(1))
+    monkeypatch.setattr(Executive, "interrupt_check", lambda _: pauses.append(1))
     found = []
     for engine in ("compiled", "interpreted"):
         pauses.clear()

@@ -12,12 +12,13 @@ from hitl.boards.contract import BoardLink
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.urls import open_link, parse_url
 from hitl.building.build import PLAIN
-from hitl.comparison.back_to_back import Ladder, ProgressWatch, climb
 from hitl.comparison.back_to_back import back_to_back as compared
-from hitl.comparison.on_boards import check_faults, meet, rungs
+from hitl.comparison.back_to_back import compare_chain
+from hitl.comparison.conditions import ComparisonRequest, ProgressWatch
+from hitl.comparison.on_boards import check_faults, meet, stages
 from hitl.comparison.tolerances import Tolerances
-from hitl.comparison.verdict import BackToBack
-from hitl.controllers.protocols import interface_of
+from hitl.comparison.verdict import BackToBack, ComparisonChain
+from hitl.controllers.c_controller import interface_of
 from hitl.controllers.sil import CASES
 from hitl.firmware import firmware as firmware_of
 from hitl.plants import (
@@ -30,9 +31,9 @@ from hitl.plants import (
     made,
     reference_in,
 )
-from hitl.results.page import write_page
 from hitl.stimuli.file import stimuli_of
 from rtsim.components.allowed_latency import Latencies
+from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged
 from rtsim.core.tag import Duration
 from rtsim.engine.faults.description import Given
@@ -44,6 +45,7 @@ class _WithPage(Judged):
     """A result that names its HTML page if it did not pass."""
 
     page: Path | None
+    no_page: str
 
     def __enter__(self) -> Self:
         return self
@@ -58,6 +60,8 @@ class _WithPage(Judged):
     def in_words(self) -> str:
         """The verdict with the first failures: signal, step and values; then the page."""
         words = super().in_words
+        if self.no_page:
+            return f"{words}\nno page: {self.no_page}"
         return words if self.page is None else f"{words}\npage: {self.page}"
 
     def __repr__(self) -> str:
@@ -71,17 +75,21 @@ class Reported(_WithPage, BackToBack):
 
     page: Path | None = None
     """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
+    no_page: str = ""
+    """What to install, if the page could not be written without it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReportedLadder(_WithPage, Ladder):
+class ReportedChain(_WithPage, ComparisonChain):
     """The result of :func:`pitl`: C code and reference model compared, then board and C code."""
 
     page: Path | None = None
     """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
+    no_page: str = ""
+    """What to install, if the page could not be written without it."""
 
 
-_Kind = TypeVar("_Kind", Reported, ReportedLadder)
+_Kind = TypeVar("_Kind", Reported, ReportedChain)
 
 
 def back_to_back(
@@ -115,7 +123,6 @@ def back_to_back(
 
         back_to_back("scenario.py", {"controller": "motor.toml"}).assert_ok()
     """
-    given = folder / recording if isinstance(recording, str | Path) else recording
     translations = in_c(controllers, build, cases, folder)
     known = {name: interface_of(one) for name, one in translations.items()} if stimuli else {}
     result = compared(
@@ -126,7 +133,7 @@ def back_to_back(
         until=until,
         seed=seed,
         tolerances=tolerances,
-        recording=given,
+        recording=_recording_in(folder, recording),
         stimuli=stimuli_of(known),
         closed=closed,
     )
@@ -155,7 +162,7 @@ def pitl(
     folder: Path = HERE,
     settings: Mapping[str, object] | None = None,
     **more_settings: object,
-) -> ReportedLadder:
+) -> ReportedChain:
     """Compare the C code with its reference models, and controllers on a board with the C code.
 
     ``board`` is the board's URL.  ``firmware`` is an Intel HEX file for an emulated board; without
@@ -166,8 +173,8 @@ def pitl(
 
         pitl("scenario.py", {"controller": "motor.toml:float"}, latency=0.005).assert_ok()
     """
-    own = pace if isinstance(pace, Pace) else Pace.of(pace)
-    both = rungs(
+    own = Pace.of(pace)
+    both = stages(
         {name: interface_in(folder, given) for name, given in controllers.items()},
         board,
         paced=closed and own.rate is not None,
@@ -179,12 +186,7 @@ def pitl(
     if closed:
         check_faults(built, both.board, board)
 
-    def met() -> None:
-        meet(both.board, built)
-
-    result = climb(
-        built,
-        both.rungs,
+    request = ComparisonRequest(
         pace=own,
         latency=latency,
         late=late,
@@ -192,18 +194,29 @@ def pitl(
         until=until,
         seed=seed,
         tolerances=tolerances,
-        recording=folder / recording if isinstance(recording, str | Path) else recording,
+        recording=_recording_in(folder, recording),
         closed=closed,
-        watch=ProgressWatch(checked=met),
+        watch=ProgressWatch(checked=lambda: meet(both.board, built)),
     )
-    return _reported(ReportedLadder, result, page)
+    return _reported(ReportedChain, compare_chain(built, both.stages, request), page)
 
 
-def _reported(kind: type[_Kind], result: BackToBack | Ladder, page: Path | None) -> _Kind:
+def _recording_in(
+    folder: Path, recording: Recording | str | Path | None
+) -> Recording | str | Path | None:
+    """Return ``recording``; the path of a file is relative to ``folder``."""
+    return folder / recording if isinstance(recording, str | Path) else recording
+
+
+def _reported(kind: type[_Kind], result: BackToBack | ComparisonChain, page: Path | None) -> _Kind:
     """Return ``result`` as an object of ``kind``; write its page first if it did not pass."""
     values: dict[str, Any] = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.ok or page is None:
         return kind(**values)
+    try:
+        from hitl.results.page import write_page
+    except ScenarioError as error:  # the verdict counts without the page
+        return kind(**values, no_page=str(error))
     write_page(result, page)
     return kind(**values, page=page)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from hitl.contexts import BoardUnderTest, Reported, ReportedLadder
+    from hitl.contexts import BoardUnderTest, Reported, ReportedChain
     from hitl.plants import InPlace, PlantFixture, Reference
     from hitl.stepping import Sil
     from rtsim.core.outcome import Judged
@@ -60,9 +60,9 @@ def _refuse_unseen(item: pytest.Item) -> None:
     unseen = [one for check in item.stash.get(_CHECKS, []) for one in check()]
     if unseen:
         outcomes = [(name, result.outcome.name.lower(), result) for name, result in unseen]
-        told = [f"{name} is {outcome}: {result.in_words}" for name, outcome, result in outcomes]
+        lines = [f"{name} is {outcome}: {result.in_words}" for name, outcome, result in outcomes]
         text = "the test never asked for the outcome; type RESULT.assert_ok() or assert RESULT"
-        pytest.fail("\n".join([text, *told]), pytrace=False)
+        pytest.fail("\n".join([text, *lines]), pytrace=False)
 
 
 @pytest.fixture
@@ -152,14 +152,14 @@ def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
 @pytest.fixture
 def pitl(
     request: pytest.FixtureRequest, tmp_path: Path, board: BoardUnderTest
-) -> Iterator[Callable[..., ReportedLadder]]:
+) -> Iterator[Callable[..., ReportedChain]]:
     """Compare a board: ``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``.
 
     A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
     """
-    from hitl.contexts import pitl as climbed
+    from hitl.contexts import pitl as compared
 
-    yield from _reporting(climbed, request, tmp_path, "pitl", board=board.url)
+    yield from _reporting(compared, request, tmp_path, "pitl", board=board.url)
 
 
 def _reporting(

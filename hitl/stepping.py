@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -61,13 +60,8 @@ class Sil:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None:
             self.close()
             return
         with suppress(RtsimError):  # the error of the with block is raised
@@ -115,14 +109,9 @@ class Sil:
         )
 
     def _exchange(self) -> Vector:
-        controller = self.controller
-        tag = Tag(controller.interface.period.tick(self.steps))
+        tag = Tag(self.controller.interface.period.tick(self.steps))
         self.steps += 1
-        controller.send(tag, self._held)
-        answer = controller.receive(tag, controller.silence)
-        if answer is None:
-            raise controller.silent(tag)
-        return answer
+        return self.controller.step(tag, self._held)
 
     def _table(self, inputs: object) -> Vector:
         table = as_float64(inputs, "an input")

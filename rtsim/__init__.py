@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rtsim.core.lazy_exports import lazy_exports
-from rtsim.core.old_names import install
 from rtsim.core.version import __version__
 
 if TYPE_CHECKING:
@@ -33,59 +32,28 @@ if TYPE_CHECKING:
     from rtsim.linear.linearising import linearise
     from rtsim.linear.state_space import StateSpace
     from rtsim.linear.trimming import trim
+    from rtsim.named.controller import Controller
+    from rtsim.named.fields import (
+        algebraic,
+        delayed,
+        input,
+        line,
+        memory,
+        mode,
+        output,
+        parameter,
+        state,
+    )
+    from rtsim.named.plant import Plant, crossing, every, falling, once, rising
     from rtsim.record.reading import Recording
     from rtsim.runs.simulation import simulate
-    from rtsim.scenario.body import Body, Mesh
-    from rtsim.scenario.ground import Ground, GroundGrid
+    from rtsim.scenario.body import Body, Ground, GroundGrid, Mesh
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue, Hud, Sound
 
-_HOMES = {
-    "rtsim.equations.compiling": ("compiled",),
-    "rtsim.components.controller": ("PythonController",),
-    "rtsim.gateway.client": ("connect",),
-    "rtsim.components.latency": (
-        "Duplicate",
-        "Empirical",
-        "Fixed",
-        "Gamma",
-        "Loss",
-        "Reorder",
-        "SerialLine",
-        "TruncatedNormal",
-        "Uniform",
-    ),
-    "rtsim.equations.delays": ("Delayed",),
-    "rtsim.equations.model": (
-        "Guard",
-        "Model",
-    ),
-    "rtsim.linear.linearising": ("linearise",),
-    "rtsim.linear.state_space": ("StateSpace",),
-    "rtsim.linear.trimming": ("trim",),
-    "rtsim.record.reading": ("Recording",),
-    "rtsim.scenario.body": (
-        "Body",
-        "Mesh",
-    ),
-    "rtsim.scenario.ground": (
-        "Ground",
-        "GroundGrid",
-    ),
-    "rtsim.scenario.shown": (
-        "Cue",
-        "Hud",
-        "Sound",
-    ),
-    "rtsim.scenario.scenario": ("Scenario",),
-    "rtsim.core.signals": (
-        "Signal",
-        "Signals",
-    ),
-    "rtsim.runs.simulation": ("simulate",),
-}
 __all__ = [
     "Body",
+    "Controller",
     "Cue",
     "Delayed",
     "Duplicate",
@@ -99,6 +67,7 @@ __all__ = [
     "Loss",
     "Mesh",
     "Model",
+    "Plant",
     "PythonController",
     "Recording",
     "Reorder",
@@ -111,13 +80,25 @@ __all__ = [
     "TruncatedNormal",
     "Uniform",
     "__version__",
+    "algebraic",
     "compiled",
     "connect",
+    "crossing",
+    "delayed",
+    "every",
+    "falling",
+    "input",
+    "line",
     "linearise",
+    "memory",
+    "mode",
+    "once",
+    "output",
+    "parameter",
+    "rising",
     "simulate",
+    "state",
     "trim",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
-
-install()
+__getattr__, __dir__ = lazy_exports(__name__)

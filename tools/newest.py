@@ -19,14 +19,14 @@ OLDEST, NEWEST = (3, 11), (3, 14)
 """The versions of Python that rtsim runs on."""
 SAMPLE = (
     "tests/project/test_wheel.py",
-    "tests/core/test_source_hash.py",
+    "tests/core/test_file_hash.py",
     "tests/runs/test_diverge.py::test_an_unordered_set",
     "tests/linear/test_linear_derivatives.py",
-    "tests/equations/test_compiling.py",
-    "tests/project/test_package.py",
+    "tests/equations/test_compilable.py",
+    "tests/project/test_extension_wheel.py",
     "tests/scenario/test_trust.py",
     "tests/record/test_record_file.py",
-    "tests/discrete/test_discrete_refusals.py",
+    "tests/discrete/test_discrete_processes.py",
     "tests/blocks/test_blocks_scratch.py",
 )
 _VERSION = "import sys; print(*sys.version_info[:2])"

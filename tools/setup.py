@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = sorted((ROOT / "hitl" / "boards").glob("*/package-lock.json"))
 GROUPS = {
-    "run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench"),
+    "run": ("plots",), "fly": ("plots", "pilot"), "dev": ("dev",), "bench": ("dev", "bench"),
     "mutants": ("dev", "mutants"), "docs": ("docs",),
     "oldest": ("dev", "sil", "pitl", "pilot", "foxglove", "study"),
 }  # fmt: skip
@@ -32,6 +32,7 @@ PURPOSE = {
     "mutants": "mutants",
     "docs": "the site",
     "pilot": "the window",
+    "plots": "pages",
     "pitl": "boards",
 }
 
@@ -74,7 +75,7 @@ def plan(project: dict[str, Any], extras: tuple[str, ...]) -> str:
     for extra in extras:
         needs = names(project["optional-dependencies"][extra])
         lines.append(f"  for {PURPOSE[extra] + ':':<11}{needs}")
-    size = "1.2" if "dev" in extras else "0.7"
+    size = "1.2" if "dev" in extras else "0.6"
     lines.append(f"and what these need in turn: some {size} GB on disk, minutes the first time.")
     return "\n".join(lines)
 

@@ -10,8 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from rtsim.models.piloting import PilotModel, measure
-from rtsim.models.piloting.identification import unwrapped
-from rtsim.models.piloting.tracking_measures import TrackedAxis
+from rtsim.models.piloting.tracking_measures import TrackedAxis, unwrapped
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 

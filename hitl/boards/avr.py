@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from hitl.boards import emulators
 from hitl.boards.contract import Pwm
@@ -97,6 +98,16 @@ UART = Uart(registers=Window(0xC0, 6), on=_uart_on, rate=_rate)
 """USART0, which has the same registers in both processors."""
 
 
+def _avrdude(part: str, programmer: str) -> Flasher:
+    arguments = f"-p {part} -c {programmer} -P {{port}} -b {{baud}} -D -U flash:w:{{image}}:i"
+    return Flasher(
+        program="avrdude",
+        arguments=tuple(arguments.split()),
+        install="sudo apt install avrdude   (macOS: brew install avrdude; Windows: winget install "
+        "avrdude)",
+    )
+
+
 # The Arduino Uno R3 with the ATmega328P.
 
 PORT_B, PORT_C, PORT_D = 0, 8, 16
@@ -116,14 +127,8 @@ _UNO_OUTPUTS = {
 }  # fmt: skip
 
 
-def uno_pwm(name: str, registers: bytes) -> Pwm | None:
-    """Return the PWM signal that a timer makes at the pin ``name``, or ``None`` without PWM.
-
-    ``registers`` are the bytes of the registers of Timer 0 to Timer 2.
-    """
-    return pwm_of(_UNO_OUTPUTS, name, registers)
-
-
+uno_pwm = partial(pwm_of, _UNO_OUTPUTS)
+"""PWM at a pin, from its name and the registers of Timer 0 to Timer 2."""
 _CORE = ArduinoCore(
     folder="/usr/share/arduino/hardware/arduino/avr",  # Debian's arduino-core-avr
     variable="RTSIM_ARDUINO_AVR",
@@ -181,15 +186,7 @@ UNO = BoardDescription(
         taking=257,
         handling=(1600, 11, 38),  # measured: docs/decisions/114
     ),
-    flasher=Flasher(
-        program="avrdude",
-        arguments=(
-            "-p", "atmega328p", "-c", "arduino", "-P", "{port}", "-b", "{baud}", "-D",
-            "-U", "flash:w:{image}:i",
-        ),
-        install="sudo apt install avrdude   (macOS: brew install avrdude; Windows: winget install "
-        "avrdude)",
-    ),
+    flasher=_avrdude("atmega328p", "arduino"),
     usb=((0x2341, 0x0043), (0x2341, 0x0001), (0x2A03, 0x0043)),
     pins=_UNO_PINS,
     uart=UART,
@@ -265,24 +262,16 @@ MEGA_NUMBERS = {f"D{n}": _number(place) for n, place in enumerate(_DIGITAL)} | {
 """Number of a pin: 8 * port + bit, with the ports A to H and J to L in this order."""
 
 
-def mega_pwm(name: str, registers: bytes) -> Pwm | None:
-    """Return the PWM signal that a timer makes at the pin ``name``, or ``None`` without PWM."""
-    return pwm_of(_MEGA_OUTPUTS, name, registers)
-
-
+mega_pwm = partial(pwm_of, _MEGA_OUTPUTS)
+"""PWM at a pin, from its name and the registers from :data:`FIRST` on."""
 MEGA = replace(
     UNO,
     name="mega2560",
     title="Arduino Mega 2560",
     phrase="a Mega 2560",
     mcu="ATmega2560",
-    types=CTypes(int_bytes=2, pointer_bytes=2, double_bytes=4),
-    memory=Memory(
-        flash=256 * 1024,
-        ram=8192,
-        boot_loader=8192,
-        least_stack=64,
-        ram_begins=0x800200,
+    memory=replace(
+        UNO.memory, flash=256 * 1024, ram=8192, boot_loader=8192, ram_begins=0x800200
     ),
     compiler=replace(
         UNO.compiler,
@@ -290,29 +279,19 @@ MEGA = replace(
         defines=("-DARDUINO=10819", "-DARDUINO_AVR_MEGA2560", "-DARDUINO_ARCH_AVR"),
         core=replace(_CORE, variant="mega"),
     ),
-    line=Line(
-        baud=500_000,
-        most_baud=1_000_000,
-        samples=8,
-        most=4096,
+    line=replace(
+        UNO.line,
+        other_samples={},
         taking=270,
         handling=(1640, 12, 38),  # counted on the emulator, as in docs/decisions/114
     ),
-    flasher=Flasher(
-        program="avrdude",
-        arguments=(
-            "-p", "atmega2560", "-c", "wiring", "-P", "{port}", "-b", "{baud}", "-D",
-            "-U", "flash:w:{image}:i",
-        ),
-        install="sudo apt install avrdude   (macOS: brew install avrdude; Windows: winget install "
-        "avrdude)",
-    ),
+    flasher=_avrdude("atmega2560", "wiring"),
     usb=((0x2341, 0x0010), (0x2341, 0x0042), (0x2A03, 0x0042)),
-    pins=BoardPins(
+    pins=replace(
+        _UNO_PINS,
         numbers=MEGA_NUMBERS,
         count=8 * len(_PORTS),
         channels={f"A{n}": n for n in range(8)},  # the emulator has no channels 8 to 15
-        volts=5.0,
         registers=Window(FIRST, 0x12E - FIRST),
         pwm=mega_pwm,
     ),

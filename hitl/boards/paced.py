@@ -24,12 +24,12 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn, Protocol
 
 from hitl.boards.contract import BoardError, BoardGone, Stamped
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.urls import parse_url
+from hitl.worker.ending import end_process
 from rtsim.core.clock import Clock, Wake, stopwatch
 
 SLICE_NS = 500_000
@@ -368,10 +368,10 @@ class PacedBoard:
         """Return the board's state.  Raises :class:`BoardError` with the reason if it has ended."""
         with self._asking:
             self._tell(b"status\n")
-            told = self._answer()
+            answer = self._answer()
         names = {f.name for f in fields(Timing)}
-        timing = Timing(**{name: told[name] for name in names})
-        rest = {f.name: told[f.name] for f in fields(Status) if f.name != "timing"}
+        timing = Timing(**{name: answer[name] for name in names})
+        rest = {f.name: answer[f.name] for f in fields(Status) if f.name != "timing"}
         return Status(timing, **rest)
 
     def reset(self) -> None:
@@ -388,27 +388,13 @@ class PacedBoard:
         """End the process and remove the port and its link.  A second call does nothing."""
         if self._over is None:
             self._over = "the served board is closed"
-        with suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        try:
-            self._process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        end_process(self._process, _GRACE_S)
         self._errors.close()
 
     def __enter__(self) -> PacedBoard:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _tell(self, words: bytes) -> None:

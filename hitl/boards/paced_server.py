@@ -179,7 +179,7 @@ def _say(**what: object) -> None:
     sys.stdout.flush()
 
 
-def _told(control: int) -> bytes:
+def _commands(control: int) -> bytes:
     """Return the bytes that the parent process wrote; empty if the parent is gone."""
     return os.read(control, 4096) if select.select([control], [], [], 0.0)[0] else b"\0"
 
@@ -199,10 +199,10 @@ def serve(url: str, firmware: Path, link: Path | None, control: int, parent: int
         wake = _Anything(terminal, line, control)
         _say(port=terminal.port, baud=line.baud, emulator=" ".join(board.emulator))
         while os.getppid() == parent:
-            said = _told(control)
-            if not said:
+            commands = _commands(control)
+            if not commands:
                 return
-            for word in said.splitlines():
+            for word in commands.splitlines():
                 if word == b"reset":
                     line.reset()
                 if word == b"anew":

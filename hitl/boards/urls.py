@@ -24,8 +24,6 @@ from hitl.boards.intel_hex import read_image
 from hitl.boards.known import BOARDS, DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.boards.serial_port import SerialLink
 
-BAUD = DEFAULT_BOARD.line.baud
-"""Default rate of the default board's serial port, bit/s."""
 _FORMS = f"{DEFAULT_URL}, serial:///dev/ttyACM0?baud=500000 or serial://COM3"
 
 

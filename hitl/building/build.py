@@ -154,27 +154,56 @@ def build(
         )
     job = _Job(interface, kind, toolchain)
     with in_few_words(interface):
-        folder = store.find(job.stem, _CONTENTS) or job.run()
+        folder = store.find(job.stem, _CONTENTS) or job.make()
     return Build(interface, kind, folder, toolchain.version)
 
 
-class _Job:
-    """The compilation of one interface as one kind of build."""
+class Compilation:
+    """What compiles the sources of ``interface``: the compilers, their flags and their folder."""
 
-    def __init__(self, interface: Interface, kind: str, toolchain: Toolchain) -> None:
-        self.interface, self.kind, self.toolchain = interface, kind, toolchain
+    def __init__(self, interface: Interface, toolchain: Toolchain) -> None:
+        self.interface, self.toolchain = interface, toolchain
         self.cpp = interface.language.cpp
         self.linker = toolchain.cpp() if self.cpp else toolchain
         """The compiler of the unit, which also links: the C++ compiler adds C++'s library."""
-        self.text = unit_text(interface)
         self.here = interface.path.parent
         """Folder of the interface file; paths in flags are relative to this folder."""
-        self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
         arduino = ARDUINO_FLAGS if interface.language.clock else ()
         self.users = [*folders, *arduino, *interface.flags]
-        self.support = [SUPPORT / name for name in _SUPPORT]
+        """The flags of the interface file, and its folders of headers."""
         self.arduino = ARDUINO_HOST if arduino else ()
+        self.machine = [flag for flag in interface.flags if flag.startswith(MACHINE)]
+        self.libraries = [f"-l{name}" for name in (*interface.libraries, "m")]
+
+    def run(self, *arguments: str | Path, cpp: bool = False) -> str:
+        """Run the compiler and return its warnings."""
+        compiler = self.linker if cpp else self.toolchain
+        return compiler.run(arguments, self.here).warnings
+
+    def is_cpp(self, source: Path) -> bool:
+        """Return True if ``source`` is compiled as C++."""
+        return self.cpp and is_cpp(source)
+
+    def compiled(self, source: Path, work: Path) -> Path:
+        """Return the file to compile: ``source``, or the C++ text of a sketch in ``work``."""
+        if not is_sketch(source):
+            return source
+        path = work / f"{source.name}.cpp"
+        text = source.read_text(encoding="utf-8", errors="surrogateescape")
+        path.write_text(cpp_text(text, str(source)), "utf-8", "surrogateescape")
+        return path
+
+
+class _Job(Compilation):
+    """The compilation of one interface as one kind of build."""
+
+    def __init__(self, interface: Interface, kind: str, toolchain: Toolchain) -> None:
+        super().__init__(interface, toolchain)
+        self.kind = kind
+        self.text = unit_text(interface)
+        self.flags = _flags(kind, toolchain)
+        self.support = [SUPPORT / name for name in _SUPPORT]
         if kind == COVERAGE:
             self.support.append(SUPPORT / "coverage.c")
         self.stem = f"{interface.name}-{self._key()}"
@@ -195,7 +224,7 @@ class _Job:
             sha.update(store.hash_of(path).encode())
         return sha.hexdigest()[:20]
 
-    def run(self) -> Path:
+    def make(self) -> Path:
         """Compile, and return the folder in which the build is kept."""
         check_width(self.interface, self.toolchain)
         with store.workshop() as work:
@@ -215,10 +244,6 @@ class _Job:
             "compilations; save the sources, and build again"
         )
 
-    def _run(self, *arguments: str | Path, cpp: bool = False) -> str:
-        compiler = self.linker if cpp else self.toolchain
-        return compiler.run(arguments, self.here).warnings
-
     def _as_cpp(self) -> tuple[str, ...]:
         """The flags of a source or a unit in C++."""
         return UNLOADABLE if self.toolchain.family == "gcc" else ()
@@ -231,10 +256,10 @@ class _Job:
         read.unknown = self.toolchain.script() or self.linker.script()
         read.note(self.text, self.interface.path)
         for source in (work / UNIT, *self.interface.sources):
-            cpp = self._is_cpp(source) if source.name != UNIT else self.cpp
+            cpp = self.is_cpp(source) if source.name != UNIT else self.cpp
             how = ["-x", "c++"] if cpp else []
             flags = [*self.flags, *self.users, f"-I{SUPPORT}", *how]
-            file = self._compiled(source, work) if source.name != UNIT else source
+            file = self.compiled(source, work) if source.name != UNIT else source
             compiler = self.linker if cpp else self.toolchain
             found = included(compiler, flags, file, self.here, work / "read.d")
             read.files |= {p for p in found.files if not any(f in p.parents for f in inside)}
@@ -256,18 +281,6 @@ class _Job:
         given = [*self.users, *libraries]
         read.unknown = read.unknown or unknown(given, read.linked, bool(reports))
 
-    def _is_cpp(self, source: Path) -> bool:
-        return self.cpp and is_cpp(source)
-
-    def _compiled(self, source: Path, work: Path) -> Path:
-        """Return the file to compile: ``source``, or the C++ text of a sketch."""
-        if not is_sketch(source):
-            return source
-        path = work / f"{source.name}.cpp"
-        text = source.read_text(encoding="utf-8", errors="surrogateescape")
-        path.write_text(cpp_text(text, str(source)), "utf-8", "surrogateescape")
-        return path
-
     def _made(self, work: Path, name: str) -> Path:
         """Compile and link into a folder below ``work``, and return that folder."""
         made = work / "made"
@@ -280,24 +293,23 @@ class _Job:
         checks = [flag for flag in self.flags if self.kind == SANITIZE and flag in _SANITIZE]
         own = [*OWN, *checks, f"-I{SUPPORT}", *dialect, *EXACT]
         own += (*CPP, *self._as_cpp()) if self.cpp else (*C, *ENTRY_POINTS)
-        warnings += self._run(*own, "-c", work / UNIT, "-o", unit, cpp=self.cpp)
+        warnings += self.run(*own, "-c", work / UNIT, "-o", unit, cpp=self.cpp)
         check_arguments(self.interface, self.linker, own, support_of(self.interface)[2:])
-        machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
-        ours = [*OWN, *C, *machine, "-c"]
-        self._run(*ours, SUPPORT / "worker.c", "-o", worker)
-        self._run(*ours, SUPPORT / "guard.c", "-o", guard)
+        ours = [*OWN, *C, *self.machine, "-c"]
+        self.run(*ours, SUPPORT / "worker.c", "-o", worker)
+        self.run(*ours, SUPPORT / "guard.c", "-o", guard)
         for source in self.arduino:
             shared.append(work / f"{source.stem}.o")
             how = (*OWN, *CPP, *self._as_cpp(), *dialect, f"-I{SUPPORT}")
-            self._run(*how, "-c", source, "-o", shared[-1], cpp=True)
+            self.run(*how, "-c", source, "-o", shared[-1], cpp=True)
         if self.kind == COVERAGE:
             shared.append(work / "coverage.o")
-            self._run(*ours, SUPPORT / "coverage.c", "-o", shared[-1])
+            self.run(*ours, SUPPORT / "coverage.c", "-o", shared[-1])
         loads = ["-ldl"] if sys.platform.startswith("linux") else []
         self._link([*shared, worker], made / PROGRAM, loads)
         self._link([*shared, guard], made / LIBRARY, ["-shared"])
         if _SHARES:
-            self._run(*OWN, *C, "-shared", SUPPORT / "link.c", "-o", made / LINK)
+            self.run(*OWN, *C, "-shared", SUPPORT / "link.c", "-o", made / LINK)
         (made / WARNINGS).write_text(warnings, encoding="utf-8")
         for path in (work / UNIT, *work.glob("*.gcno")):
             shutil.copy(path, made)
@@ -314,28 +326,27 @@ class _Job:
         shown = () if asked else _WARNINGS  # -Werror would turn rtsim's warnings into errors
         for number, source in enumerate(self.interface.sources):
             objects.append(made.parent / f"{name}.{number}.o")
-            cpp, path = self._is_cpp(source), self._compiled(source, work)
+            cpp, path = self.is_cpp(source), self.compiled(source, work)
             how = (*self._as_cpp(), f"-iquote{source.parent}", "-x", "c++") if cpp else ()
             arguments = [*self.flags, *ALWAYS, *shown, *self.users, *how, "-c", path]
-            warnings += self._run(*arguments, "-o", objects[-1], cpp=cpp)
+            warnings += self.run(*arguments, "-o", objects[-1], cpp=cpp)
             if not objects[-1].is_file():  # gcc passes files of unknown type to the linker
                 raise no_c(self.interface, number)
         return objects, warnings
 
     def _link(self, objects: Sequence[Path], into: Path, more: Sequence[str]) -> None:
-        libraries = [f"-l{name}" for name in (*self.interface.libraries, "m")]
         how: list[str | Path] = [
             *self.flags,
             *objects,
             "-o",
             into,
             *self.interface.flags,
-            *libraries,
+            *self.libraries,
             *more,
         ]
         work = into.parent.parent
         try:
-            run_linker(lambda more: self._run(*how, *more, cpp=self.cpp), work / into.name)
+            run_linker(lambda more: self.run(*how, *more, cpp=self.cpp), work / into.name)
         except BuildError as error:
             if self.kind == SANITIZE and ("asan" in str(error) or "ubsan" in str(error)):
                 raise BuildError(

@@ -154,7 +154,7 @@ _SAID = re.compile(
 If the type is a typedef, the errors also give its meaning: after the name, or in an older gcc
 before the closing quote.
 """
-_TOLD = re.compile(r"rtsim expects: (\w[\w ]*)")
+_VERDICT = re.compile(r"rtsim expects: (\w[\w ]*)")
 _NAMES = (
     "bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int",
     "unsigned int", "long", "unsigned long", "long long", "unsigned long long", "float", "double",
@@ -345,8 +345,8 @@ def _expected(said: str) -> dict[int, str]:
         if _TYPE_ERROR.search(line):
             probe = _PROBE.match(line)
             current = int(probe[1]) if probe else None
-        if current is not None and (told := _TOLD.search(line)):
-            out.setdefault(current, told[1])
+        if current is not None and (verdict := _VERDICT.search(line)):
+            out.setdefault(current, verdict[1])
         elif current is not None and _NOTHING in line and (found := _SAID.search(line)):
             out.setdefault(current, found["meant"] or found["type"])
     return out

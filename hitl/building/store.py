@@ -149,6 +149,23 @@ def workshop() -> Iterator[Path]:
         yield Path(name)
 
 
+def kept(stem: str, contents: Sequence[str], make: Callable[[Path, Path], Snapshot]) -> Path:
+    """Return the folder of the stored build of :func:`find`, or store the one that ``make`` makes.
+
+    ``make`` gets a temporary folder and the folder in it for the files ``contents``, and returns
+    what they depend on.
+    """
+    if (folder := find(stem, contents)) is not None:
+        return folder
+    with workshop() as work:
+        made = work / "made"
+        made.mkdir()
+        snapshot = make(work, made)
+        folder = snapshot.folder(stem)
+        settle(made, folder, snapshot, contents)
+    return folder
+
+
 def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]) -> None:
     """Move a finished build from the folder ``made`` to ``folder``.
 

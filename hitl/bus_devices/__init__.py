@@ -1,1 +1,30 @@
-"""I2C and SPI devices that are simulated at the buses of emulated boards."""
+"""Simulated devices at the buses of emulated boards; :data:`DEVICES` finds them by name."""
+
+from __future__ import annotations
+
+from hitl.bus_devices.device import BusDevice, I2cDevice, SpiDevice
+from hitl.bus_devices.mcp3008 import Mcp3008
+from hitl.bus_devices.mpu6050 import Mpu6050
+from rtsim.core.errors import ScenarioError
+from rtsim.core.extension_point import ExtensionPoint
+
+KINDS: dict[str, type[BusDevice]] = {"i2c": I2cDevice, "spi": SpiDevice}
+"""Class from which the devices of a kind of bus derive."""
+
+
+def _usable(name: str, made: object) -> type[BusDevice]:
+    if isinstance(made, type) and issubclass(made, (I2cDevice, SpiDevice)):
+        return made
+    raise ScenarioError(
+        f"bus device {name!r} is {made!r}; expected a class that derives from I2cDevice or "
+        "SpiDevice of hitl.bus_devices.device"
+    )
+
+
+DEVICES: ExtensionPoint[type[BusDevice]] = ExtensionPoint(
+    "rtsim.bus_devices",
+    "bus device",
+    {"mcp3008": Mcp3008, "mpu6050": Mpu6050},
+    _usable,
+)
+"""All bus devices by name.  A package adds one by an entry point in ``rtsim.bus_devices``."""

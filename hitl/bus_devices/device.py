@@ -1,6 +1,6 @@
 """The classes that a simulated bus device derives from, and the faults of its bus.
 
-A device is one class and one entry in :data:`hitl.bus_devices.known.DEVICES`.
+A device is one class and one entry in :data:`hitl.bus_devices.DEVICES`.
 :func:`hitl.testing.bus_devices.check_bus_device` checks a device, also one of another package.
 """
 

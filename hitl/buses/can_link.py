@@ -99,8 +99,8 @@ class CanLink:
             if self._hears_itself:
                 self._echoes.append(frame)
         except ValueError as error:
-            told = hexadecimal(frame.identifier, frame.extended)
-            raise LinkError(f"{self._name} cannot carry frame {told}: {error}") from None
+            identifier = hexadecimal(frame.identifier, frame.extended)
+            raise LinkError(f"{self._name} cannot carry frame {identifier}: {error}") from None
         except (can.CanError, OSError) as error:
             raise LinkError(f"cannot send to {self._name}: {error}") from None
 
@@ -125,11 +125,11 @@ class CanLink:
             raise LinkError(f"cannot receive from {self._name}: {error}") from None
         if message is None:
             return None
-        told = hexadecimal(message.arbitration_id, message.is_extended_id)
+        identifier = hexadecimal(message.arbitration_id, message.is_extended_id)
         if message.is_error_frame:
             raise FrameError("the adapter reports an error frame")
         if message.is_remote_frame:
-            raise FrameError(f"{told} is a remote frame, which carries no data")
+            raise FrameError(f"{identifier} is a remote frame, which carries no data")
         return Frame(bytes(message.data), message.arbitration_id, message.is_extended_id)
 
     def close(self) -> None:

@@ -98,10 +98,10 @@ class Traffic:
             for k, codec in enumerate(receives.codecs):
                 other = self._by_identifier.setdefault((codec.identifier, codec.extended), k)
                 if other != k:
-                    told = hexadecimal(codec.identifier, codec.extended)
+                    identifier = hexadecimal(codec.identifier, codec.extended)
                     raise ScenarioError(
                         f"frames {receives.codecs[other].name} and {codec.name} both have the "
-                        f"identifier {told}"
+                        f"identifier {identifier}"
                     )
 
     @property

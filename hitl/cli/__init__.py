@@ -12,10 +12,10 @@ COMMANDS = {
     "check": "hitl.cli.interfaces:check",
     "header": "hitl.cli.interfaces:header",
     "build": "hitl.cli.interfaces:build",
-    "run": "hitl.cli.flying:run_in_c",
-    "case": "hitl.cli.cases:case",
+    "run": "hitl.cli.running:run_in_c",
+    "case": "hitl.cli.running:case",
     "generate": "hitl.cli.generating:generate_stimuli",
-    "serve": "hitl.cli.cases:serve",
+    "serve": "hitl.cli.running:serve",
 }
 
 

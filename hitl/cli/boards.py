@@ -7,14 +7,14 @@ import click
 from rtsim.cli.commands import Commands
 
 COMMANDS = {
-    "list": "hitl.cli.board_list:list_boards",
-    "info": "hitl.cli.board_list:info",
-    "compare": "hitl.cli.board_compare:compare",
-    "build": "hitl.cli.board_build:build",
-    "export": "hitl.cli.board_build:export",
-    "clock": "hitl.cli.board_compare:clock",
-    "serve": "hitl.cli.board_serve:serve",
-    "install": "hitl.cli.board_list:install",
+    "list": "hitl.cli.board_tools:list_boards",
+    "info": "hitl.cli.board_tools:info",
+    "compare": "hitl.cli.board_tools:compare",
+    "build": "hitl.cli.board_tools:build",
+    "export": "hitl.cli.board_tools:export",
+    "clock": "hitl.cli.board_tools:clock",
+    "serve": "hitl.cli.link:serve",
+    "install": "hitl.cli.board_tools:install",
 }
 
 

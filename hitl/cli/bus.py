@@ -12,7 +12,7 @@ import click
 from hitl.buses.traffic import Layout, Traffic
 from hitl.buses.urls import open_frame_link, parse_frame_url
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
-from rtsim.cli.options import parse_settings, scenario_names, setting_names
+from rtsim.cli.options import option, parse_settings, scenario_names
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.components.can_bus import (
     INTERMISSION,
@@ -77,9 +77,9 @@ def check(file: Path, bitrate: int, as_json: bool) -> None:
     )
     notes = [note for codec in codecs.values() for note in _notes(codec)]
     if as_json:
-        told = {"file": str(file), "bitrate": bitrate, "frames": frames, "load": load,
+        report = {"file": str(file), "bitrate": bitrate, "frames": frames, "load": load,
                 "notes": notes}  # fmt: skip
-        show_result(told, NO if why else 0, why)
+        show_result(report, NO if why else 0, why)
     else:
         _print(file, bitrate, frames, notes, load)
         if why:
@@ -180,8 +180,8 @@ def milliseconds(ns: int | None) -> str:
 
 def _signal_cells(row: dict[str, Any]) -> tuple[str, ...]:
     numbers = ("low", "high", "step", "initial")
-    told = ["" if row[n] is None else _number(row[n]) for n in numbers]
-    return row["name"], row["unit"], *told
+    texts = ["" if row[n] is None else _number(row[n]) for n in numbers]
+    return row["name"], row["unit"], *texts
 
 
 def _number(value: object) -> str:
@@ -199,10 +199,7 @@ _COLUMNS = (
 
 @click.command()
 @click.argument("scenario", shell_complete=scenario_names)
-@click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", shell_complete=setting_names,
-    help="Set an argument of the scenario or a value of a component; repeatable.",
-)  # fmt: skip
+@option("--set")
 @json_option
 @reports_errors
 def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:
@@ -224,13 +221,13 @@ def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:
         raise ScenarioError(
             f"{scenario} has no CAN bus; give components transport=CanBus(...).frame(...)"
         )
-    told = {name: _bus(frames) for name, frames in sorted(buses.items())}
-    over = [name for name, one in told.items() if one["load"] >= 1.0]
+    report = {name: _bus(frames) for name, frames in sorted(buses.items())}
+    over = [name for name, one in report.items() if one["load"] >= 1.0]
     why = f"{', '.join(over)} cannot carry the load" if over else None
     if as_json:
-        show_result({"buses": told, "without_period": irregular}, NO if over else 0, why)
+        show_result({"buses": report, "without_period": irregular}, NO if over else 0, why)
     else:
-        for name, one in told.items():
+        for name, one in report.items():
             title = f"Bus {name}, {one['bitrate']} bit/s: load at most {100 * one['load']:.1f} %"
             print_table(console(), title, _COLUMNS, [_load_cells(row) for row in one["frames"]])
         for sender in irregular:
@@ -280,9 +277,9 @@ def _priority(one: PeriodicFrame) -> tuple[int, int, int]:
 
 
 def _load_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    told = hexadecimal(row["identifier"], row["extended"])
+    identifier = hexadecimal(row["identifier"], row["extended"])
     return (
-        row["sender"], f"{told} {row['frame']}".strip(), str(row["most_bits"]),
+        row["sender"], f"{identifier} {row['frame']}".strip(), str(row["most_bits"]),
         f"{row['period_ns'] / 1e6:g}", f"{100 * row['load']:.2f}",
         milliseconds(row["worst_latency_ns"]),
     )  # fmt: skip
@@ -340,8 +337,8 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
     bad = traffic.malformed_frames
     why = f"{bad} of {number} frames malformed"
     if as_json:
-        told = {"url": url, "frames": rows, "malformed": traffic.malformed}
-        show_result(told, NO if bad else 0, why)
+        report = {"url": url, "frames": rows, "malformed": traffic.malformed}
+        show_result(report, NO if bad else 0, why)
     else:
         undecoded = "" if codecs else "; the URL names no file of frames, so none was decoded"
         click.echo(f"{number} frames, {bad} malformed{undecoded}")
@@ -385,10 +382,10 @@ def _signals(traffic: Traffic, name: str) -> dict[str, float]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    told = [f"{row['time']:.3f}", row.get("identifier", ""), row.get("frame") or ""]
-    told += [f"{n}={v:.10g}" for n, v in row.get("signals", {}).items()]
+    words = [f"{row['time']:.3f}", row.get("identifier", ""), row.get("frame") or ""]
+    words += [f"{n}={v:.10g}" for n, v in row.get("signals", {}).items()]
     if not row.get("signals"):
-        told.append(row.get("data", ""))
+        words.append(row.get("data", ""))
     if "malformed" in row:
-        told.append(f"MALFORMED: {row['malformed']}")
-    return " ".join(word for word in told if word)
+        words.append(f"MALFORMED: {row['malformed']}")
+    return " ".join(word for word in words if word)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,13 +16,17 @@ from hitl.boards.description import BoardDescription
 from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
+from hitl.comparison.conditions import ProgressWatch
 from hitl.controllers.sil import SilController
 from hitl.worker.link import LINKS
 from rtsim.cli.common import NO, tell
+from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
+from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
-from rtsim.scenario.controller_component import ControllerComponent
+from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,6 +88,25 @@ link_option = click.option(
     "tcp://HOST:PORT]",
 )
 
+late_option = click.option(
+    "--late",
+    type=click.Choice(LATE_POLICIES),
+    default=None,
+    help="Policy for a late answer: 'hold' keeps using the last answer, 'fail' treats the "
+    "controller as failed, 'stretch' stops simulated time until the answer arrives.  "
+    "[default: the policy of the scenario]",
+)
+failure_option = click.option(
+    "--failure",
+    type=click.Choice(FAILURE_POLICIES),
+    default=None,
+    help="Policy for a failure of the controller: 'end' ends the run, 'hold' continues it with the "
+    "last answer.  [default: the policy of the scenario]",
+)
+baud_option = click.option(
+    "--baud", type=int, default=None,
+    help=f"Bit rate of the serial line, bit/s.  [default: {DEFAULT_BOARD.line.baud}]",
+)  # fmt: skip
 SHOW, ERROR = "show", "error"
 warnings_option = click.option(
     "--warnings",
@@ -104,6 +128,45 @@ coverage_option = click.option(
     metavar="FOLDER",
     help="Folder for the HTML pages that --build coverage writes.",
 )
+
+
+def write_new(folder: Path, contents: Mapping[str, bytes], remedy: str) -> list[Path]:
+    """Write files with ``contents``, by name, into ``folder`` and return their paths.
+
+    Raises :class:`ScenarioError` with ``remedy``, and writes nothing, if a file exists already.
+    """
+    where = "this folder" if folder == Path() else str(folder)
+    if there := [name for name in contents if (folder / name).exists()]:
+        raise ScenarioError(f"{where} contains {', '.join(there)} already; {remedy}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            with (folder / name).open("xb") as file:
+                file.write(content)
+    except OSError as error:
+        raise ScenarioError(f"cannot write into {where}: {error.strerror}") from None
+    return [folder / name for name in contents]
+
+
+def watch_of(line: ProgressLine) -> ProgressWatch:
+    """Return a watch that shows the progress of a comparison in the terminal's ``line``."""
+    return ProgressWatch(
+        lambda phase: line.say(f"{phase} …"), line.show, partial(line.count, "step")
+    )
+
+
+def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str = "") -> None:
+    """Raise :class:`ScenarioError` for a latency of 0: ``who`` stands for needs time to answer.
+
+    ``otherwise`` is another remedy, behind that of a latency.
+    """
+    if isinstance(component.compute, Fixed) and component.compute.constant == (0,):
+        period = component.period
+        half = 0.005 if period is None else period.seconds / 2
+        raise ScenarioError(
+            f"{who} needs a compute latency > 0 s; give one, for example half the period: "
+            f"--latency {half:g}{otherwise}"
+        )
 
 
 def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> None:
@@ -130,8 +193,8 @@ class Counting:
     """Why coverage could not be counted; empty if it was counted or not requested."""
 
     def to_json(self) -> dict[str, Any]:
-        told = {"coverage": None if self.coverage is None else self.coverage.to_json()}
-        return {**told, "no_coverage": self.failed} if self.failed else told
+        report = {"coverage": None if self.coverage is None else self.coverage.to_json()}
+        return {**report, "no_coverage": self.failed} if self.failed else report
 
     def print(self, out: Console) -> None:
         """Print the coverage, or why it could not be counted."""

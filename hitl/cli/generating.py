@@ -10,19 +10,19 @@ from pathlib import Path
 import click
 
 from hitl.building.build import Build, build
-from hitl.cli.common import parse_controllers
-from hitl.comparison.conditions import Conditions, ProgressWatch, inputs_of
+from hitl.cli.common import parse_controllers, watch_of
+from hitl.comparison.conditions import ComparisonRequest, Conditions, inputs_of
 from hitl.controllers.sil import SilController
 from hitl.interface.shipped import ships
 from hitl.results.columns import check_result, write
 from hitl.stimuli.file import MARK, StimuliError, Table, beside
 from hitl.stimuli.generating import RUNS, STEPS, Generated, Limits, generate
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
-from rtsim.cli.options import parse_settings
-from rtsim.cli.progress import ProgressLine
+from rtsim.cli.options import option, parse_settings
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.compiling import announced
+from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.loading import load_scenario
 
 _SECONDS = 60.0
@@ -40,20 +40,9 @@ Say = Callable[[str], None]
     help="Generate stimuli for the C code of INTERFACE, which replaces controller NAME of "
     "SCENARIO: motor.toml, or controller=motor.toml.",
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set a parameter or an argument of the scenario: controller.gain=0.5.",
-)
-@click.option(
-    "--until",
-    default=None,
-    metavar="S",
-    help="Simulated time at which the run ends, s.  [default: the end time of the scenario]",
-)
-@click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
+@option("--set")
+@option("--until")
+@option("--seed", help="Seed of every random choice.")
 @click.option(
     "--steps", default=STEPS, show_default=True, help="Largest number of steps of a stimulus."
 )
@@ -148,10 +137,10 @@ def _prepared(
 ) -> tuple[Build, Table | None, dict[str, object]]:
     """Return the build, the inputs of the run if there is a scenario, and the parameters."""
     if scenario is None:
-        for option, given in (("--set", settings), ("--until", until)):
+        for name, given in (("--set", settings), ("--until", until)):
             if given:
                 raise StimuliError(
-                    f"{option} applies to a scenario; type: {MARK} SCENARIO -c {controller}"
+                    f"{name} applies to a scenario; type: {MARK} SCENARIO -c {controller}"
                 )
         if "=" in controller:
             raise StimuliError(
@@ -164,8 +153,9 @@ def _prepared(
     ((name, interface),) = parse_controllers([controller], loaded).items()
     line.say(f"building {interface} …")
     in_c = SilController(build(interface))
-    watch = ProgressWatch(lambda stage: line.say(f"{stage} …"), line.show)
-    conditions = Conditions(loaded, (name,), until=until, seed=seed, watch=watch)
+    conditions = Conditions(
+        loaded, (name,), ComparisonRequest(until=until, seed=seed, watch=watch_of(line))
+    )
     taken = conditions.taking_over({name: in_c})[name]
     assert isinstance(taken, SilController)
     recording = conditions.run_reference()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from hitl.cli.common import names_a_board
+from hitl.cli.common import late_option, names_a_board, refuse_no_latency, write_new
 from hitl.protocol.line import BaudRate
 from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
@@ -19,11 +18,10 @@ from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
 from rtsim.cli.terminal import Column, console, print_table
-from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
-from rtsim.components.latency import Fixed
+from rtsim.components.controller_task import ControllerTask
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "rigs"
 _EXAMPLES = {
@@ -55,13 +53,9 @@ def _example(context: click.Context, _: click.Parameter, value: str | None) -> N
         return
     if value not in _EXAMPLES:
         raise UnknownName("example", value, _EXAMPLES)
-    files = _EXAMPLES[value]
-    for name in files:
-        if Path(name).exists():
-            raise ScenarioError(f"{name} exists already in this folder; use an empty folder")
-    for name in files:
-        shutil.copyfile(EXAMPLES / value / name, name)
-        click.echo(name)
+    contents = {name: (EXAMPLES / value / name).read_bytes() for name in _EXAMPLES[value]}
+    for path in write_new(Path(), contents, "use an empty folder"):
+        click.echo(str(path))
     click.echo(f"next: rtsim hitl {value}.py --rig {value}.toml")
     context.exit()
 
@@ -88,14 +82,7 @@ def _example(context: click.Context, _: click.Parameter, value: str | None) -> N
     help="Compute latency of the rig: simulated time from a sample to the answer, s.  [default: "
     "the latency of the scenario]",
 )  # fmt: skip
-@click.option(
-    "--late",
-    type=click.Choice(LATE_POLICIES),
-    default=None,
-    help="Policy for a late answer: 'hold' keeps using the last answer, 'fail' treats the "
-    "controller as failed, 'stretch' stops simulated time until the answer arrives.  "
-    "[default: the policy of the scenario]",
-)
+@late_option
 @click.option(
     "--diagram", is_eager=True, expose_value=False, callback=_draw, metavar="FILE",
     help="Print the wiring of this rig file as SVG; run nothing.",
@@ -153,13 +140,13 @@ def hitl(
         paced = options.pace != MAX_PACE
         controller = RigController(rig, part.period, paced=paced)
         scenario.replace_controller(taken, controller, latency=latency, late=late)
-        _check_latency(taken, part)
+        refuse_no_latency(part, f"the rig in place of {taken}")
 
     summary = run_command(options, quiet=as_json, prepare=prepare)
     task = next(t for t in summary.result.system.controllers if t.name == taken)
     summary = replace(summary, doubts=_doubts(task, rig))
     if as_json:
-        summary.show_json(rig=_told(task, rig))
+        summary.show_json(rig=_to_json(task, rig))
     else:
         summary.print(lambda: _print(task, rig))
     summary.exit()
@@ -180,23 +167,13 @@ def _place(scenario: Scenario, name: str | None) -> str:
     return known[0]
 
 
-def _check_latency(name: str, part: ControllerComponent) -> None:
-    """Refuse a latency of 0, because a rig needs time to answer."""
-    if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
-        assert part.period is not None
-        raise ScenarioError(
-            f"the rig in place of {name} needs a compute latency > 0 s; give one, for example "
-            f"half the period: --latency {part.period.seconds / 2:g}"
-        )
-
-
 def _of_rig(task: ControllerTask) -> RigController:
     controller = task.controller
     assert isinstance(controller, RigController)
     return controller
 
 
-def _told(task: ControllerTask, rig: Rig) -> dict[str, Any]:
+def _to_json(task: ControllerTask, rig: Rig) -> dict[str, Any]:
     controller = _of_rig(task)
     return {
         "file": str(rig.path),
@@ -230,7 +207,7 @@ def _doubts(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
 
 
 def _print(task: ControllerTask, rig: Rig) -> None:
-    told = _told(task, rig)
+    report = _to_json(task, rig)
     controller = _of_rig(task)
     rows = [
         [c.name, c.pin, c.measure or c.kind, f"{controller.last[c.name]:.6g}", c.field.signal.unit]
@@ -251,14 +228,14 @@ def _print(task: ControllerTask, rig: Rig) -> None:
     ]
     print_table(console(), f"Rig {rig.name} at {rig.board}", _COLUMNS, rows)
     console().print(
-        f"{told['steps']} steps, {told['late']} late, {told['missed']} missed, "
-        f"{told['repeated']} requests repeated; "
-        f"the watchdog drove the fail-safe values {told['silences']} times"
+        f"{report['steps']} steps, {report['late']} late, {report['missed']} missed, "
+        f"{report['repeated']} requests repeated; "
+        f"the watchdog drove the fail-safe values {report['silences']} times"
     )
     for row, acted, idle in _bus_faults(controller, rig):
         what = f": {acted} operations changed" if acted else f" never acted: {idle}"
         console().print(f"fault {row.in_words}{what}", soft_wrap=True, markup=False)
-    for text in told["unused_bus_devices"].values():
+    for text in report["unused_bus_devices"].values():
         console().print(text, soft_wrap=True, markup=False)
     console().print(
         f"{BaudRate.of(rig.description, rig.baud)}; {controller.budget}",

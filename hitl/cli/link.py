@@ -1,14 +1,18 @@
-"""The commands ``rtsim flash`` and ``rtsim link-test``: a board on a serial line."""
+"""The commands ``rtsim flash``, ``link-test`` and ``board serve``: a board on a serial line."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +24,24 @@ from hitl.boards.description import BoardDescription, Flasher
 from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.intel_hex import read_image
 from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL
-from hitl.boards.paced import PacedBoard
+from hitl.boards.paced import PacedBoard, Status
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import BoardUrl, open_link, parse_url
+from hitl.building.toolchain import captured
 from hitl.cli.common import board_option, chosen, names_a_board
 from hitl.comparison.execution import FEWEST_FOR_P99, p99
+from hitl.firmware import firmware as firmware_of
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import name_hash
-from hitl.protocol.events import SilentBoard
 from hitl.protocol.line import BaudRate, Budget, nominal, offered
 from hitl.protocol.messages import HelloReply
-from hitl.protocol.session import of_board
+from hitl.protocol.session import SilentBoard, of_board
 from hitl.results.columns import bars
 from hitl.testing.link_trial import LinkTrial, meet, try_link
 from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
-from rtsim.cli.progress import ProgressLine
-from rtsim.core.clock import stopwatch
+from rtsim.core.clock import Wake
 from rtsim.core.signals import Vector
+from rtsim.runs.progress import ProgressLine
 
 # Texts and JSON about a board and the test of its link.
 
@@ -142,7 +147,7 @@ def trial_json(trial: LinkTrial, own_time: bool, at: BoardDescription) -> dict[s
     quantiles = {"min": 0.0, "median": 0.5, "p99": 0.99, "max": 1.0}
     return {
         "ok": trial.ok,
-        "baud": {"rate": trial.baud, "error_percent": rate.error_percent, "good": rate.good},
+        "baud": rate.to_json(),
         "offered_baud": offered(trial.board.clock_hz, at.line),
         "sent": trial.sent,
         "answered": len(trial.trips),
@@ -199,9 +204,7 @@ def image_of(
     """
     if reference.lower().endswith((".hex", ".ihex")):
         return BoardImage(Path(reference), baud=baud)
-    from hitl.firmware import firmware
-
-    found = firmware(load_interface(reference), baud=baud, board=board)
+    found = firmware_of(load_interface(reference), baud=baud, board=board)
     return BoardImage(found.path, found.interface, found.build, found.baud)
 
 
@@ -223,9 +226,6 @@ def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardI
             "--firmware FILE.hex   or   -c INTERFACE.toml"
         )
     return image_of(controller, at.baud, at.description)
-
-
-_EVERY_NS = 200_000_000
 
 
 @click.command("link-test")
@@ -269,7 +269,7 @@ def link_test(
             met = meet(link)
             if isinstance(link, EmulatedBoard):
                 baud = at.baud or nominal(link.baud)
-            trial = try_link(link, met, baud, count, _watch(line))
+            trial = try_link(link, met, baud, count, partial(line.count, "round trip"))
             status = None if server is None else server.status()
     wrong = _wrong(trial.board, image)
     own_time = at.emulated and not paced
@@ -277,8 +277,8 @@ def link_test(
     why = wrong or "a message was lost, repeated or damaged"
     if as_json:
         pacing = {"pacing": None if status is None else status.to_json()}
-        told = _told(trial, image, wrong, own_time, at.description)
-        show_result({**told, **pacing}, exit_status, why)
+        report = _to_json(trial, image, wrong, own_time, at.description)
+        show_result({**report, **pacing}, exit_status, why)
     else:
         _show(trial, image, own_time, at.description)
         if status is not None:
@@ -320,18 +320,6 @@ def _opened(
         yield link, at.rate, None
 
 
-def _watch(line: ProgressLine) -> Callable[[int, int], None]:
-    told = [0]
-
-    def watch(done: int, of: int) -> None:
-        now = stopwatch()
-        if now >= told[0]:
-            told[0] = now + _EVERY_NS
-            line.say(f"round trip {done} / {of}")
-
-    return watch
-
-
 def _wrong(board: HelloReply, image: BoardImage) -> str | None:
     """Return why ``board`` is not the expected board; ``None`` if it is acceptable."""
     error = None
@@ -357,7 +345,7 @@ def _show(trial: LinkTrial, image: BoardImage, own_time: bool, board: BoardDescr
         click.echo(text)
 
 
-def _told(
+def _to_json(
     trial: LinkTrial, image: BoardImage, wrong: str | None, own_time: bool, board: BoardDescription
 ) -> dict[str, Any]:
     budget = _budget(trial, image, board)
@@ -481,10 +469,7 @@ def _write(command: list[str], port: str, board: BoardDescription, flasher: Flas
             f"flashing needs {flasher.program}, which is not installed; type: {flasher.install}"
         )
     try:
-        done = subprocess.run(
-            [found, *command[1:]], capture_output=True, text=True, errors="replace",
-            timeout=_PATIENCE_S, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        done = captured([found, *command[1:]], _PATIENCE_S)
     except subprocess.TimeoutExpired:
         raise BoardError(
             f"{flasher.program} did not end within {_PATIENCE_S:g} s; press the board's reset "
@@ -517,12 +502,126 @@ def _show_flash(
     command: list[str], board: HelloReply | None, image: BoardImage, rate: BaudRate, as_json: bool
 ) -> None:
     if as_json:
-        told = None if board is None else board_json(board)
-        line = {"rate": rate.baud, "error_percent": rate.error_percent, "good": rate.good}
-        show_result({"command": command, "image": str(image.path), "baud": line, "board": told})
+        report = None if board is None else board_json(board)
+        line = rate.to_json()
+        show_result({"command": command, "image": str(image.path), "baud": line, "board": report})
         return
     click.echo(shlex.join(command))
     click.echo(f"line        {rate}")
     if board is not None:
         for text in about_board(board, image.interface):
             click.echo(text)
+
+
+# The command ``rtsim board serve``: an emulated board in real time behind a pseudo-terminal.
+
+_EVERY_S = 0.5
+
+
+@click.command()
+@click.argument("url", default=DEFAULT_URL)
+@firmware_option
+@controller_option
+@click.option(
+    "--link", type=click.Path(path_type=Path), metavar="PATH",
+    help="Make PATH a symbolic link to the board's serial port while the board runs.  [default: no "
+    "link]",
+)  # fmt: skip
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one line of JSON when the board's serial port is ready, and one line when the "
+    "board stops.",
+)
+@reports_errors
+def serve(
+    url: str, firmware: Path | None, controller: str | None, link: Path | None, as_json: bool
+) -> None:
+    """Run an emulated board in real time; URL names the board.
+
+    The command prints the URL of the board's serial port and runs until Ctrl-C. Other programs can
+    open this port like the port of a real board. Opening the port resets the board.
+
+    \b
+    Examples:
+      rtsim board serve -c motor.toml:float
+      rtsim board serve --firmware motor.hex --link board-port
+    """
+    place = parse_url(url)
+    image = image_for(place, firmware, controller)
+    with sigterm_interrupts(), _ctrl_c(), PacedBoard(url, image.path, link=link) as board:
+        baud = nominal(board.baud)
+        at = f"serial://{link.absolute() if link else board.port}?baud={baud}"
+        with suppress(KeyboardInterrupt):
+            _greet(board, at, BaudRate.of(place.description, baud), as_json)
+            _show_status(board, at, shown=sys.stderr.isatty() and not as_json)
+        _sum_up(board.status(), as_json)
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C interrupt this process, even if a shell started it with SIGINT ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _greet(board: PacedBoard, at: str, rate: BaudRate, as_json: bool) -> None:
+    if as_json:
+        report = {"url": at, "port": board.port, "baud": rate.baud, "emulator": board.emulator}
+        click.echo(json.dumps(report))
+        return
+    click.echo(at)
+    click.echo(f"Emulated by {board.emulator}, in real time. Opening the port resets the board.")
+    if not rate.good:
+        click.echo(str(rate))
+    click.echo(f"Next, in another terminal:   rtsim link-test '{at}'")
+    click.echo("Ctrl-C stops the board.")
+
+
+def _show_status(board: PacedBoard, at: str, shown: bool) -> None:
+    """Show the board's status until the command is interrupted or the board fails."""
+    nothing = Wake()
+    with closing(ProgressLine(at, enabled=shown)) as line:
+        while True:
+            line.say(in_words(board.status()))
+            nothing.wait(_EVERY_S)
+
+
+def in_words(status: Status) -> str:
+    """Return a line of text on a served board: state of the port, timing, and counts of bytes."""
+    timing = status.timing
+    lost = status.unread + status.lost + status.garbled
+    return (
+        f"{'open' if status.open else 'free'}  x{timing.rate:.4f}  "
+        f"behind at most {timing.behind_ns / 1e6:.1f} ms  "
+        f"time lost {100 * timing.slipped_share:.2f} %  "
+        f"bytes in {timing.received}, out {timing.sent}, lost {lost}"
+    )
+
+
+def _sum_up(status: Status, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(status.to_json()))
+        return
+    timing = status.timing
+    click.echo(
+        f"served {timing.wall_ns / 1e9:.1f} s, port opened {timing.opened} times; "
+        f"{timing.received} bytes to the board, {timing.sent} bytes from the board"
+    )
+    lost = {
+        "not read by the client": status.unread, "lost in the board's receiver": status.lost,
+        "corrupted because the bit rates differ": status.garbled,
+    }  # fmt: skip
+    for what, count in lost.items():
+        if count:
+            click.echo(f"{count} bytes {what}")
+    if status.restarts:
+        click.echo(f"{status.restarts} resets by the board's watchdog")
+    click.echo(timing.in_words)

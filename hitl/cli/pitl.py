@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,25 +9,21 @@ import click
 
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.urls import parse_url
-from hitl.cli.common import link_option, parse_controllers, refuse_warnings, warnings_option
-from hitl.cli.testing import ComparisonOptions, comparison_options, watch_of
-from hitl.comparison.back_to_back import Ladder, climb
+from hitl.cli.common import (
+    failure_option,
+    late_option,
+    link_option,
+    refuse_warnings,
+    warnings_option,
+    watch_of,
+)
+from hitl.cli.testing import ComparisonOptions, comparing, comparison_options
 from hitl.comparison.execution import hello
-from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, rungs
-from hitl.firmware import Firmware
+from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, stages
 from hitl.protocol.line import in_words as rate_in_words
-from hitl.results.columns import faults_to_json
-from hitl.results.table import Tables
-from rtsim.cli.common import json_option, reports_errors, show_result, sigterm_interrupts
-from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
-from rtsim.cli.options import parse_settings
-from rtsim.cli.progress import ProgressLine
-from rtsim.cli.running import open_recorder
+from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.terminal import console
-from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
-from rtsim.equations.compiling import announced
 from rtsim.runs.request import MAX
-from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 
 SHIPPED = {
@@ -65,21 +59,8 @@ SHIPPED = {
     metavar="FILE.hex",
     help="Intel HEX image that the emulated board runs.  [default: the firmware of INTERFACE]",
 )
-@click.option(
-    "--late",
-    type=click.Choice(LATE_POLICIES),
-    default=None,
-    help="Policy for a late answer: 'hold' keeps using the last answer, 'fail' treats the "
-    "controller as failed, 'stretch' stops simulated time until the answer arrives.  "
-    "[default: the policy of the scenario]",
-)
-@click.option(
-    "--failure",
-    type=click.Choice(FAILURE_POLICIES),
-    default=None,
-    help="Policy for a failure of the controller: 'end' ends the run, 'hold' continues it with the "
-    "last answer.  [default: the policy of the scenario]",
-)
+@late_option
+@failure_option
 @link_option
 @warnings_option
 @json_option
@@ -110,69 +91,40 @@ def pitl(
       rtsim pitl scenario.py -c motor.toml:float --latency 0.005 -o board.mcap
       rtsim pitl scenario.py -c motor.toml:float --latency 0.005 --board serial:///dev/ttyACM0
     """
-    asked.check()
-    rules, writers = asked.rules(), asked.writers()
-    line = ProgressLine(asked.scenario, enabled=sys.stderr.isatty() and not as_json)
-    with sigterm_interrupts(), closing(line), ExitStack() as stack, announced(line.compiling):
-        loaded = load_scenario(asked.scenario, parse_settings(asked.settings))
-        loaded.faults(*asked.faults)
-        given = _controllers(controllers, asked.scenario, loaded)
-        times = parse_latencies(asked.latencies, list(given))
+    with comparing(asked, as_json) as work:
+        line, scenario = work.line, work.scenario
+        given = work.parse(_with_shipped(controllers, asked.scenario, scenario))
         line.say(f"building {', '.join(given.values())} …")
         paced = asked.pace != MAX and not asked.open_only
-        both = rungs(given, url, paced=paced, firmware=firmware, link=link)
+        both = stages(given, url, paced=paced, firmware=firmware, link=link)
         refuse_warnings(both.warnings, strictness, as_json)
         if not asked.open_only:
-            check_faults(loaded, both.board, url)
+            check_faults(scenario, both.board, url)
 
         def met() -> None:
             """Report a board that is absent, or not the expected one, before the first run."""
             line.say(f"connecting to {url} …")
-            found = meet(both.board, loaded)
+            found = meet(both.board, scenario)
             line.close()
             if not as_json:
                 _print_met(url, both, found)
 
-        recorder = None
-        if asked.path is not None:
-            recorder = stack.enter_context(open_recorder(asked.path, loaded.name, asked.force))
-        result = climb(
-            loaded,
-            both.rungs,
-            pace=asked.pace,
-            latency=allowed(times),
-            late=late,
-            failure=failure,
-            until=asked.until,
-            seed=asked.seed,
-            tolerances=rules,
-            recording=asked.recording,
-            closed=not asked.open_only,
-            recorder=recorder,
-            watch=replace(watch_of(line), checked=met),
-        )
-        for file, write in writers.items():
-            line.say(f"writing {file} …")
-            write(result, file)
-    files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
-    status, why = asked.status(result), asked.why(result)
-    if as_json:
-        images = {name: _told(image) for name, image in both.images.items()}
-        more = {"firmware": images, "files": [str(f) for f in files]}
-        show_result({**result.to_json(), **more, **faults_to_json(result.pairs)}, status, why)
-    else:
-        _show(result, files, times)
-    sys.exit(status)
+        watch = replace(watch_of(line), checked=met)
+        result = work.run(both.stages, watch, late=late, failure=failure)
+    images = {
+        name: {"path": str(image.path), **image.to_json()} for name, image in both.images.items()
+    }
+    work.report(result, as_json, firmware=images)
 
 
-def _controllers(
+def _with_shipped(
     controllers: tuple[str, ...], reference: str, scenario: Scenario
-) -> dict[str, str]:
-    """Return the interface files by controller; without ``-c``, those shipped for the scenario."""
+) -> tuple[str, ...]:
+    """Return ``controllers``, or else the interface file that is shipped for the scenario."""
     name, interface = SHIPPED.get(reference, ("", ""))
     if not controllers and name in scenario.components:
-        controllers = (f"{name}={interface}",)
-    return parse_controllers(controllers, scenario)
+        return (f"{name}={interface}",)
+    return controllers
 
 
 def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
@@ -189,24 +141,3 @@ def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
             f"before the first step: {one.budget}",
         ):
             out.print(text, soft_wrap=True, markup=False)
-
-
-def _show(result: Ladder, files: list[Path], times: Given) -> None:
-    out = console()
-    out.print(Tables(result), crop=False)
-    for file in files:
-        out.print(f"written: {file}", soft_wrap=True)
-    print_latencies(times)
-    out.print(result.in_words.splitlines()[0], soft_wrap=True)
-
-
-def _told(image: Firmware) -> dict[str, object]:
-    return {
-        "path": str(image.path),
-        "build": f"{image.build:08x}",
-        "baud": image.baud,
-        "flash_bytes": image.flash_bytes,
-        "ram_bytes": image.ram_bytes,
-        "compiler": image.compiler,
-        "prebuilt": image.prebuilt,
-    }

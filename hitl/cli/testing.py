@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, fields
-from functools import partial, wraps
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -25,9 +25,13 @@ from hitl.cli.common import (
     parse_controllers,
     refuse_warnings,
     warnings_option,
+    watch_of,
 )
-from hitl.comparison.back_to_back import BackToBack, Ladder, ProgressWatch, back_to_back
+from hitl.comparison.back_to_back import compare_chain
+from hitl.comparison.conditions import ComparisonRequest, ProgressWatch, Stage
+from hitl.comparison.outputs import Sides
 from hitl.comparison.tolerances import one_after_the_other
+from hitl.comparison.verdict import BackToBack, ComparisonChain
 from hitl.controllers.sil import SilController
 from hitl.results.columns import check_result, faults_to_json
 from hitl.results.table import Tables
@@ -41,24 +45,21 @@ from rtsim.cli.common import (
     show_result,
     sigterm_interrupts,
 )
-from rtsim.cli.latency import Given, allowed, latency_option, parse_latencies, print_latencies
-from rtsim.cli.options import option, parse_settings, with_options
-from rtsim.cli.progress import ProgressLine
+from rtsim.cli.options import option, parse_settings, with_options_as
 from rtsim.cli.recordings import tolerances
-from rtsim.cli.running import open_recorder
-from rtsim.cli.summary import note_lines
+from rtsim.cli.run_options import Given, allowed, latency_option, parse_latencies, print_latencies
+from rtsim.cli.running import note_lines, open_recorder
 from rtsim.cli.terminal import console
-from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.compiling import announced
 from rtsim.record.verdict import Tolerance, tolerance_of
+from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.loading import load_scenario
 
 # Common options, result files and progress output of ``rtsim sil test`` and ``rtsim pitl``.
 
 _path = click.Path(path_type=Path)
-_EVERY_NS = 200_000_000
-Writer = Callable[[BackToBack | Ladder, Path], None]
+Writer = Callable[[BackToBack | ComparisonChain, Path], None]
 
 
 @dataclass(frozen=True)
@@ -101,13 +102,13 @@ class ComparisonOptions:
         some = tolerances(0.0, 0.0, self.single)
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
-    def status(self, result: BackToBack | Ladder) -> int:
+    def status(self, result: BackToBack | ComparisonChain) -> int:
         """Return the exit status; with ``--strict``, it is 1 if a passed result has doubts."""
         if self.strict and result.ok and _refused(result):
             return NO
         return result.outcome.value
 
-    def why(self, result: BackToBack | Ladder) -> str:
+    def why(self, result: BackToBack | ComparisonChain) -> str:
         """Return the reason if the exit status is not 0, else an empty text."""
         if not result.ok:
             return result.in_words
@@ -185,7 +186,7 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-def _refused(result: BackToBack | Ladder) -> list[str]:
+def _refused(result: BackToBack | ComparisonChain) -> list[str]:
     """Return clauses on what ``--strict`` refuses; the faults are those of the last comparison."""
     return [*result.pairs[-1].never_acted, *result.doubts]
 
@@ -195,27 +196,91 @@ def comparison_options(command: F) -> F:
 
     ``command`` gets them as one :class:`ComparisonOptions`, in its argument ``asked``.
     """
-    names = [field.name for field in fields(ComparisonOptions)]
-
-    @wraps(command)
-    def packed(**options: Any) -> Any:
-        asked = ComparisonOptions(**{name: options.pop(name) for name in names})
-        return command(asked=asked, **options)
-
-    return with_options(packed, _OPTIONS)  # type: ignore[no-any-return]
+    return with_options_as(ComparisonOptions, "asked", command, _OPTIONS)
 
 
-def watch_of(line: ProgressLine) -> ProgressWatch:
-    """Return a watch that shows the progress in the terminal's ``line``, five times a second."""
-    told = [0]
+class Comparing:
+    """A comparison that a command makes: its scenario, its progress line and its files."""
 
-    def stepped(step: int, steps: int) -> None:
-        now = stopwatch()
-        if now >= told[0]:
-            told[0] = now + _EVERY_NS
-            line.say(f"step {step} / {steps}")
+    def __init__(self, asked: ComparisonOptions, line: ProgressLine, stack: ExitStack) -> None:
+        self.asked, self.line, self._stack = asked, line, stack
+        self.scenario = load_scenario(asked.scenario, parse_settings(asked.settings))
+        self.scenario.faults(*asked.faults)
+        self.times: Given = {}
+        """Latency by name of controller."""
+        self.files: list[Path] = []
+        """The files that were written."""
+        self._rules, self._writers = asked.rules(), asked.writers()
 
-    return ProgressWatch(lambda stage: line.say(f"{stage} …"), line.show, stepped)
+    def parse(self, controllers: Sequence[str]) -> dict[str, str]:
+        """Return the interface files of ``-c`` by controller, and take the latencies for them."""
+        given = parse_controllers(controllers, self.scenario)
+        self.times = parse_latencies(self.asked.latencies, list(given))
+        return given
+
+    def run(
+        self, stages: list[Stage], watch: ProgressWatch | None = None, **more: Any
+    ) -> BackToBack | ComparisonChain:
+        """Compare ``stages`` and write all files; ``more`` are fields of the request."""
+        asked, recorder = self.asked, None
+        if asked.path is not None:
+            made = open_recorder(asked.path, self.scenario.name, asked.force)
+            recorder = self._stack.enter_context(made)
+        request = ComparisonRequest(
+            pace=asked.pace,
+            latency=allowed(self.times),
+            until=asked.until,
+            seed=asked.seed,
+            tolerances=self._rules,
+            recording=asked.recording,
+            closed=not asked.open_only,
+            recorder=recorder,
+            watch=watch or watch_of(self.line),
+            **more,
+        )
+        chain = compare_chain(self.scenario, stages, request)
+        result = chain if len(stages) > 1 else chain.pairs[0]
+        for file, write in self._writers.items():
+            self.line.say(f"writing {file} …")
+            write(result, file)
+        self.files = [*self._writers]
+        if recorder is not None and recorder.started:
+            self.files.append(recorder.path)
+        return result
+
+    def report(
+        self,
+        result: BackToBack | ComparisonChain,
+        as_json: bool,
+        counted: Counting | None = None,
+        **more: object,
+    ) -> NoReturn:
+        """Print the result, with ``more`` in JSON, and end with its exit status."""
+        failed = "" if counted is None else counted.failed
+        status = self.asked.status(result) or (FAILED if failed else 0)
+        if as_json:
+            data = {**result.to_json(), **more, "files": [str(file) for file in self.files]}
+            data |= faults_to_json(result.pairs) | ({} if counted is None else counted.to_json())
+            show_result(data, status, self.asked.why(result) or failed)
+            sys.exit(status)
+        out = console()
+        out.print(Tables(result), crop=False)
+        for file in self.files:
+            out.print(f"written: {file}", soft_wrap=True)
+        print_latencies(self.times)
+        if counted is not None:
+            counted.print(out)
+        out.print(result.in_words.splitlines()[0], soft_wrap=True)
+        sys.exit(status)
+
+
+@contextmanager
+def comparing(asked: ComparisonOptions, as_json: bool) -> Iterator[Comparing]:
+    """Check the options and load the scenario; show the progress until the end of the block."""
+    asked.check()
+    line = ProgressLine(asked.scenario, enabled=sys.stderr.isatty() and not as_json)
+    with sigterm_interrupts(), closing(line), ExitStack() as stack, announced(line.compiling):
+        yield Comparing(asked, line, stack)
 
 
 @click.command()
@@ -268,53 +333,19 @@ def test(
       rtsim sil test scenario.py -c motor.toml:float --tol voltage=1e-5 --html report.html
       rtsim sil test scenario.py -c motor.toml --stimuli more.stimuli.toml
     """
-    asked.check()
-    rules, writers = asked.rules(), asked.writers()
-    line = ProgressLine(asked.scenario, enabled=sys.stderr.isatty() and not as_json)
-    with sigterm_interrupts(), closing(line), ExitStack() as stack, announced(line.compiling):
-        loaded = load_scenario(asked.scenario, parse_settings(asked.settings))
-        loaded.faults(*asked.faults)
-        note_lines(loaded)
+    with comparing(asked, as_json) as work:
+        note_lines(work.scenario)
         built: dict[str, SilController] = {}
-        given = parse_controllers(controllers, loaded)
-        times = parse_latencies(asked.latencies, list(given))
-        for name, interface in given.items():
-            line.say(f"building {interface} ({kind}) …")
+        for name, interface in work.parse(controllers).items():
+            work.line.say(f"building {interface} ({kind}) …")
             built[name] = in_c(interface, kind, keys, link)
         said = {name: controller.warnings for name, controller in built.items()}
         refuse_warnings(said, strictness, as_json)
         stimuli = _stimuli(built, stimuli_files, no_stimuli)
-        recorder = None
-        if asked.path is not None:
-            recorder = stack.enter_context(open_recorder(asked.path, loaded.name, asked.force))
+        stage = Stage(Sides().translation, built)
         with counting(kind, [c.build for c in built.values()], counted_into) as counted:
-            result = back_to_back(
-                loaded,
-                built,
-                pace=asked.pace,
-                latency=allowed(times),
-                until=asked.until,
-                seed=asked.seed,
-                tolerances=rules,
-                recording=asked.recording,
-                stimuli=stimuli,
-                closed=not asked.open_only,
-                reach=kind != COVERAGE,
-                recorder=recorder,
-                watch=watch_of(line),
-            )
-        for file, write in writers.items():
-            line.say(f"writing {file} …")
-            write(result, file)
-    files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
-    status = asked.status(result) or (FAILED if counted.failed else 0)
-    if as_json:
-        more = {**faults_to_json(result.pairs), **counted.to_json()}
-        data = {**result.to_json(), "files": [str(f) for f in files], **more}
-        show_result(data, status, asked.why(result) or counted.failed)
-    else:
-        _show(result, files, times, counted)
-    sys.exit(status)
+            result = work.run([stage], stimuli=stimuli, reach=kind != COVERAGE)
+    work.report(result, as_json, counted)
 
 
 def _stimuli(
@@ -340,13 +371,3 @@ def _stimuli(
             raise StimuliError(f"--stimuli {value}: {name} has two files; leave out one")
         given[name] = Path(file)
     return {} if none else stimuli_of({n: c.interface for n, c in built.items()}, given)
-
-
-def _show(result: BackToBack, files: list[Path], times: Given, counted: Counting) -> None:
-    out = console()
-    out.print(Tables(result), crop=False)
-    for file in files:
-        out.print(f"written: {file}", soft_wrap=True)
-    print_latencies(times)
-    counted.print(out)
-    out.print(result.in_words.splitlines()[0], soft_wrap=True)

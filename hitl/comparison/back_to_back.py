@@ -13,32 +13,32 @@ the same way.  In this package the reference model is called ``design``, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hitl.comparison.conditions import (
+    ComparisonRequest,
     Conditions,
     LoopRun,
-    ProgressWatch,
+    Stage,
+    environment_failure_of,
     in_terms_of,
     inputs_of,
     signals_of,
-    spoiled_by,
 )
 from hitl.comparison.execution import Execution, OnTarget, clock_of, timed
 from hitl.comparison.exercise import Effects, FlightCoverage
 from hitl.comparison.flight import LATE, MISSED, LoopComparison, compare_flights
-from hitl.comparison.open_loop import First, OpenLoop, Table, defaults, drive, open_loop
+from hitl.comparison.open_loop import OpenLoop, Table, defaults, drive
 from hitl.comparison.outputs import DESIGN, Sides
 from hitl.comparison.tolerances import (
-    Tolerances,
     checked,
     declared,
     fitting,
@@ -51,192 +51,108 @@ from hitl.comparison.tolerances import (
 )
 from hitl.comparison.verdict import (
     BackToBack,
-    Ladder,
+    ComparisonChain,
     Stimulated,
     mismatches,
     refuse_misfit,
     too_slow,
 )
-from hitl.controllers.protocols import interface_of, took_ns_of
+from hitl.controllers.c_controller import interface_of, took_ns_of
 from hitl.controllers.sil import SilController
 from hitl.stimuli.file import Stimuli
 from hitl.stimuli.generating import Reach
-from rtsim.components.allowed_latency import Latencies, latency_in_words
+from rtsim.components.allowed_latency import latency_in_words
 from rtsim.components.controller import Controller
 from rtsim.core.errors import UnknownName
-from rtsim.core.tag import Duration
+from rtsim.core.tag import Period
 from rtsim.record import events
 from rtsim.record.events import Acted, RunEnding
-from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Tolerance
 from rtsim.runs.request import MAX, Pace
 from rtsim.scenario.scenario import Scenario
 
-__all__ = [
-    "BackToBack",
-    "First",
-    "Ladder",
-    "OpenLoop",
-    "ProgressWatch",
-    "Rung",
-    "back_to_back",
-    "climb",
-    "open_loop",
-]  # fmt: skip
-
-
-class Rung(NamedTuple):
-    """One level of a comparison: its name in reports, and its controllers by component name."""
-
-    name: str
-    controllers: Mapping[str, Controller]
-    in_loop: Mapping[str, Controller] | None = None
-    """The controllers for the closed loop, if they differ from ``controllers``."""
-
 
 def back_to_back(
-    scenario: Scenario,
-    controllers: Mapping[str, Controller],
-    *,
-    pace: Pace | str | float = MAX,
-    latency: Latencies = None,
-    until: Duration | None = None,
-    seed: int = 0,
-    tolerances: Tolerances | None = None,
-    recording: Recording | str | Path | None = None,
-    stimuli: Mapping[str, Stimuli] | None = None,
-    closed: bool = True,
-    reach: bool = False,
-    recorder: FileRecorder | None = None,
-    watch: ProgressWatch | None = None,
+    scenario: Scenario, controllers: Mapping[str, Controller], **options: Any
 ) -> BackToBack:
     """Compare ``controllers`` with the reference models of the scenario that they replace.
 
-    ``controllers`` are given by the name of the component that each replaces.  ``latency`` is the
-    compute latency of both sides: a number of s or a measured latency, for all controllers or by
-    controller name; ``None`` takes the latencies of the scenario.  ``until`` is the end time, s.
-    ``tolerances`` are (absolute, relative) by signal pattern (:mod:`hitl.comparison.tolerances`).
-    ``recording`` is the recording from which the open loop takes its inputs.  ``stimuli`` are
-    further input sequences for the open loop, by controller name.  The closed loop is
-    always compared with a new run of the reference model, so that both runs have the same options,
-    seed and latency.  ``pace`` and ``recorder`` apply to the run with the C code.  ``closed=False``
-    omits the closed loop.  ``reach`` measures which branches of the C code the open loop reaches;
-    for a controller with stimuli they are always measured.
+    ``controllers`` are given by the name of the component that each replaces.  ``options`` are
+    fields of :class:`ComparisonRequest`.
 
     Returns the verdict.  If the C code crashes, hangs or answers wrongly, no error is raised, and
     the verdict is failed.  Raises an :class:`RtsimError` if the comparison cannot be made.
     """
-    (pair,) = climb(
-        scenario, [Rung(Sides().translation, controllers)], pace=pace, latency=latency,
-        until=until, seed=seed, tolerances=tolerances, recording=recording, stimuli=stimuli,
-        closed=closed, reach=reach, recorder=recorder, watch=watch,
-    ).pairs  # fmt: skip
+    stage = Stage(Sides().translation, controllers)
+    (pair,) = compare_chain(scenario, [stage], ComparisonRequest(**options)).pairs
     return pair
 
 
-def climb(
-    scenario: Scenario,
-    rungs: list[Rung],
-    *,
-    pace: Pace | str | float = MAX,
-    latency: Latencies = None,
-    late: str | None = None,
-    failure: str | None = None,
-    until: Duration | None = None,
-    seed: int = 0,
-    tolerances: Tolerances | None = None,
-    recording: Recording | str | Path | None = None,
-    stimuli: Mapping[str, Stimuli] | None = None,
-    closed: bool = True,
-    reach: bool = False,
-    recorder: FileRecorder | None = None,
-    watch: ProgressWatch | None = None,
-) -> Ladder:
-    """Compare the first level with the reference model, each later level with the previous one.
-
-    ``rungs`` are the levels.  ``pace`` and ``recorder`` apply to the run with the last level; all
-    other runs are as fast as possible.  ``late`` and ``failure`` are the policies for late answers
-    and failures in all runs.  The other arguments are those of :func:`back_to_back`.
-    """
-    last = rungs[-1]
-    conditions = Conditions(
-        scenario,
-        tuple(last.controllers),
-        latency,
-        until,
-        seed,
-        late,
-        failure,
-        watch or ProgressWatch(),
-    )
-    own = Pace.of(pace) if not isinstance(pace, Pace) else pace
-    if closed:
-        conditions.refuse_no_time(own, last.in_loop or last.controllers)
-    rules = checked(tolerances)
-    given = Recording.open(recording) if isinstance(recording, str | Path) else recording
+def compare_chain(
+    scenario: Scenario, stages: list[Stage], request: ComparisonRequest
+) -> ComparisonChain:
+    """Compare the first stage with the reference model, each later stage with the previous one."""
+    last = stages[-1]
+    conditions = Conditions(scenario, tuple(last.controllers), request)
+    pace = Pace.of(request.pace)
+    if request.closed:
+        conditions.refuse_no_time(pace, last.in_loop or last.controllers)
+    rules = checked(request.tolerances)
+    given = request.recording
+    given = Recording.open(given) if isinstance(given, str | Path) else given
     design = _Side(DESIGN, conditions.designs(), {})
-    sides = [design, *(_Side.of(rung, conditions) for rung in rungs)]
-    conditions.watch.checked()
-    if closed or given is None:
+    sides = [design, *(_Side.of(stage, conditions) for stage in stages)]
+    request.watch.checked()
+    if request.closed or given is None:
         design.result = LoopRun(conditions.run_reference(), {})
     recorded = design.recording if design.result else given
-    _refuse_unknown(rules, sides[1:], recorded if closed else None)
+    _refuse_unknown(rules, sides[1:], recorded if request.closed else None)
     _refuse_unknown_in_files(sides[1:], recorded)
-    settings = {
-        "seed": seed,
-        "until_s": conditions.until_ns / 1e9,
-        "pace": MAX,
-        "latency": latency_in_words(latency),
-        "inputs": "run with the reference model" if given is None else given.source,
-    }
-    source = given or design.recording
-    sequences = dict(stimuli or {})
-    for name in sequences:
+    for name in request.stimuli:
         if name not in design.controllers:
             raise UnknownName("controller", name, list(design.controllers), "the stimuli")
+    settings = {
+        "seed": request.seed,
+        "until_s": conditions.until_ns / 1e9,
+        "pace": MAX,
+        "latency": latency_in_words(request.latency),
+        "inputs": "run with the reference model" if given is None else given.source,
+    }
     pairs = []
     for below, above in pairwise(sides):
         uppermost = above is sides[-1]
-        pair = _Pair(conditions, below, above, rules)
-        loops = {name: pair.drive(name, source) for name in above.controllers}
-        for name, loop in loops.items():
-            refuse_misfit(loop, above.controllers[name])
-        stimulated = {name: pair.stimulate(name, some) for name, some in sequences.items()}
-        for name, one in stimulated.items():
-            for loop in one.loops:
-                refuse_misfit(loop, above.controllers[name])
+        stepping = _Stepping(conditions, below, above, rules)
+        source = given or design.recording
+        loops = {name: stepping.drive(name, source) for name in above.controllers}
+        stimulated = {n: stepping.stimulate(n, some) for n, some in request.stimuli.items()}
         loops |= {name: one.beside(loops[name]) for name, one in stimulated.items()}
         reached = {
-            name: pair.reach(name, loop, stimulated.get(name))
+            name: stepping.reach(name, loop, stimulated.get(name))
             for name, loop in loops.items()
-            if reach or name in stimulated
+            if request.reach or name in stimulated
         }
-        flight = None
-        if closed:
-            conditions.watch.stage(f"run with the {above.name}")
-            above.result = conditions.run_with(
-                above.in_loop,
-                design.recording,
-                own if uppermost else MAX,
-                recorder if uppermost else None,
-            )
-            flight = pair.flight()
+        flight, slow = None, list(_slow(conditions))
+        if request.closed:
+            request.watch.phase(f"run with the {above.name}")
+            how = (pace, request.recorder) if uppermost else (Pace.of(MAX), None)
+            above.result = conditions.run_with(above.in_loop, design.recording, *how)
+            flight = _flight(conditions, below, above, rules)
         pairs.append(
             BackToBack(
                 scenario=scenario.name,
                 open=loops,
                 flight=flight,
-                notes=(*pair.notes(given), *pair.outdated(sequences)),
-                settings={**settings, "pace": str(pace)} if uppermost else settings,
-                sides=pair.sides,
-                faults=pair.faults(design.result),
+                notes=(*_notes(below, above, slow, given), *_outdated(above, request.stimuli)),
+                settings={**settings, "pace": str(request.pace)} if uppermost else settings,
+                sides=stepping.sides,
+                faults=_faults(scenario, above.result or design.result),
                 stimulated=stimulated,
-                too_slow=tuple(pair.slow()) if closed else (),
+                too_slow=tuple(slow) if request.closed else (),
                 reached={name: one for name, one in reached.items() if one is not None},
             )
         )
-    return Ladder(tuple(pairs))
+    return ComparisonChain(tuple(pairs))
 
 
 @dataclass
@@ -249,10 +165,10 @@ class _Side:
     result: LoopRun | None = None
 
     @classmethod
-    def of(cls, rung: Rung, conditions: Conditions) -> _Side:
-        stepped = conditions.taking_over(rung.controllers)
-        in_loop = stepped if rung.in_loop is None else conditions.taking_over(rung.in_loop)
-        return cls(rung.name, stepped, in_loop)
+    def of(cls, stage: Stage, conditions: Conditions) -> _Side:
+        stepped = conditions.taking_over(stage.controllers)
+        in_loop = stepped if stage.in_loop is None else conditions.taking_over(stage.in_loop)
+        return cls(stage.name, stepped, in_loop)
 
     @property
     def recording(self) -> Recording:
@@ -260,9 +176,12 @@ class _Side:
         return self.result.recording
 
 
+# The open loop of two sides, on recorded inputs and on stimuli.
+
+
 @dataclass
-class _Pair:
-    """Two sides that are compared under the same conditions; ``below`` is the reference."""
+class _Stepping:
+    """Steps two sides under the same conditions; ``below`` is the reference."""
 
     conditions: Conditions
     below: _Side
@@ -276,30 +195,32 @@ class _Pair:
     def drive(self, name: str, source: Recording) -> OpenLoop:
         """Run the open loop of controller ``name`` on its inputs in the recording ``source``."""
         conditions = self.conditions
-        conditions.watch.stage(f"{name}: {self.above.name} step by step")
+        conditions.watch.phase(f"{name}: {self.above.name} step by step")
         layout = self.below.controllers[name].inputs
         return self._driven(name, *inputs_of(source, name, layout, conditions.until_ns))
 
     def stimulate(self, name: str, stimuli: Stimuli) -> Stimulated:
         """Run an open loop of controller ``name`` on each of ``stimuli``."""
-        self.conditions.watch.stage(f"{name}: {self.above.name} on generated stimuli")
+        self.conditions.watch.phase(f"{name}: {self.above.name} on generated stimuli")
         period, layout = self.conditions.component(name).period, self.below.controllers[name].inputs
         return Stimulated.of(name, stimuli, layout, period, partial(self._driven, name))
 
     def _driven(self, name: str, inputs: Table, tags: NDArray[np.int64]) -> OpenLoop:
-        below, above = self.below.controllers[name], self.above.controllers[name]
-        return drive(
+        above, component = self.above.controllers[name], self.conditions.component(name)
+        loop = drive(
             name,
-            below,
+            self.below.controllers[name],
             above,
             inputs,
             tags,
-            period=self.conditions.component(name).period,
+            period=component.period,
             tolerances=fitting(self.rules, _outputs_of(name, above)),
             observe=self.conditions.watch.steps,
             sides=self.sides,
-            labels=self.conditions.component(name).controller.outputs,
+            labels=component.controller.outputs,
         )
+        refuse_misfit(loop, above)
+        return loop
 
     def reach(self, name: str, loop: OpenLoop, stimulated: Stimulated | None) -> Reach | None:
         """Measure which branches of ``name`` the open loop and then the stimuli reach.
@@ -310,96 +231,113 @@ class _Pair:
         loops = [loop, *(() if stimulated is None else stimulated.loops)]
         if not isinstance(controller, SilController) or any(one.error for one in loops):
             return None
-        self.conditions.watch.stage(f"{name}: branches of the {self.above.name}")
+        self.conditions.watch.phase(f"{name}: branches of the {self.above.name}")
         order = [loop.input_names.index(column) for column in controller.inputs.columns]
         tables = [one.inputs[:, order] for one in loops]
         return Reach.of(controller.build, controller.values, tables)
 
-    def flight(self) -> LoopComparison:
-        """Compare the closed-loop run of ``above`` with the closed-loop run of ``below``."""
-        designs = self.conditions.designs()
-        outputs = {name: design.outputs.columns for name, design in designs.items()}
-        above, result = self.above.controllers.values(), self.above.result
-        assert result is not None
-        baseline = in_terms_of(designs, self.below.recording)
-        shares = in_the_loop(t for c in above for t in defaults(c, floating=True).values())
-        known = signals_of(baseline)
-        theirs = for_tracks(declared(above), outputs, known)
-        stated = for_tracks(one_after_the_other(declared(above), self.rules), outputs, known)
-        rules = one_after_the_other(of_signals(shares, baseline, theirs), stated)
-        recording = in_terms_of(designs, result.recording)
-        compared = compare_flights(baseline, recording, rules, designs, self.sides)
-        flights = {self.below.name: self.below.recording, self.above.name: result.recording}
-        targets = self._targets(result.started)
-        return LoopComparison(
-            comparison=compared.comparison,
-            baseline=self.below.recording,
-            candidate=result.recording,
-            paired=(compared.baseline, compared.candidate),
-            error=result.error,
-            held_up=result.held_up,
-            late=result.count(LATE),
-            missed=result.count(MISSED),
-            execution=self._execution(result.started),
-            sides=self.sides,
-            targets=targets,
-            spoiled=spoiled_by(result, targets),
-            effects={
-                name: Effects.of(name, design, baseline, result.recording)
-                for name, design in designs.items()
-            },
-            covered=FlightCoverage.of(compared.comparison.results, compared.baseline, flights),
-        )
 
-    def faults(self, design: LoopRun | None) -> tuple[Acted, ...]:
-        """Return how often each fault acted in the run with the translation or the reference."""
-        result = self.above.result or design
-        if result is not None:
-            described = events.described(result.recording.header)
-            return tuple(events.rows(result.recording.events, described))
-        declared = [fault.describe() for fault in self.conditions.scenario.declared_faults]
-        return tuple(events.rows((), declared))
+# The closed loop of two sides.
 
-    def _execution(self, started: Mapping[str, Controller]) -> dict[str, Execution]:
-        """Return the execution times of each controller that measures its steps, by name."""
-        out = {}
-        for name, controller in started.items():
-            took = took_ns_of(controller) or ()
-            period = self.conditions.component(name).period
-            measured = Execution.of(took, period, clock=clock_of(controller))
-            if measured is not None and timed(controller):
-                out[name] = measured
-        return out
 
-    def _targets(self, started: Mapping[str, Controller]) -> dict[str, OnTarget]:
-        found = {n: OnTarget.of(c, self.conditions.component(n).period) for n, c in started.items()}
-        return {name: target for name, target in found.items() if target is not None}
+def _flight(
+    conditions: Conditions, below: _Side, above: _Side, rules: dict[str, Tolerance]
+) -> LoopComparison:
+    """Compare the closed-loop run of ``above`` with the closed-loop run of ``below``."""
+    designs, sides = conditions.designs(), Sides(below.name, above.name)
+    result = above.result
+    assert result is not None
+    baseline = in_terms_of(designs, below.recording)
+    tolerances = _in_loop(designs, above.controllers.values(), baseline, rules)
+    recording = in_terms_of(designs, result.recording)
+    compared = compare_flights(baseline, recording, tolerances, designs, sides)
+    flights = {below.name: below.recording, above.name: result.recording}
+    periods = {name: conditions.component(name).period for name in result.started}
+    targets = {n: OnTarget.of(c, periods[n]) for n, c in result.started.items()}
+    known = {name: target for name, target in targets.items() if target is not None}
+    return LoopComparison(
+        comparison=compared.comparison,
+        baseline=below.recording,
+        candidate=result.recording,
+        paired=(compared.baseline, compared.candidate),
+        error=result.error,
+        held_up=result.held_up,
+        late=result.count(LATE),
+        missed=result.count(MISSED),
+        execution=_execution(result.started, periods),
+        sides=sides,
+        targets=known,
+        environment=environment_failure_of(result, known),
+        effects={
+            name: Effects.of(name, design, baseline, result.recording)
+            for name, design in designs.items()
+        },
+        covered=FlightCoverage.of(compared.comparison.results, compared.baseline, flights),
+    )
 
-    def outdated(self, sequences: Mapping[str, Stimuli]) -> Iterator[str]:
-        """Yield a note for each file of stimuli that was generated for other C code."""
-        for name, stimuli in sequences.items():
-            interface = interface_of(self.above.controllers[name])
-            if interface is not None and (text := stimuli.outdated(interface)):
-                yield text
 
-    def slow(self) -> Iterator[str]:
-        """Yield a clause for each controller whose latency is longer than its period."""
-        for name in self.above.controllers:
-            yield from too_slow(
-                name, self.conditions.compute(name), self.conditions.component(name).period
-            )
+def _in_loop(
+    designs: Mapping[str, Controller],
+    translations: Collection[Controller],
+    baseline: Recording,
+    rules: dict[str, Tolerance],
+) -> dict[str, Tolerance]:
+    """Return the tolerances in closed loop: the defaults, then the interface files, then rules."""
+    outputs = {name: design.outputs.columns for name, design in designs.items()}
+    shares = in_the_loop(t for c in translations for t in defaults(c, floating=True).values())
+    known = signals_of(baseline)
+    theirs = for_tracks(declared(translations), outputs, known)
+    stated = for_tracks(one_after_the_other(declared(translations), rules), outputs, known)
+    return one_after_the_other(of_signals(shares, baseline, theirs), stated)
 
-    def notes(self, given: Recording | None) -> tuple[str, ...]:
-        """Return notes on the comparison: mismatches, long latencies, incomplete recordings."""
-        out: list[str] = []
-        for name, above in self.above.controllers.items():
-            out += mismatches(name, self.below.controllers[name], above)
-        out += self.slow()
-        if given is not None and given.truncated:
-            out.append(f"the recording that gives the inputs was cut off: {given.truncated}")
-        elif given is not None and not (ending := RunEnding.of(given)).complete:
-            out.append(f"the recording that gives the inputs {ending.in_brief}")
-        return tuple(out)
+
+def _execution(
+    started: Mapping[str, Controller], periods: Mapping[str, Period | None]
+) -> dict[str, Execution]:
+    """Return the execution times of each controller that measures its steps, by name."""
+    out = {}
+    for name, controller in started.items():
+        took = took_ns_of(controller) or ()
+        measured = Execution.of(took, periods[name], clock=clock_of(controller))
+        if measured is not None and timed(controller):
+            out[name] = measured
+    return out
+
+
+# Notes, faults and the names in tolerances.
+
+
+def _faults(scenario: Scenario, result: LoopRun | None) -> tuple[Acted, ...]:
+    """Return how often each fault acted in the run; without a run, the declared faults."""
+    if result is not None:
+        described = events.described(result.recording.header)
+        return tuple(events.rows(result.recording.events, described))
+    return tuple(events.rows((), [fault.describe() for fault in scenario.declared_faults]))
+
+
+def _outdated(above: _Side, sequences: Mapping[str, Stimuli]) -> Iterator[str]:
+    """Yield a note for each file of stimuli that was generated for other C code."""
+    for name, stimuli in sequences.items():
+        interface = interface_of(above.controllers[name])
+        if interface is not None and (text := stimuli.outdated(interface)):
+            yield text
+
+
+def _slow(conditions: Conditions) -> Iterator[str]:
+    """Yield a clause for each controller whose latency is longer than its period."""
+    for name in conditions.components:
+        yield from too_slow(name, conditions.compute(name), conditions.component(name).period)
+
+
+def _notes(below: _Side, above: _Side, slow: list[str], given: Recording | None) -> Iterator[str]:
+    """Yield notes on the comparison: mismatches, long latencies, incomplete recordings."""
+    for name, controller in above.controllers.items():
+        yield from mismatches(name, below.controllers[name], controller)
+    yield from slow
+    if given is not None and given.truncated:
+        yield f"the recording that gives the inputs was cut off: {given.truncated}"
+    elif given is not None and not (ending := RunEnding.of(given)).complete:
+        yield f"the recording that gives the inputs {ending.in_brief}"
 
 
 def _refuse_unknown(

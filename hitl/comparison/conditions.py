@@ -1,20 +1,23 @@
-"""The conditions that all runs of a comparison share: scenario, seed, latency, policies, inputs."""
+"""What a comparison is asked for, and the conditions that all its runs share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hitl.comparison.execution import OnTarget, on_board
-from hitl.comparison.flight import LATE, Spoiled, first_late
+from hitl.comparison.flight import LATE, EnvironmentFailure, first_late
 from hitl.comparison.open_loop import Observer, fresh
-from hitl.controllers.protocols import failed_around
-from rtsim.components.allowed_latency import Latencies, allowing, latency_of
+from hitl.comparison.tolerances import Tolerances
+from hitl.controllers.c_controller import failed_around
+from hitl.stimuli.file import Stimuli
+from rtsim.components.allowed_latency import Allowed, Latencies, allowing, latency_of
 from rtsim.components.controller import Controller
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.core.errors import OverrunError, RecordingError, RtsimError, ScenarioError, UnknownName
@@ -28,24 +31,24 @@ from rtsim.runs.replay import fed_external_inputs
 from rtsim.runs.request import MAX, Connections, FedInputs, Output, Pace, Progress, RunRequest
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
-from rtsim.scenario.controller_component import ControllerComponent, taking_over
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent, taking_over
 
 
 @dataclass(frozen=True)
 class ProgressWatch:
     """Callbacks that report the progress of a comparison.
 
-    ``stage`` is called with the name of each stage that begins, ``flight`` with the progress of a
+    ``phase`` is called with the name of each phase that begins, ``flight`` with the progress of a
     run, and ``steps`` with the number of open-loop steps done and of all steps.
     """
 
-    stage: Callable[[str], None] = lambda _: None
+    phase: Callable[[str], None] = lambda _: None
     flight: Callable[[Progress], None] | None = None
     steps: Observer | None = None
     met: Callable[[str, Controller], None] = lambda *_: None
     """A function that is called for each started controller, with its name and the controller."""
-    checked: Callable[[], None] = lambda: None
+    checked: Callable[[], object] = lambda: None
     """A function that is called before the first run, after the arguments were found correct."""
 
 
@@ -68,22 +71,58 @@ class LoopRun(NamedTuple):
         return sum(event.kind == kind for event in self.recording.events)
 
 
+class Stage(NamedTuple):
+    """One stage of a comparison: its name in reports, and its controllers by component name."""
+
+    name: str
+    controllers: Mapping[str, Controller]
+    in_loop: Mapping[str, Controller] | None = None
+    """The controllers for the closed loop, if they differ from ``controllers``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRequest:
+    """How controllers are compared; the defaults are those of the scenario and its controllers."""
+
+    pace: Pace | str | float = MAX
+    """Pace of the closed loop with the last stage; all other runs are as fast as possible."""
+    latency: Latencies = None
+    """Compute latency of all stages: a number of s or a measured latency, for all controllers or by
+    controller name."""
+    late: str | None = None
+    """Policy for late answers in all runs."""
+    failure: str | None = None
+    """Policy for failed controllers in all runs."""
+    until: Duration | None = None
+    """End time, s."""
+    seed: int = 0
+    tolerances: Tolerances | None = None
+    """(absolute, relative) by signal pattern (:mod:`hitl.comparison.tolerances`)."""
+    recording: Recording | str | Path | None = None
+    """The recording from which the open loop takes its inputs, in place of the reference's run."""
+    stimuli: Mapping[str, Stimuli] = field(default_factory=dict)
+    """Further input sequences for the open loop, by controller name."""
+    closed: bool = True
+    """Whether to run the closed loop.  It is always compared with a new run of the reference model,
+    so that both runs have the same options, seed and latency."""
+    reach: bool = False
+    """Whether to measure which branches of the C code the open loop reaches; for a controller with
+    stimuli they are always measured."""
+    recorder: FileRecorder | None = None
+    """The recorder of the closed loop with the last stage."""
+    watch: ProgressWatch = field(default_factory=ProgressWatch)
+
+
 @dataclass
 class Conditions:
     """The scenario and the conditions that all runs of a comparison share.
 
-    ``components`` are the names of the controllers to replace. ``latency``, ``until``, ``seed``,
-    ``late`` and ``failure`` are the arguments of :func:`hitl.comparison.back_to_back.climb`.
+    ``components`` are the names of the controllers to replace.
     """
 
     scenario: Scenario
     components: tuple[str, ...]
-    latency: Latencies = None
-    until: Duration | None = None
-    seed: int = 0
-    late: str | None = None
-    failure: str | None = None
-    watch: ProgressWatch = field(default_factory=ProgressWatch)
+    request: ComparisonRequest = field(default_factory=ComparisonRequest)
     until_ns: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,11 +132,20 @@ class Conditions:
                 "a controller"
             )
         for name in self.components:
-            allowing(latency_of(name, self.latency) or 0)
+            allowing(self.latency(name) or 0)
         self._refuse_changes()
         self._refuse_unknown_lines()
-        declared = self.scenario.until_ns
-        self.until_ns = declared if self.until is None else to_ns(self.until, "until")
+        until = self.request.until
+        self.until_ns = self.scenario.until_ns if until is None else to_ns(until, "until")
+
+    @property
+    def watch(self) -> ProgressWatch:
+        """The callbacks that report the progress."""
+        return self.request.watch
+
+    def latency(self, name: str) -> Allowed | None:
+        """Return the latency that is requested for controller ``name``, if there is one."""
+        return latency_of(name, self.request.latency)
 
     def _refuse_changes(self) -> None:
         """Refuse changes of parameters during a run, because C code gets its parameters once."""
@@ -125,7 +173,7 @@ class Conditions:
 
     def compute(self, name: str) -> LatencyModel:
         """Return the compute latency of controller ``name``: the given one, or the scenario's."""
-        given = latency_of(name, self.latency)
+        given = self.latency(name)
         return self.component(name).compute if given is None else allowing(given)
 
     def designs(self) -> dict[str, Controller]:
@@ -153,12 +201,7 @@ class Conditions:
         for name, controller in controllers.items():
             compute = self.component(name).compute
             none = isinstance(compute, Fixed) and compute.constant == (0,)
-            if (
-                pace.rate is not None
-                and controller.outside
-                and none
-                and not latency_of(name, self.latency)
-            ):
+            if pace.rate is not None and controller.outside and none and not self.latency(name):
                 board, period = on_board(controller), self.component(name).period
                 where = "on a board" if board else "in a process of its own"
                 enough = period.seconds / 2 if board and period is not None else 0.005
@@ -172,10 +215,10 @@ class Conditions:
 
         Errors of a reference model are raised, because no comparison is possible without it.
         """
-        self.watch.stage("run with the reference model")
+        self.watch.phase("run with the reference model")
         scenario = self.scenario.copy()
         for name in self.components:
-            latency = latency_of(name, self.latency)
+            latency = self.latency(name)
             if latency is not None:
                 scenario.allow(name, latency)
         result = run(self._request(scenario, MemoryRecorder())).checked()
@@ -199,9 +242,9 @@ class Conditions:
             scenario.replace_controller(
                 name,
                 _remembered(name, controller, started),
-                latency=latency_of(name, self.latency),
-                late=self.late,
-                failure=self.failure,
+                latency=self.latency(name),
+                late=self.request.late,
+                failure=self.request.failure,
             )
         inserted = [e.tag.ns for e in baseline.events if e.kind == INSERTED]
         fed = FedInputs(fed_external_inputs(scenario, baseline), inserted=inserted)
@@ -224,7 +267,9 @@ class Conditions:
     def _request(self, scenario: Scenario, recorder: FileRecorder | MemoryRecorder) -> RunRequest:
         """Return the request that describes a run under these conditions."""
         live = Connections(observe=self.watch.flight)
-        return RunRequest(scenario, self.seed, until=self.until, output=Output(recorder), live=live)
+        asked = self.request
+        output = Output(recorder)
+        return RunRequest(scenario, asked.seed, until=asked.until, output=output, live=live)
 
 
 def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
@@ -335,7 +380,9 @@ _FAILED = "Failed"
 """Kind of the event of a controller that failed while the run continued."""
 
 
-def spoiled_by(run: LoopRun, targets: Mapping[str, OnTarget] | None = None) -> Spoiled | None:
+def environment_failure_of(
+    run: LoopRun, targets: Mapping[str, OnTarget] | None = None
+) -> EnvironmentFailure | None:
     """Return the failures of the environment that affected a run; ``None`` if there were none.
 
     ``targets``: what each board measured in the run, by controller.
@@ -350,14 +397,14 @@ def spoiled_by(run: LoopRun, targets: Mapping[str, OnTarget] | None = None) -> S
     return min(found)._replace(ended=any(one.ended for one in found))
 
 
-def _failures(run: LoopRun) -> Iterator[Spoiled]:
+def _failures(run: LoopRun) -> Iterator[EnvironmentFailure]:
     """Yield what ended the run or a controller from outside: a killed process, a host held up."""
     pending = min(_pending(run), default=run.recording.end_ns)
     if run.environment or run.held_up:
-        yield Spoiled(pending, run.error, slow=run.held_up)
+        yield EnvironmentFailure(pending, run.error, slow=run.held_up)
     for e in run.recording.events:
         if e.kind == _FAILED and failed_around(run.started.get(e.source)):
-            yield Spoiled(min(pending, e.tag.ns), e.text, ended=not run.error)
+            yield EnvironmentFailure(min(pending, e.tag.ns), e.text, ended=not run.error)
 
 
 def _pending(run: LoopRun) -> Iterator[int]:
@@ -381,7 +428,7 @@ def _pending(run: LoopRun) -> Iterator[int]:
         yield from (ns for ns in asked.ns[asked.ns > last].tolist() if ns not in late)
 
 
-def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Spoiled]:
+def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[EnvironmentFailure]:
     """Yield the failure of a host that was too slow in a paced run."""
     late = [
         e
@@ -401,7 +448,9 @@ def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Spoiled
     )
     first = first_late(run.recording)
     ended = not run.error or any(e.text in run.error for e in late)
-    yield Spoiled(run.recording.end_ns if first is None else first, why, slow=True, ended=ended)
+    yield EnvironmentFailure(
+        run.recording.end_ns if first is None else first, why, slow=True, ended=ended
+    )
 
 
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:

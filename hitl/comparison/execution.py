@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from hitl.boards.paced import Timing
 from hitl.building.build import PLAIN
-from hitl.controllers.protocols import board_of, kind_of_build
-from hitl.protocol.events import EventCounts
+from hitl.controllers.c_controller import board_of, kind_of_build
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
+from hitl.protocol.session import EventCounts
 from rtsim.core.tag import Period
 from rtsim.record.markup import duration
 

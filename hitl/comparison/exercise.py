@@ -87,12 +87,12 @@ class Exercise:
     @property
     def in_words(self) -> list[str]:
         """Sentences on what was not exercised; empty if everything was exercised."""
-        told = {
+        columns = {
             "outputs that only the stimuli moved": self.stimulated_outputs,
             "inputs that never changed": self.never_changed,
             "inputs that only the stimuli changed": self.stimulated_inputs,
         }
-        more = [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
+        more = [f"{what}: {', '.join(names)}" for what, names in columns.items() if names]
         return self.still_in_words + more
 
     @property

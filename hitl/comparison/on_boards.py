@@ -19,12 +19,11 @@ from hitl.boards.serial_port import pyserial
 from hitl.boards.urls import parse_url
 from hitl.building.build import build
 from hitl.building.toolchain import BuildError
-from hitl.comparison.back_to_back import Rung
+from hitl.comparison.conditions import Stage
 from hitl.comparison.exercise import Exercise
 from hitl.comparison.verdict import refuse_lack
 from hitl.controllers.board import BoardController
-from hitl.controllers.parameters import unnamed
-from hitl.controllers.protocols import warnings_of
+from hitl.controllers.c_controller import unnamed, warnings_of
 from hitl.controllers.sil import CASES, SilController
 from hitl.firmware import firmware as firmware_of
 from hitl.firmware.firmware import Firmware, firmware
@@ -38,31 +37,31 @@ from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.faults.line_kinds import BoardFault
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 HOST, BOARD = "host C", "board"
 
 
 class OnBoards(NamedTuple):
-    """The result of :func:`rungs`: both levels, and the firmware images."""
+    """The result of :func:`stages`: both stages, and the firmware images."""
 
-    rungs: list[Rung]
+    stages: list[Stage]
     images: dict[str, Firmware]
     """The firmware that was built for emulated boards, by controller."""
 
     @property
-    def board(self) -> Rung:
-        """The level with the board."""
-        return self.rungs[-1]
+    def board(self) -> Stage:
+        """The stage with the board."""
+        return self.stages[-1]
 
     @property
     def warnings(self) -> dict[str, str]:
-        """Compiler warnings about the C code, by controller and level; empty if there were none."""
+        """Compiler warnings about the C code, by controller and stage; empty if there were none."""
         return {
-            f"{name} ({rung.name})": warnings_of(controller)
-            for rung in self.rungs
-            for name, controller in rung.controllers.items()
+            f"{name} ({stage.name})": warnings_of(controller)
+            for stage in self.stages
+            for name, controller in stage.controllers.items()
         }
 
 
@@ -74,7 +73,7 @@ class Met(NamedTuple):
     baud: int
 
 
-def rungs(
+def stages(
     controllers: Mapping[str, str | Path],
     url: str,
     *,
@@ -132,8 +131,8 @@ def rungs(
             for name, interface in interfaces.items()
         }
 
-    board = Rung(BOARD, boards(False), boards(True) if paced else None)
-    return OnBoards([Rung(HOST, hosts), board], images)
+    board = Stage(BOARD, boards(False), boards(True) if paced else None)
+    return OnBoards([Stage(HOST, hosts), board], images)
 
 
 def own_values(host: SilController) -> dict[str, object]:
@@ -146,7 +145,7 @@ def own_values(host: SilController) -> dict[str, object]:
         return {name: own[host.parameters.slice(name)].tolist() for name in names}
 
 
-def check_faults(scenario: Scenario, board: Rung, url: str) -> None:
+def check_faults(scenario: Scenario, board: Stage, url: str) -> None:
     """Raise :class:`ScenarioError` for a fault that this host cannot cause on the board."""
     for fault in () if parse_url(url).emulated else scenario.declared_faults:
         if issubclass(fault.kind, BoardFault) and fault.part in board.controllers:
@@ -189,14 +188,14 @@ def in_words(image: Firmware) -> str:
     )
 
 
-def meet(rung: Rung, scenario: Scenario) -> dict[str, Met]:
-    """Connect to each board of ``rung`` once, to find an absent board before the first run.
+def meet(stage: Stage, scenario: Scenario) -> dict[str, Met]:
+    """Connect to each board of ``stage`` once, to find an absent board before the first run.
 
     Returns the identity and the time budget by controller, at the period of ``scenario``.  Raises
     the error of the connection.
     """
     out, periods = {}, scenario.of(ControllerComponent)
-    for name, prototype in rung.controllers.items():
+    for name, prototype in stage.controllers.items():
         assert isinstance(prototype, BoardController)
         controller = prototype.fresh()
         try:

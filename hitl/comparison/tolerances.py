@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hitl.controllers.protocols import OwnParameters, interface_of
+from hitl.controllers.c_controller import interface_of, own_parameters_of
 from hitl.interface import Field, Interface
 from rtsim.components.controller import Controller
 from rtsim.components.protocols import parameters_of, values_of
@@ -248,7 +248,7 @@ def of_interface(
         return
     if period is not None:
         yield Check(PERIOD, another_period(name, interface, period))
-    own = translation.own if isinstance(translation, OwnParameters) else None
+    own = own_parameters_of(translation)
     shared = [s for s in interface.parameters if s.name in parameters_of(design)]
     if own is not None and shared:
         yield Check(OWN_VALUES, _other_values(name, design, interface, own))

@@ -15,7 +15,7 @@ from hitl.comparison.flight import LoopComparison, time_needed
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import C_AGAINST_DESIGN, REFERENCE_MODEL, Sides
 from hitl.comparison.tolerances import another_period
-from hitl.controllers.protocols import interface_of
+from hitl.controllers.c_controller import interface_of
 from hitl.interface import Interface
 from hitl.interface.lines import InterfaceError
 from hitl.stimuli.file import Stimuli, Table
@@ -216,7 +216,7 @@ class BackToBack(Judged):
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """A tuple of this comparison only; a :class:`Ladder` has a tuple of several pairs."""
+        """This comparison alone, as a :class:`ComparisonChain` has a tuple of its comparisons."""
         return (self,)
 
     def _judge(self) -> Outcome:
@@ -449,12 +449,12 @@ def _when(loop: OpenLoop) -> tuple[int, int]:
     return ns, microstep
 
 
-# Several levels, each compared with the level before: reference model, C on the host, board.
+# Several stages, each compared with the stage before: reference model, C on the host, board.
 
 
 @dataclass(frozen=True, eq=False)
-class Ladder(Judged):
-    """Comparisons of neighbouring levels; the first pair begins with the reference model."""
+class ComparisonChain(Judged):
+    """Comparisons of neighbouring stages; the first pair begins with the reference model."""
 
     pairs: tuple[BackToBack, ...]
 
@@ -464,7 +464,7 @@ class Ladder(Judged):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all levels as in JSON, ``design`` first."""
+        """The names of all stages as in JSON, ``design`` first."""
         return (self.pairs[0].sides.design, *(pair.sides.translation for pair in self.pairs))
 
     def _judge(self) -> Outcome:

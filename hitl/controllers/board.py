@@ -9,21 +9,21 @@ import math
 from array import array
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from hitl.boards.contract import BoardError, BoardLink
-from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.faulty import FaultyLink, faulty
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.paced import PacedBoard, Timing
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import open_link, parse_url
+from hitl.controllers.c_controller import interface_of
 from hitl.controllers.failure_log import FailureLog, LoggedController
-from hitl.controllers.protocols import interface_of
 from hitl.controllers.retrying_session import (
     CycleLine,
     RetryingSession,
@@ -38,10 +38,9 @@ from hitl.interface import Field, Interface, InterfaceError, StepEntry, load_int
 from hitl.interface.file import AVR, EXACT, ArduinoClock
 from hitl.interface.ranges import ranges_of
 from hitl.protocol.codec import Codec
-from hitl.protocol.events import BoardReset, EventCounts, SilentBoard, Stepped
 from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
-from hitl.protocol.session import Session
+from hitl.protocol.session import BoardReset, EventCounts, Session, SilentBoard, Stepped
 from rtsim.components.controller import Controller
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -53,7 +52,7 @@ from rtsim.record.measured import ARRIVED, TAKEN
 # The line to the board; an emulated board gets its firmware.
 
 
-class ServedLink:
+class PacedLink:
     """The line to an emulated board in real time, which runs in a process of its own."""
 
     def __init__(self, url: str, image: Path) -> None:
@@ -101,7 +100,7 @@ class ServedLink:
             self._served.close()
 
 
-def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
+def open_line(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
     """Return the line to the board at ``url``; an emulated board runs ``image``.
 
     Without ``image`` an emulated board runs the firmware of ``interface``.  ``paced``: an emulated
@@ -112,7 +111,7 @@ def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> 
         return open_link(url)
     if image is None:
         image = firmware(interface, baud=at.baud, board=at.description).path
-    return ServedLink(url, image) if paced else open_link(url, image)
+    return PacedLink(url, image) if paced else open_link(url, image)
 
 
 def warms_up(url: str) -> bool:
@@ -147,7 +146,7 @@ def warmed(
     another link whose emulator was not warmed up.
     """
     link = open_link()
-    if not isinstance(link, ServedLink):
+    if not isinstance(link, PacedLink):
         return link
     try:
         warm_up(link, lambda: meet(link), silence)
@@ -160,7 +159,7 @@ def warmed(
     return link
 
 
-def warm_up(link: ServedLink, meet: Callable[[], Controller], silence: float) -> None:
+def warm_up(link: PacedLink, meet: Callable[[], Controller], silence: float) -> None:
     """Let the controller execute steps over ``link``, and reset the board; :data:`ROUNDS` times.
 
     The inputs are drawn at random around the initial inputs, within their ranges, because V8
@@ -253,7 +252,6 @@ class BoardController(LoggedController):
         self.kept: dict[str, object] = dict(kept or {})
         """Values of the parameters that only the C code has, by name.  The board receives every
         parameter, and 0 for a parameter without a value."""
-        self.p = self.parameters.initial({**self.kept, **self.values})
         self.url, self.firmware, self.link = url, firmware, link
         self.patience, self.paced = patience, paced
         self.own_time = not paced
@@ -262,23 +260,30 @@ class BoardController(LoggedController):
         self._line = at.description.line
         self._stamped = not paced and at.emulated
         """True if each received byte is stamped with the processor cycle in which it arrived."""
+        self._cases, self._build = cases, build
+        self._prepare()
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        at = parse_url(self.url)
+        self.baud = at.rate
+        self._silence_ns = round(self.silence * NS_PER_S)
+        self._patience_ns = round(self.patience * NS_PER_S)
+        self.p = self.parameters.initial({**self.kept, **self.values})
         self.cycles, self.exchange_ns = array("q"), array("q")
         """For each step: the execution time in cycles, and the time of the exchange in ns, from the
         first byte of the request to the last byte of the reply."""
         self._measured += [self.cycles, self.exchange_ns]
         self.stack = 0
         """The largest number of bytes of stack that were in use."""
-        self.baud = at.rate
-        self._cases, self._build = cases, build
         self._failures = FailureLog(
-            self.interface, self.p, "board", cases, "to repeat it on the host"
+            self.interface, self.p, "board", self._cases, "to repeat it on the host"
         )
-        self._silence_ns, self._patience_ns = round(silence * NS_PER_S), round(patience * NS_PER_S)
         self._session = Session(
             self.interface,
             patience_ns=self._silence_ns,
             connect_patience_ns=self._patience_ns,
-            build=build,
+            build=self._build,
         )
         self._open: RetryingSession | None = None
         self._link: BoardLink | None = None
@@ -315,15 +320,16 @@ class BoardController(LoggedController):
         """When each copy of the latest request began on the line, ns after the request was sent."""
         return [ns - self._sent_ns for ns in self._running().begun_ns]
 
-    def fresh(self) -> BoardController:
+    def fresh(self) -> Self:
         """Return a new controller on a new connection, initialised with the parameters.
 
         Raises :class:`ControllerError` if the board cannot be reached or is not the expected one.
         """
-        build = self._build
-        if build is None and self.link is None:
-            build = build_of(self.interface, self.url)
-        out = self._unconnected(build, self._cases)
+        prototype = copy(self)
+        if self._build is None and self.link is None:
+            prototype._build = build_of(self.interface, self.url)
+        out = prototype._copy()
+        prototype._cases = None
         link: BoardLink | None = None
         try:
             if self.link is not None:
@@ -331,7 +337,7 @@ class BoardController(LoggedController):
             elif warms_up(self.url):
                 link = warmed(
                     self.open_link,
-                    lambda at: self._unconnected(build, None)._meet(at),
+                    lambda at: prototype._copy()._meet(at),
                     self.silence,
                 )
             else:
@@ -340,17 +346,10 @@ class BoardController(LoggedController):
         except BaseException as error:
             if link is not None:
                 link.close()
-            if isinstance(error, LinkError):
+            if isinstance(error, BoardError):
                 raise as_failure(error, f"{self.name} on {self.url}: ") from None
             raise
         return out
-
-    def _unconnected(self, build: int | None, cases: Path | None) -> BoardController:
-        return BoardController(
-            self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
-            build=build, silence=self.silence, patience=self.patience, cases=cases,
-            paced=self.paced, warnings=self.warnings, kept=self.kept,
-        )  # fmt: skip
 
     def describe(self) -> dict[str, object]:
         """Return a description for the header of a recording."""
@@ -367,9 +366,9 @@ class BoardController(LoggedController):
 
     def open_link(self) -> BoardLink:
         """Open the line to the board at ``url``."""
-        return link_of(self.interface, self.url, self.firmware, self.paced)
+        return open_line(self.interface, self.url, self.firmware, self.paced)
 
-    def _meet(self, link: BoardLink) -> BoardController:
+    def _meet(self, link: BoardLink) -> Self:
         """Connect, start the controller, and return it."""
         session, line = self._session, line_to(link, self.paced, self._silence_ns)
         self._link = link
@@ -386,7 +385,7 @@ class BoardController(LoggedController):
         talk.most_ns = self._budget.period_ns
         talk.repeat_ns = max(talk.most_ns, line.repeat_ns)  # the first step may take a whole period
         session.count_anew()
-        if isinstance(link, ServedLink):
+        if isinstance(link, PacedLink):
             link.count_anew()
         line.zero()
         return self
@@ -547,7 +546,6 @@ class BoardController(LoggedController):
 # its first tick falls.
 
 _BYTES = 4  # of a reading
-_PATIENCE_S = 10.0
 
 
 def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock:
@@ -583,11 +581,7 @@ def _reading(interface: Interface, url: str) -> int:
     with closing(controller):
         while len(said) < _BYTES:
             tag = Tag(interface.period.tick(len(said) // controller.outputs.size))
-            controller.send(tag, controller.inputs.initial())
-            answer = controller.receive(tag, _PATIENCE_S)
-            if answer is None:
-                raise ControllerError(f"{interface.name} on {url} did not answer at {tag}")
-            said += bytes(map(int, answer))
+            said += bytes(map(int, controller.step(tag, controller.inputs.initial())))
     return int.from_bytes(said[:_BYTES], "little")
 
 

@@ -6,20 +6,19 @@ import json
 import tempfile
 import zipfile
 import zlib
-from abc import ABC, abstractmethod
-from array import array
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.controllers.c_controller import CController
 from hitl.interface import Interface
-from rtsim.components.request_log import RequestLog, feed
+from rtsim.components.request_log import RequestLog
 from rtsim.core.errors import ControllerError, RtsimError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 
 _NO_CASE = (
@@ -194,35 +193,32 @@ class FailureLog:
         )
 
 
-class LoggedController(ABC):
-    """A controller outside this process; its memory is not known, so its steps restore it."""
+class LoggedController(CController):
+    """A controller outside this process, whose failures are explained and saved as cases."""
 
     outside = True
+    _failures: FailureLog
 
     def __init__(
         self, interface: Interface, values: Mapping[str, object] | None, silence: float
     ) -> None:
-        self.interface = interface
-        self.inputs: Signals = interface.inputs
-        self.outputs: Signals = interface.outputs
-        self.parameters: Signals = interface.parameters
-        self.values: dict[str, object] = dict(values or {})
-        self.name = interface.name
+        super().__init__(interface, values)
         self.silence = silence
-        self.took_ns = array("q")
-        """Execution time of each step, ns."""
-        self._measured = [self.took_ns]
-        """What is measured at each step; a restored controller has measured nothing."""
-        self._failures: FailureLog
 
-    @abstractmethod
-    def send(self, tag: Tag, inputs: Vector) -> None: ...
-
-    @abstractmethod
-    def receive(self, tag: Tag, patience: float) -> Vector | None: ...
+    @property
+    def _history(self) -> RequestLog:
+        return self._failures.history
 
     @abstractmethod
     def silent(self, tag: Tag) -> ControllerError: ...
+
+    def step(self, tag: Tag, inputs: Vector) -> Vector:
+        """Run one step and return its answer (n,).
+
+        Raises :class:`ControllerError` if the step fails or does not end in time.
+        """
+        self.send(tag, inputs)
+        return self._again(tag)
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """Return ``error`` with its step's inputs and the command that repeats the failure."""
@@ -231,16 +227,6 @@ class LoggedController(ABC):
     def case(self, error: str = "") -> Case:
         """Return a case with all steps so far, with which the steps can be run again."""
         return self._failures.case(error)
-
-    def save(self) -> dict[str, Any]:
-        """Return all steps since the start."""
-        return self._failures.history.save()
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Repeat all saved steps with a controller that has just been started."""
-        feed(saved, self._failures.history, self.name, self.send, self._again)
-        for measured in self._measured:
-            del measured[:]
 
     def _again(self, tag: Tag) -> Vector:
         answer = self.receive(tag, self.silence)

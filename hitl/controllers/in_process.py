@@ -11,18 +11,17 @@ import ctypes
 import os
 import shutil
 import tempfile
-from array import array
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hitl.building.build import PLAIN, Build, build
-from hitl.controllers.parameters import GivenParameters
+from hitl.controllers.c_controller import CController, GivenParameters
 from hitl.worker.ending import THREW, THROWN_BYTES, refusal
-from rtsim.components.request_log import RequestLog, feed
+from rtsim.components.request_log import RequestLog
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
@@ -63,7 +62,7 @@ class KeptStep(NamedTuple):
         return self.tag == tag and self.inputs.tobytes() == inputs.tobytes()
 
 
-class StepLog:
+class CalledStepLog:
     """The log of a controller with ``inputs`` and ``outputs`` columns."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -105,7 +104,7 @@ _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 """A library that was linked with one of these flags changes the processor's mode when loaded."""
 
 
-class InProcess:
+class InProcess(CController):
     """C code of an interface file or of a :class:`Build`, in this process; :meth:`fresh` loads it.
 
     ``values`` are parameters by name; ``kind`` is the kind of build: only a plain build can be
@@ -123,17 +122,14 @@ class InProcess:
         kind: str = PLAIN,
     ) -> None:
         self.build = source if isinstance(source, Build) else build(source, kind)
-        self.interface = self.build.interface
+        super().__init__(self.build.interface, values)
         _check_loadable(self.build)
-        self.inputs: Signals = self.interface.inputs
-        self.outputs: Signals = self.interface.outputs
-        self.parameters: Signals = self.interface.parameters
-        self.values: dict[str, object] = dict(values or {})
+        self._prepare()
+
+    def _prepare(self) -> None:
+        super()._prepare()
         self.given = GivenParameters(self.interface, self.values)
         self.p = self.given.values
-        self.name = self.interface.name
-        self.took_ns = array("q")
-        """Execution time of each step on the host, ns, including the call from Python."""
         self._u, self._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
         self._library: ctypes.CDLL | None = None
         self._time: ctypes.c_longlong | None = None
@@ -141,17 +137,21 @@ class InProcess:
         self._pending: Tag | None = None
         self._left = False
         """True if the code has called exit() or thrown, after which it must not be terminated."""
-        self._history = RequestLog(self.inputs.size)
-        self._log = StepLog(self.inputs.size, self.outputs.size)
+        self._steps = RequestLog(self.inputs.size)
+        self._log = CalledStepLog(self.inputs.size, self.outputs.size)
         self._answer = np.zeros(self.outputs.size)
         """The answer to the latest request; compiled code may have written a later one to y."""
 
-    def fresh(self) -> InProcess:
+    @property
+    def _history(self) -> RequestLog:
+        return self._steps
+
+    def fresh(self) -> Self:
         """Return a new controller, loaded again and initialised with the parameters.
 
         Raises :class:`ControllerError` if the C code cannot be loaded or initialised.
         """
-        out = type(self)(self.build, self.values)
+        out = self._copy()
         out._load()
         return out
 
@@ -257,7 +257,7 @@ class InProcess:
             self.took_ns.extend(called.took_ns.tolist())
             self._answer[:] = called.outputs[-1]
 
-    def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
+    def receive(self, tag: Tag, patience: float) -> Vector:  # noqa: ARG002
         """Return the outputs (n,) of the step that was sent with ``tag``."""
         if self._pending != tag:
             raise ControllerError(
@@ -297,14 +297,8 @@ class InProcess:
             self._time = None
             _ctypes.dlclose(library._handle)
 
-    def save(self) -> dict[str, Any]:
-        """Return all steps since the start."""
-        return self._history.save()
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Repeat all saved steps on a controller that has just been loaded."""
-        feed(saved, self._history, self.name, self.send, lambda tag: self.receive(tag, 0.0))
-        del self.took_ns[:]
+    def _again(self, tag: Tag) -> Vector:
+        return self.receive(tag, 0.0)
 
 
 def _check_loadable(made: Build) -> None:

@@ -8,14 +8,20 @@ The line has the clock that decides whether an answer is late::
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from hitl.boards.contract import Board, BoardLink
-from hitl.boards.contract import BoardError as LinkError
-from hitl.protocol.events import BoardFailure, Failed, Stepped
+from hitl.boards.contract import Board, BoardError, BoardLink
 from hitl.protocol.line import BITS_PER_BYTE, Budget, wire_ns
-from hitl.protocol.session import HELLO_EVERY_NS, Session, SessionState
+from hitl.protocol.session import (
+    HELLO_EVERY_NS,
+    BoardFailure,
+    Failed,
+    Session,
+    SessionState,
+    Stepped,
+)
 from rtsim.components.tasks import FAR
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -29,42 +35,45 @@ class Piece(NamedTuple):
     data: bytes
 
 
-class BoardLine(Protocol):
-    """The line of a controller on a board; all times are ns of the line's own clock."""
+class BoardLine(ABC):
+    """The line of a controller on a board; all times are ns of the line's own clock.
+
+    The defaults are those of a board that runs by itself.
+    """
 
     repeat_ns: int
     """The shortest time before a request is repeated, ns."""
 
+    def __init__(self, link: BoardLink) -> None:
+        self.send, self.close = link.send, link.close
+
+    @abstractmethod
     def now(self) -> int:
         """Return the time of the line's clock, ns."""
-        ...
 
     def reached(self, ns: int) -> bool:
         """Return True if the time ``ns`` is reached, within the resolution of this line's clock."""
-        ...
+        return self.now() >= ns
 
-    def zero(self) -> None:
+    def zero(self) -> None:  # noqa: B027
         """Set the time to 0 at the start of the run, if the line's clock can be set."""
-        ...
 
-    def reach(self, tag: Tag) -> int | None:
+    def reach(self, tag: Tag) -> int | None:  # noqa: ARG002
         """Return the time up to which ``tag`` advances the board; ``None`` if it runs by itself."""
-        ...
+        return None
 
-    def anchor(self, tag: Tag) -> None:
-        """Set the time to ``tag``."""
-        ...
+    def anchor(self, tag: Tag) -> None:  # noqa: B027
+        """Set the time to ``tag``, if the line's clock can be set."""
 
+    @abstractmethod
     def until(self, tag: Tag, allowed_ns: int) -> int:
         """Return the time at which to stop waiting for the answer to ``tag``."""
-        ...
 
-    def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:
+    def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
         """Return True if an answer that took ``modelled_ns`` is in time."""
-        ...
+        return True
 
-    def send(self, data: bytes) -> None: ...
-
+    @abstractmethod
     def run(self, until_ns: int, rest_ns: int | None) -> list[Piece]:
         """Let time pass up to ``until_ns``, or up to the first bytes that arrive; return the bytes.
 
@@ -72,20 +81,20 @@ class BoardLine(Protocol):
         wait this long without checking for bytes.  If ``rest_ns`` is ``None``, time passes up to
         ``until_ns`` even if bytes arrive.
         """
-        ...
-
-    def close(self) -> None: ...
 
 
-class CycleLine:
-    """The line to an emulated board in lockstep. 0 ns is the cycle in which the run began."""
+class CycleLine(BoardLine):
+    """The line to an emulated board in lockstep. 0 ns is the cycle in which the run began.
+
+    An answer is always in time: the board ran up to this time and no further.
+    """
 
     repeat_ns = 2_000_000
 
     def __init__(self, board: Board) -> None:
+        super().__init__(board)
         self._board, self._hz = board, board.clock_hz
         self._origin = 0
-        self.send, self.close = board.send, board.close
 
     def now(self) -> int:
         return -(-(self._board.cycles - self._origin) * NS_PER_S // self._hz)
@@ -104,9 +113,6 @@ class CycleLine:
 
     def until(self, tag: Tag, allowed_ns: int) -> int:
         return tag.ns + allowed_ns
-
-    def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
-        return True  # the board ran up to this time and no further
 
     def run(self, until_ns: int, rest_ns: int | None) -> list[Piece]:
         board = self._board
@@ -132,33 +138,20 @@ class CycleLine:
         return self._origin + until_ns * self._hz // NS_PER_S - self._board.cycles
 
 
-class WallLine:
+class WallLine(BoardLine):
     """The line to a board that runs by itself, in real time."""
 
     repeat_ns = 10_000_000
 
     def __init__(self, link: BoardLink) -> None:
+        super().__init__(link)
         self._link = link
-        self.now = stopwatch
-        self.send, self.close = link.send, link.close
 
-    def reached(self, ns: int) -> bool:
-        return stopwatch() >= ns
-
-    def zero(self) -> None:
-        pass
-
-    def reach(self, tag: Tag) -> int | None:  # noqa: ARG002
-        return None
-
-    def anchor(self, tag: Tag) -> None:
-        pass
+    def now(self) -> int:
+        return stopwatch()
 
     def until(self, tag: Tag, allowed_ns: int) -> int:  # noqa: ARG002
         return stopwatch() + allowed_ns
-
-    def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
-        return True
 
     def run(self, until_ns: int, rest_ns: int | None) -> list[Piece]:  # noqa: ARG002
         data = self._link.receive()
@@ -198,7 +191,7 @@ def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
     return min(first_ns << repeats, max(first_ns, most_ns))
 
 
-def as_failure(error: LinkError, before: str = "") -> BoardFailure:
+def as_failure(error: BoardError, before: str = "") -> BoardFailure:
     """Return a line error as a controller error, whose text begins with ``before``."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
@@ -249,7 +242,7 @@ class RetryingSession:
         self.begun_ns.clear()
         try:
             self._speak(self.session.outgoing(), now_ns)
-        except LinkError as error:
+        except BoardError as error:
             self.error = as_failure(error)
 
     def listen(self, until_ns: int) -> None:
@@ -273,7 +266,7 @@ class RetryingSession:
                     self._urge()
                 if line.reached(until_ns):
                     return
-        except LinkError as error:
+        except BoardError as error:
             self.error = as_failure(error)
 
     def _next_ns(self) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from hitl.building.build import PLAIN, Build, build
+from hitl.controllers.c_controller import GivenParameters
 from hitl.controllers.failure_log import FailureLog, LoggedController
-from hitl.controllers.parameters import GivenParameters
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died, Stopped, refusal
-from hitl.worker.link import SHM, chosen_link
-from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
-from hitl.worker.process import START_S, Peer, Worker
+from hitl.worker.link import SHM, ExchangeWarmUp, SharedLink, SharedSteps, chosen_link
+from hitl.worker.messages import MalformedMessage, WorkerMessage, WorkerMessageKind
+from hitl.worker.process import START_S, Worker, WorkerProxy
 from hitl.worker.remote import RemoteWorker
-from hitl.worker.shared import ExchangeRehearsal, SharedLink, SharedSteps
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.net.keys import Keys
@@ -64,41 +64,41 @@ class SilController(LoggedController):
         else:
             self.build = build(source, kind)
         super().__init__(self.build.interface, values, silence)
-        self.given = GivenParameters(self.interface, self.values)
-        self.p = self.given.values
         self.patience = patience
         self.endpoint = endpoint
-        self.garbage = 0
-        """Number of malformed messages."""
         self.link = chosen_link(
             link, self.build.link, ours=command is None, served=endpoint is not None
         )
         """``"shm"`` or ``"zmq"``."""
         self._keys = keys
-        self._stamps = (0, 0, 0, 0)
         self._cases = cases
         self._command = [self.build.program] if command is None else list(command)
-        self._worker: Peer | None = None
+        self._prepare()
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.given = GivenParameters(self.interface, self.values)
+        self.p = self.given.values
+        self.garbage = 0
+        """Number of malformed messages."""
+        self._stamps = (0, 0, 0, 0)
+        self._worker: WorkerProxy | None = None
         self._sequence = self._answered = 0
         self._sent_ns = 0
         self._steps: SharedSteps | None = None
         """The fast path of the latest step; ``None`` if this step takes the other path."""
         self._unsent = False
-        self._rehearsal: ExchangeRehearsal | None = None
-        self._failures = FailureLog(self.interface, self.p, self.build.kind, cases)
+        self._warm_up: ExchangeWarmUp | None = None
+        self._failures = FailureLog(self.interface, self.p, self.build.kind, self._cases)
         self.environment = False
         """True if the failure belongs to the environment, such as a host without memory."""
 
-    def fresh(self) -> SilController:
+    def fresh(self) -> Self:
         """Return a new controller in a new process, initialised with the parameters.
 
         Raises :class:`ControllerError` if the process cannot be started or initialised.
         """
-        out = SilController(
-            self.build, self.values, silence=self.silence, patience=self.patience,
-            cases=self._cases, command=self._command, endpoint=self.endpoint, keys=self._keys,
-            link=self.link,
-        )  # fmt: skip
+        out = self._copy()
         out._worker = self._started()
         try:
             out._initialize(out._worker)
@@ -112,7 +112,7 @@ class SilController(LoggedController):
         """Compiler warnings about the C code; empty if there were none."""
         return self.build.warnings
 
-    def _started(self) -> Peer:
+    def _started(self) -> WorkerProxy:
         """Start a process, here or elsewhere; a failure to start is no failure of the C code."""
         try:
             if self.endpoint is not None:
@@ -151,7 +151,7 @@ class SilController(LoggedController):
         """Process id of the worker; 0 if there is none."""
         return self._worker.pid if self._worker else 0
 
-    def _initialize(self, worker: Peer) -> None:
+    def _initialize(self, worker: WorkerProxy) -> None:
         worker.send(WorkerMessageKind.START, 0, Tag(0), self.given.sent)
         try:
             heard = worker.receive(stopwatch() + int(self.patience * NS_PER_S))
@@ -163,7 +163,7 @@ class SilController(LoggedController):
                 f"{self.name} did not initialise within {self.patience:g} s; look for an endless "
                 "loop in its initialize"
             )
-        if not isinstance(heard, Heard) or heard.kind is not WorkerMessageKind.READY:
+        if not isinstance(heard, WorkerMessage) or heard.kind is not WorkerMessageKind.READY:
             said = heard.why if isinstance(heard, MalformedMessage) else heard.kind.name
             raise ControllerError(f"{worker.about} did not initialise ({said})")
         if heard.status:
@@ -171,22 +171,22 @@ class SilController(LoggedController):
             raise ControllerError(text)
         self.given.learn(heard.values)
 
-    def _running(self) -> Peer:
+    def _running(self) -> WorkerProxy:
         if self._worker is None:
             raise ControllerError(
                 f"{self.name} has no process; use the controller that fresh() returns"
             )
         return self._worker
 
-    def rehearsal(self) -> Callable[[], object] | None:
+    def warm_up(self) -> Callable[[], object] | None:
         """Return a function that runs the code of an exchange; ``None`` over ZeroMQ.
 
         Raises :class:`ControllerError` if there is no memory for it.
         """
         link = self._running().link
-        if self._rehearsal is None and isinstance(link, SharedLink):
-            self._rehearsal = ExchangeRehearsal(link, self.build.link, self.interface)
-        return self._rehearsal
+        if self._warm_up is None and isinstance(link, SharedLink):
+            self._warm_up = ExchangeWarmUp(link, self.build.link, self.interface)
+        return self._warm_up
 
     def stamps(self) -> tuple[int, int, int, int]:
         """Return the times of the latest answer, ns of the monotonic clock.
@@ -228,7 +228,7 @@ class SilController(LoggedController):
                 heard = worker.receive(until)
             except ControllerError as error:
                 raise self.explained(tag, error) from None
-            if isinstance(heard, Heard):
+            if isinstance(heard, WorkerMessage):
                 return self._answer(tag, heard)
             if isinstance(heard, MalformedMessage):
                 self.garbage += 1
@@ -236,12 +236,12 @@ class SilController(LoggedController):
                 self._failures.history.heard(None)
                 return None
 
-    def _not_taken(self, worker: Peer) -> ControllerError:
+    def _not_taken(self, worker: WorkerProxy) -> ControllerError:
         if worker.gone():
             return worker.why_gone()
         return ControllerError(f"{worker.about} does not accept requests")
 
-    def _answer(self, tag: Tag, heard: Heard) -> Vector:
+    def _answer(self, tag: Tag, heard: WorkerMessage) -> Vector:
         received = stopwatch()
         expected = self.outputs.size
         if heard.kind is not WorkerMessageKind.ANSWER:
@@ -297,9 +297,9 @@ class SilController(LoggedController):
     def close(self) -> None:
         """End the process; raises :class:`ControllerError` if the process fails at its end."""
         worker, self._worker = self._worker, None
-        if self._rehearsal is not None:
-            self._rehearsal.close()
-            self._rehearsal = None
+        if self._warm_up is not None:
+            self._warm_up.close()
+            self._warm_up = None
         if worker is None:
             return
         about, ending = worker.about, None

@@ -114,20 +114,16 @@ class Tools:
             return None
         flags = (how.machine, how.defines, how.flags, how.c, how.cpp)
         stem = f"arduino-core-{key_of(self.identity, *flags)}"
-        if kept := store.find(stem, (_CORE,)):
-            return kept / _CORE
-        with store.workshop() as work:
-            made = work / "made"
-            made.mkdir()
+
+        def make(work: Path, made: Path) -> store.Snapshot:
             objects = []
             for source in sorted(p for p in self.files if p.suffix in (".c", ".cpp")):
                 objects.append(work / f"{source.name}.o")
                 self.compile(source, objects[-1], "-w")
             self.run("gcc-ar", "rcs", made / _CORE, *objects, folder=work)
-            snapshot = self.read(work).snapshot([])
-            folder = snapshot.folder(stem)
-            store.settle(made, folder, snapshot, (_CORE,))
-        return folder / _CORE
+            return self.read(work).snapshot([])
+
+        return store.kept(stem, (_CORE,), make) / _CORE
 
 
 def key_of(*parts: object) -> str:
@@ -171,32 +167,30 @@ class _Job:
         self.tools = Tools(sketch.name, sketch.board)
 
     def image(self) -> FirmwareImage:
-        sketch, contents = self.sketch, (IMAGE, PROGRAM, ABOUT)
+        sketch = self.sketch
         key = key_of(self.tools.identity, sketch.key, _WARNINGS, _IMAGES)
         stem = f"{sketch.name}-{self.board.name}-{key}"
-        folder = store.find(stem, contents)
-        if folder is None:
-            core = self.tools.archive()
-            with store.workshop() as work, in_few_words(sketch.interface):
-                made = self._made(work, core)
-                snapshot = self.tools.read(work, sketch.flags).snapshot([])
-                folder = snapshot.folder(stem)
-                store.settle(made, folder, snapshot, contents)
+        folder = store.kept(stem, (IMAGE, PROGRAM, ABOUT), self._make)
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         made_by, said = self.tools.gcc.version, about["warnings"]
         image = FirmwareImage(folder / IMAGE, about["flash"], about["ram"], made_by, said)
         _check_room(self.board, sketch.name, image.flash_bytes, image.ram_bytes)
         return image
 
-    def _made(self, work: Path, core: Path | None) -> Path:
+    def _make(self, work: Path, made: Path) -> store.Snapshot:
+        core = self.tools.archive()
+        with in_few_words(self.sketch.interface):
+            self._build(work, made, core)
+            return self.tools.read(work, self.sketch.flags).snapshot([])
+
+    def _build(self, work: Path, made: Path, core: Path | None) -> None:
         interface = self.sketch.interface
         for number, source in enumerate(interface.sources):
             if not source.name.endswith(_COMPILED) and not (
                 interface.language.cpp and is_cpp(source)
             ):
                 raise no_c(interface, number)
-        place, made = self.sketch.write(work), work / "made"
-        made.mkdir()
+        place = self.sketch.write(work)
         objects: list[Path] = []
         warnings = ""
         in_order = sorted(self.sketch.files, key=lambda name: (name == self.sketch.main, name))
@@ -235,7 +229,6 @@ class _Job:
         warnings += linked.left_out(self.board)
         about = {"flash": flash, "ram": ram, "warnings": warnings}
         (made / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-        return made
 
     @property
     def _shown(self) -> list[str]:

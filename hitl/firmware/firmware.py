@@ -88,6 +88,17 @@ class Firmware:
         """RAM that is left for the stack."""
         return self.board.memory.ram - self.ram_bytes
 
+    def to_json(self) -> dict[str, object]:
+        """Return plain data about the image, without its path and its warnings."""
+        return {
+            "build": f"{self.build:08x}",
+            "baud": self.baud,
+            "flash_bytes": self.flash_bytes,
+            "ram_bytes": self.ram_bytes,
+            "compiler": self.compiler,
+            "prebuilt": self.prebuilt,
+        }
+
 
 def firmware(
     interface: Interface | str | Path, *, baud: int | None = None, build: bool = False,

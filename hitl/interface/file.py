@@ -41,10 +41,10 @@ from typing import Any
 from hitl.interface.fields import KEYS, Field, exact, fault_of_statement, number, read_field, whole
 from hitl.interface.lines import InterfaceError, Lines, Table
 from hitl.interface.shipped import found
-from rtsim.core import toml
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
+from rtsim.core.toml import open_toml
 
 # The language of a controller's code, and the clock of Arduino code
 
@@ -294,8 +294,6 @@ _VARIANT = ("flags", "real", "sources", "include", "tolerance")
 MOST_ELEMENTS = 65_536
 """Most elements in one table of signals, so that a typing error cannot request gigabytes."""
 _MOST_RESPONSES = 100
-MOST_BYTES = 1 << 20
-"""Largest interface file, bytes."""
 
 
 Fields = tuple[Field, ...]
@@ -402,34 +400,8 @@ def load_interface(reference: str | Path) -> Interface:
     """
     path, variant = _split(reference)
     path = found(path)
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InterfaceError(
-                f"{path}: the file has more than {MOST_BYTES} bytes, the limit of an interface file"
-            )
-        text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
-    except OSError as error:
-        raise InterfaceError(
-            f"{path}: {error.strerror}; give the path of an interface file, such as pid.toml"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise InterfaceError(
-            f"{path}: the file is not UTF-8 text at byte {error.start}; give an interface file"
-        ) from None
-    try:
-        data = toml.loads(text)
-    except toml.TOMLDecodeError as error:
-        raise _not_toml(path, error) from None
-    return _Reader(path.resolve(), variant, data, Lines(path, text)).interface()
-
-
-def _not_toml(path: Path, error: toml.TOMLDecodeError) -> InterfaceError:
-    """Return the parser's error with file and line at its beginning."""
-    what, found, place = str(error).rpartition(" (at line ")
-    if not found:
-        return InterfaceError(f"{path}: the file is not valid TOML: {error}")
-    line, _, column = place.rstrip(")").partition(", column ")
-    return InterfaceError(f"{path}:{line}: the file is not valid TOML: {what} at column {column}")
+    file = open_toml(path, "an interface file", "pid.toml", InterfaceError)
+    return _Reader(path.resolve(), variant, file.data, Lines(path, file.text)).interface()
 
 
 def _split(reference: str | Path) -> tuple[Path, str]:

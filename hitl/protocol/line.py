@@ -73,6 +73,9 @@ class BaudRate:
         """True if the rate's error is below 1 %."""
         return abs(self.error_percent) < MOST_ERROR_PERCENT
 
+    def to_json(self) -> dict[str, object]:
+        return {"rate": self.baud, "error_percent": self.error_percent, "good": self.good}
+
     def __str__(self) -> str:
         if self.good:
             return f"{self.baud} baud ({self.error_percent:+.1f} %)"

@@ -14,19 +14,21 @@ from hitl.comparison.execution import OnTarget
 from hitl.comparison.flight import LoopComparison, allowance
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.verdict import BackToBack, Ladder, Stimulated
+from hitl.comparison.verdict import BackToBack, ComparisonChain, Stimulated
 from hitl.results.columns import facts, faults_of, write
 from rtsim.core.outcome import Outcome
 from rtsim.record.reports.junit import Suite, finished, new_document
 from rtsim.record.verdict import SignalResult
 
 
-def write_junit(result: BackToBack | Ladder, path: str | Path, strict: bool = False) -> None:
+def write_junit(
+    result: BackToBack | ComparisonChain, path: str | Path, strict: bool = False
+) -> None:
     """Write the file of :func:`junit_xml`; raises :class:`RecordingError` if that fails."""
     write(Path(path), junit_xml(result, strict))
 
 
-def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
+def junit_xml(result: BackToBack | ComparisonChain, strict: bool = False) -> str:
     """Return the XML document.  With ``strict``, all that ``--strict`` refuses is a failure."""
     root = new_document(f"back to back: {result.scenario}")
     for pair in result.pairs:
@@ -96,7 +98,7 @@ def _unexercised(sentences: Sequence[str]) -> dict[str, str]:
     return {"not exercised": "; ".join(sentences)} if sentences else {}
 
 
-def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None:
+def _faults(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool) -> None:
     """Add a test case for each fault: skipped if it never acted, or failed with ``strict``."""
     found = faults_of(result.pairs)
     if not found:
@@ -116,7 +118,7 @@ def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None
     suite.done()
 
 
-def _doubts(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None:
+def _doubts(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool) -> None:
     """Add a test case for each doubt about a passed result: skipped, or failed with ``strict``."""
     if not result.ok or not result.doubts:
         return

@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
-from plotly.subplots import make_subplots
 
 from hitl.comparison.execution import LABEL, OnTarget
 from hitl.comparison.flight import LoopComparison, allowance
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import C_AGAINST_DESIGN, OutputResult, Sides, lined_up
-from hitl.comparison.verdict import BackToBack, Ladder
+from hitl.comparison.verdict import BackToBack, ComparisonChain
 from hitl.results.columns import (
     closed_table,
     facts,
@@ -36,7 +34,7 @@ from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.markup import block, table, text
-from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, plot_html
+from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, go, make_subplots, plot_html
 from rtsim.record.reading import TrackData
 from rtsim.record.reports import run_page
 from rtsim.record.reports.charts import BUCKETS, thin
@@ -343,12 +341,12 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--back); p
 Pairs = Sequence[BackToBack]
 
 
-def write_page(result: BackToBack | Ladder, path: str | Path) -> None:
+def write_page(result: BackToBack | ComparisonChain, path: str | Path) -> None:
     """Write the page to ``path``; raises :class:`RecordingError` if that fails."""
     write(Path(path), render(result))
 
 
-def render(result: BackToBack | Ladder) -> str:
+def render(result: BackToBack | ComparisonChain) -> str:
     """Return the page as HTML text.  Names, errors and texts from files are escaped."""
     pairs = result.pairs
     sections = [("verdict", "Verdict", _verdict(result))]
@@ -371,7 +369,7 @@ MARK = "rtsim sil test"
 """The text by which :func:`hitl.results.columns.check_result` recognises an older page."""
 
 
-def _facts(result: BackToBack | Ladder) -> str:
+def _facts(result: BackToBack | ComparisonChain) -> str:
     facts = {
         "simulated": f"{result.settings.get('until_s', 0.0):g} s",
         "seed": result.settings.get("seed", ""),
@@ -383,7 +381,7 @@ def _facts(result: BackToBack | Ladder) -> str:
     return f"<div class=facts>{boxes}</div>"
 
 
-def _verdict(result: BackToBack | Ladder) -> str:
+def _verdict(result: BackToBack | ComparisonChain) -> str:
     state = {Outcome.PASSED: "ok", Outcome.FAILED: "no"}.get(result.outcome, "undecided")
     lines = result.in_words.splitlines()
     out = f"<p class={state}>{text(lines[0])}</p>"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hitl.comparison.execution import Execution
 from hitl.comparison.flight import LoopComparison
-from hitl.comparison.verdict import BackToBack, Ladder
+from hitl.comparison.verdict import BackToBack, ComparisonChain
 from hitl.results.columns import (
     bars,
     closed_table,
@@ -25,7 +25,7 @@ from hitl.results.columns import (
     targets_of,
     warnings_of,
 )
-from rtsim.cli.summary import COLUMNS as FAULT_COLUMNS
+from rtsim.cli.running import COLUMNS as FAULT_COLUMNS
 from rtsim.cli.terminal import Column, fitted
 
 MOST = 12
@@ -53,7 +53,7 @@ Part = tuple[RenderableType, int]
 class Tables:
     """Return all tables of a comparison as a renderable; print it with ``crop=False``."""
 
-    def __init__(self, result: BackToBack | Ladder) -> None:
+    def __init__(self, result: BackToBack | ComparisonChain) -> None:
         self.result = result
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:

@@ -29,8 +29,8 @@ from typing import Any
 
 from hitl.boards import parse_url
 from hitl.boards.description import BoardDescription
+from hitl.bus_devices import DEVICES
 from hitl.bus_devices.device import KINDS, BusDevice, BusFault, I2cDevice, Quantity
-from hitl.bus_devices.known import DEVICES
 from hitl.interface.fields import Field, number
 from hitl.interface.lines import InterfaceError, Lines, Table
 from hitl.rigs.rig import NODE, BusSignal, Rig, RigBusDevice, RigBusFault

@@ -66,10 +66,10 @@ from hitl.rigs.rig import (
     RigWire,
     unfit,
 )
-from rtsim.core import toml
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal
 from rtsim.core.tag import to_ns
+from rtsim.core.toml import open_toml
 
 # Rows of ``[to_pins]`` and ``[from_pins]``
 
@@ -333,7 +333,6 @@ _TOP = (
     "bus_devices", "bus_faults",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
-MOST_BYTES = 1 << 20
 WATCHDOG_S = (0.002, 60.0)
 SLICE_S = (1e-5, 1e-2)
 DEFAULT_SLICE_S = 2e-4
@@ -342,26 +341,8 @@ SETTLE_S = (0.0, 60.0)
 
 def load_rig(path: str | Path) -> Rig:
     """Read the rig file ``path``.  Raises :class:`InterfaceError` with file and line."""
-    path = Path(path)
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InterfaceError(
-                f"{path}: the file has more than {MOST_BYTES} bytes, the limit of a rig file"
-            )
-        text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
-    except OSError as error:
-        raise InterfaceError(
-            f"{path}: {error.strerror}; give the path of a rig file, such as illumination.toml"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise InterfaceError(
-            f"{path}: the file is not UTF-8 text at byte {error.start}; give a rig file"
-        ) from None
-    try:
-        data = toml.loads(text)
-    except toml.TOMLDecodeError as error:
-        raise InterfaceError(f"{path}: the file is not valid TOML: {error}") from None
-    return _Reader(path.resolve(), data, Lines(path, text)).rig()
+    file = open_toml(Path(path), "a rig file", "illumination.toml", InterfaceError)
+    return _Reader(file.path.resolve(), file.data, Lines(file.path, file.text)).rig()
 
 
 class _Reader:

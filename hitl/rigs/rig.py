@@ -170,7 +170,7 @@ class RigBusDevice:
 
     name: str
     kind: str
-    """Name in :data:`hitl.bus_devices.known.DEVICES`."""
+    """Name in :data:`hitl.bus_devices.DEVICES`."""
     board: str
     bus: str
     address: int

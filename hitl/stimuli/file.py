@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 
 from hitl.interface import Field, Interface
 from hitl.interface.ranges import Range, range_of, short, usual_of
-from rtsim.core import toml
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals, Vector
+from rtsim.core.toml import open_toml
 
 # Values that the interface file allows for an input.
 
@@ -190,17 +190,9 @@ def load_stimuli(path: Path, interface: Interface | None = None) -> Stimuli:
 
     Raises :class:`StimuliError`, with the entry, for any error.
     """
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise StimuliError(f"{path} has more than {MOST_BYTES} bytes, the limit of stimuli")
-        data = toml.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StimuliError(
-            f"{path}: {error.strerror}; give a file of stimuli, or write one: {MARK}"
-        ) from None
-    except (UnicodeDecodeError, toml.TOMLDecodeError) as error:
-        raise StimuliError(f"{path} is not valid TOML: {error}") from None
-    return _Reader(path, interface).stimuli(data)
+    what = f"a file of stimuli, or write one: {MARK}"
+    file = open_toml(path, what, error=StimuliError, most=MOST_BYTES)
+    return _Reader(path, interface).stimuli(file.data)
 
 
 class _Reader:

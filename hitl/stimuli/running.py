@@ -10,19 +10,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import IO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.building.build import ALWAYS, CPP, ENTRY_POINTS, EXACT, OWN, Build, C, of_any_dialect
-from hitl.building.c_code import cpp_text
-from hitl.building.checks import MACHINE
+from hitl.building.build import (
+    ALWAYS,
+    CPP,
+    ENTRY_POINTS,
+    EXACT,
+    OWN,
+    Build,
+    C,
+    Compilation,
+    of_any_dialect,
+)
 from hitl.building.coverage import user_files
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
-from hitl.building.unit import ARDUINO, ARDUINO_HOST, SUPPORT, unit_text
-from hitl.interface.file import is_cpp, is_sketch
+from hitl.building.unit import SUPPORT, unit_text
 from hitl.stimuli.file import StimuliError
 from hitl.stimuli.probes import Instrumenter, Probed
 from rtsim.core.outcome import Judged, Outcome
@@ -123,12 +129,7 @@ class Runner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -231,17 +232,11 @@ def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Progra
         yield job.best()
 
 
-class _Job:
+class _Job(Compilation):
     def __init__(self, build: Build, toolchain: Toolchain, work: Path) -> None:
-        self.interface, self.toolchain, self.work = build.interface, toolchain, work
-        self.cpp = build.interface.language.cpp
-        self.linker = toolchain.cpp() if self.cpp else toolchain
-        self.here = build.interface.path.parent
+        super().__init__(build.interface, toolchain)
+        self.work = work
         self.files = [*build.interface.sources, *user_files(build)]
-        folders = (f"-I{folder}" for folder in self.interface.include)
-        arduino = [f"-I{ARDUINO}"] if self.interface.language.clock else []
-        self.users = [*folders, *arduino, *self.interface.flags]
-        self.arduino = ARDUINO_HOST if arduino else ()
         self.header = (SUPPORT / _HEADER).read_bytes()
 
     def best(self) -> Program:
@@ -269,28 +264,24 @@ class _Job:
         period = round(self.interface.period.ns)
         table += f"const long long rtsim_period_ns = {period}LL;\n"
         (self.work / "table.c").write_text(table, encoding="utf-8")
-        machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
         own = [*OWN, f"-I{SUPPORT}", *of_any_dialect(self.users), *EXACT, "-w"]
         how = CPP if self.cpp else (*C, *ENTRY_POINTS)
         # The unit calls its own copies of inline functions and classes of the user's headers.
         objects.append(self._probed(instrumenter, [*own, *how], unit, "unit", self.cpp))
         for source in self.arduino:
-            objects.append(self._compiled([*own, *CPP], source, cpp=True))
-        objects.append(self._compiled([*OWN, *C, *machine], self.work / "table.c"))
-        objects.append(self._compiled([*OWN, *C, *machine, f"-I{SUPPORT}"], SUPPORT / "stimuli.c"))
+            objects.append(self._object_of([*own, *CPP], source, cpp=True))
+        objects.append(self._object_of([*OWN, *C, *self.machine], self.work / "table.c"))
+        objects.append(
+            self._object_of([*OWN, *C, *self.machine, f"-I{SUPPORT}"], SUPPORT / "stimuli.c")
+        )
         path = self.work / "stimuli"
-        libraries = [f"-l{name}" for name in (*self.interface.libraries, "m")]
-        self._run(*objects, "-o", path, *self.interface.flags, *libraries, cpp=self.cpp)
+        flags = [*self.interface.flags, *self.libraries]
+        self.run(*objects, "-o", path, *flags, cpp=self.cpp)
         return Program(path, instrumenter.found, distances, hazards)
 
     def _object(self, instrumenter: Instrumenter, source: Path, number: int) -> Path:
-        cpp = self.cpp and is_cpp(source)
+        cpp, read = self.is_cpp(source), self.compiled(source, self.work)
         flags = [_OPTIMISED, *self.users]
-        read = source
-        if is_sketch(source):
-            read = self.work / f"{source.name}.cpp"
-            text = source.read_text(encoding="utf-8", errors="surrogateescape")
-            read.write_text(cpp_text(text, str(source)), "utf-8", "surrogateescape")
         where = (f"-iquote{source.parent}", "-x", "c++") if cpp else ()
         how = flags if cpp else [*of_any_dialect(flags), "-std=gnu11"]
         how = [*ALWAYS, *how, "-w"]
@@ -308,15 +299,12 @@ class _Job:
         """Compile ``source`` with probes; ``before`` are the preprocessor's flags, if others."""
         plain = self.work / f"{name}.i"
         probed = self.work / f"probed-{name}.{'cpp' if cpp else 'c'}"
-        self._run(*(before or flags), "-E", source, "-o", plain, cpp=cpp)
+        self.run(*(before or flags), "-E", source, "-o", plain, cpp=cpp)
         text = instrumenter.instrument(plain.read_bytes(), self.here, cpp)
         probed.write_bytes(self.header + text)
-        return self._compiled(flags, probed, cpp)
+        return self._object_of(flags, probed, cpp)
 
-    def _compiled(self, flags: list[str], source: Path, cpp: bool = False) -> Path:
+    def _object_of(self, flags: list[str], source: Path, cpp: bool = False) -> Path:
         into = self.work / f"{source.stem}.o"
-        self._run(*flags, "-c", source, "-o", into, cpp=cpp)
+        self.run(*flags, "-c", source, "-o", into, cpp=cpp)
         return into
-
-    def _run(self, *arguments: str | Path, cpp: bool = False) -> None:
-        (self.linker if cpp else self.toolchain).run(arguments, self.here)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from hitl.bus_devices import DEVICES, KINDS
 from hitl.bus_devices.device import BusDevice, I2cDevice, SpiDevice
-from hitl.bus_devices.known import DEVICES, KINDS
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.signals import Signal
 

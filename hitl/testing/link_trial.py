@@ -12,11 +12,10 @@ import numpy as np
 from hitl.boards.contract import Board, BoardLink
 from hitl.interface import Interface
 from hitl.protocol.clocks import FEWEST, ClockFit, RoundTrip, fit
-from hitl.protocol.events import Connected, Event, EventCounts, Failed, Ponged
 from hitl.protocol.framing import wire_size
 from hitl.protocol.line import wire_ns
 from hitl.protocol.messages import LAYOUTS, HelloReply, MessageKind
-from hitl.protocol.session import Session
+from hitl.protocol.session import Connected, Event, EventCounts, Failed, Ponged, Session
 from rtsim.core.clock import stopwatch
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
@@ -108,7 +107,7 @@ def meet(
     """Ask the board at ``link`` for its identity; return the session and the board's reply.
 
     Without ``interface`` every board is accepted, and without ``build`` every build.  Raises an
-    error of :mod:`hitl.protocol.events` if no board answers or if another board answers.
+    error of :mod:`hitl.protocol.session` if no board answers or if another board answers.
     """
     session = Session(interface, build=build, patience_ns=_NEVER_NS)
     now = clock_of(link)

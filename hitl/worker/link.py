@@ -1,6 +1,4 @@
-"""Links from the runtime to a worker: their names, their interface, and the one over ZeroMQ.
-
-:mod:`hitl.worker.shared` has the link over memory that both processes share.
+"""Links from the runtime to a worker: over ZeroMQ, and on Linux over shared memory.
 
 Only this module and :mod:`rtsim.core.net.sockets` import zmq.
 """
@@ -8,22 +6,32 @@ Only this module and :mod:`rtsim.core.net.sockets` import zmq.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import importlib.util
 import os
 import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from hitl.interface import Interface
+from hitl.worker.messages import MessageWriter, WorkerMessageKind, longest
+from rtsim.components.request_log import RequestLog
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
 from rtsim.core.net.sockets import LINGER_MS, MOST_BYTES, TROUBLE, check_address, feel
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Tag
 
 LOOK_NS = 20_000_000
 """Longest single wait for a message, ns; a longer wait is divided."""
@@ -231,3 +239,254 @@ def chosen_link(asked: str | None, library: Path, *, ours: bool, served: bool) -
             "machine; use --link zmq"
         )
     return asked or (SHM if ours and shares else ZMQ)
+
+
+# The link over shared memory (Linux).  The memory is an anonymous file of the kernel: it has no
+# name, so only the worker, which inherits its descriptor, can open it, and the kernel frees it when
+# both processes have ended in any way.  Its size is sealed, so the other end cannot shrink it.
+# ``rtsim_link.h`` has the layout and the waits; the build of a worker contains the library of this
+# end.
+
+_RUNTIME = 0
+_LOOK_S = LOOK_NS / NS_PER_S
+_BROKEN, _TOO_LONG = -2, -3
+_SEALS = ("F_SEAL_SHRINK", "F_SEAL_GROW", "F_SEAL_SEAL")
+
+
+class SharedLink:
+    """A link over a new segment whose messages have at most ``most_bytes``.
+
+    ``library`` is ``link.so`` of the worker's build.  The worker must inherit the descriptor
+    :attr:`descriptor`; :meth:`hide` closes it in this process.  Raises :class:`ControllerError` if
+    the segment cannot be made.
+    """
+
+    def __init__(self, library: Path, most_bytes: int) -> None:
+        self.library = _loaded(library)
+        self.most_bytes = most_bytes
+        try:
+            self.descriptor = os.memfd_create("rtsim-link", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        except OSError as error:
+            raise ControllerError(
+                f"cannot make shared memory: {error.strerror}; use --link zmq"
+            ) from None
+        self._hide = weakref.finalize(self, os.close, self.descriptor)
+        try:
+            os.ftruncate(self.descriptor, self.library.rtsim_link_bytes(most_bytes))
+            seals = sum(getattr(fcntl, name) for name in _SEALS)
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
+        except OSError as error:
+            self.hide()
+            raise ControllerError(
+                f"cannot make shared memory: {error.strerror}; use --link zmq"
+            ) from None
+        self.endpoint = f"shm:{self.descriptor}"
+        end = self.library.rtsim_link_open(self.descriptor, _RUNTIME, most_bytes)
+        if not end:
+            self.hide()
+            raise ControllerError("cannot map the shared memory of the link")
+        self.end = ctypes.c_void_p(end)
+        self._close = weakref.finalize(self, self.library.rtsim_link_close, self.end)
+        self._buffer = ctypes.create_string_buffer(max(1, most_bytes))
+        self._view = memoryview(self._buffer)
+        self._send, self._receive = self.library.rtsim_link_send, self.library.rtsim_link_receive
+        self._lost = False
+
+    def hide(self) -> None:
+        """Close the descriptor; the memory stays mapped in both processes."""
+        self._hide()
+
+    def send(self, data: bytes | memoryview) -> bool:
+        """Send ``data``; return False if either end is closed or the queue is full.
+
+        Raises :class:`ControllerError` for a message that is too long, or overwritten memory.
+        """
+        if self.lost():
+            return False
+        result: int = self._send(self.end, bytes(data), len(data))
+        if result < 0:
+            raise self._error(result, len(data))
+        return result == 1
+
+    def announce(self) -> None:
+        """Wake the worker, which then spins for at most 0.3 ms: a message will follow soon.
+
+        Does nothing once this end is closed.
+        """
+        if self._close.alive:
+            self.library.rtsim_link_announce(self.end)
+
+    def receive(self, until_ns: int = 0) -> bytes | None:
+        """Return the next message, or ``None`` if none arrived.
+
+        Waits at most 20 ms, and at most until ``until_ns`` of the stopwatch: it spins for a short
+        time, and then sleeps.  Returns ``None`` at once if this end is closed.
+        """
+        if not self._close.alive:
+            return None
+        until = min(until_ns, stopwatch() + LOOK_NS) if until_ns else 0
+        size: int = self._receive(self.end, self._buffer, self.most_bytes, until)
+        if size >= 0:
+            return bytes(self._view[:size])
+        if size == _BROKEN:
+            raise self._error(size, 0)
+        return None
+
+    def _error(self, result: int, size: int) -> ControllerError:
+        if result == _TOO_LONG:
+            return ControllerError(
+                f"{self.endpoint}: a message has {size} bytes, and the link takes {self.most_bytes}"
+            )
+        return ControllerError(
+            f"the shared memory of {self.endpoint} was overwritten: a counter or a length in it "
+            "is impossible; look for a write outside of an array in the C code"
+        )
+
+    def lost(self) -> bool:
+        """Return True if either end is closed."""
+        # the memory of a closed end is no longer mapped, so its library is not asked
+        self._lost = (
+            self._lost or not self._close.alive or bool(self.library.rtsim_link_closed(self.end))
+        )
+        return self._lost
+
+    def close(self) -> None:
+        """Close both the descriptor and the mapping.  A second call does nothing.
+
+        Afterwards nothing is sent or received.
+        """
+        self.hide()
+        self._close()
+
+
+class SharedSteps:
+    """The steps of a controller over ``link``: one call for a request, and one for its answer.
+
+    ``schema``, ``inputs`` and ``outputs`` are the hash and the sizes of the interface.  Only the
+    right answer is taken here.  Any other message stays in the link, whose reader reports it.
+    """
+
+    def __init__(self, link: SharedLink, schema: int, inputs: int, outputs: int) -> None:
+        library = link.library
+        self._u, self._y = np.zeros(inputs), np.zeros(outputs)
+        self._stamps = np.zeros(4, np.int64)
+        handle = library.rtsim_steps_new(
+            link.end, schema, self._u.ctypes.data, inputs, self._y.ctypes.data, outputs,
+            self._stamps.ctypes.data,
+        )  # fmt: skip
+        if not handle:
+            raise ControllerError("the system has no memory left for the messages of the link")
+        self._link, self._handle = link, ctypes.c_void_p(handle)
+        weakref.finalize(self, library.rtsim_steps_free, self._handle)
+        self._request, self._answer = library.rtsim_steps_request, library.rtsim_steps_answer
+
+    def request(self, sequence: int, tag: Tag, inputs: Vector) -> bool:
+        """Send a request with ``inputs`` (m,); return False if it could not be sent."""
+        if len(inputs) != len(self._u):
+            return False
+        self._u[:] = inputs
+        sent: bool = self._request(self._handle, sequence, tag.ns, tag.step) == 1
+        return sent
+
+    def answer(self, patience: float) -> int:
+        """Wait for the answer for ``patience`` s, at most 20 ms; it spins, and then sleeps.
+
+        Returns the execution time of the step in ns; -1 if the right answer has not come.
+        """
+        patience_ns = LOOK_NS if patience > _LOOK_S else int(patience * NS_PER_S)
+        took: int = self._answer(self._handle, patience_ns)
+        return took
+
+    @property
+    def values(self) -> Vector:
+        """The outputs (n,) of the latest answer."""
+        return self._y.copy()
+
+    def stamps(self) -> tuple[int, int, int, int]:
+        """Return when the latest answer was sent, begun, ended and received, ns."""
+        sent, begun, ended, received = self._stamps.tolist()
+        return sent, begun, ended, received
+
+
+@cache
+def _loaded(library: Path) -> ctypes.CDLL:
+    """Load the library; its functions get and return addresses and sizes of 64 bits."""
+    out = ctypes.CDLL(str(library))
+    handle, size = ctypes.c_void_p, ctypes.c_size_t
+    out.rtsim_link_bytes.argtypes, out.rtsim_link_bytes.restype = [size], size
+    out.rtsim_link_open.argtypes = [ctypes.c_int, ctypes.c_int, size]
+    out.rtsim_link_open.restype = handle
+    out.rtsim_link_send.argtypes = [handle, ctypes.c_char_p, size]
+    out.rtsim_link_receive.argtypes = [handle, handle, size, ctypes.c_int64]
+    out.rtsim_link_announce.argtypes, out.rtsim_link_announce.restype = [handle], None
+    out.rtsim_link_closed.argtypes = [handle]
+    out.rtsim_link_close.argtypes, out.rtsim_link_close.restype = [handle], None
+    number = ctypes.c_int64
+    out.rtsim_steps_new.argtypes = [handle, ctypes.c_uint64, handle, size, handle, size, handle]
+    out.rtsim_steps_new.restype = handle
+    out.rtsim_steps_request.argtypes = [handle, ctypes.c_uint64, number, number]
+    out.rtsim_steps_answer.argtypes, out.rtsim_steps_answer.restype = [handle, number], number
+    out.rtsim_steps_free.argtypes, out.rtsim_steps_free.restype = [handle], None
+    return out
+
+
+# After a sleep of the loop, the code of an exchange is no longer in the caches, and the worker
+# sleeps, too.  Without a warm-up the exchange takes several times as long as the next one would.
+
+_WORKER = 1
+_TAG, _SEQUENCE, _AT_ONCE = Tag(0), 1, 0.0
+
+
+class ExchangeWarmUp:
+    """A function that wakes the worker of ``link``, and exchanges one step over another link.
+
+    It has both ends of this other link, which has the sizes of ``interface``.  The worker gets no
+    message, and the steps that its controller keeps do not change.  ``library`` is ``link.so`` of
+    the worker's build.  Raises :class:`ControllerError` if the other link cannot be made.
+    """
+
+    def __init__(self, link: SharedLink, library: Path, interface: Interface) -> None:
+        self._announce = link.announce
+        m, n, schema = interface.inputs.size, interface.outputs.size, interface.schema
+        most = longest(m, n, 0)
+        self._link = SharedLink(library, most)
+        own = self._link.library
+        self._send, self._receive = own.rtsim_link_send, own.rtsim_link_receive
+        end = own.rtsim_link_open(self._link.descriptor, _WORKER, 0)
+        if not end:
+            self._link.close()
+            raise ControllerError("cannot map the shared memory of a warm-up")
+        self._end = ctypes.c_void_p(end)
+        self._close = weakref.finalize(self, own.rtsim_link_close, self._end)
+        self._link.hide()
+        self._buffer, self._most = ctypes.create_string_buffer(most), most
+        self._steps = SharedSteps(self._link, schema, m, n)
+        speaker = MessageWriter(n, schema)
+        self._answer = bytes(
+            speaker.message(WorkerMessageKind.ANSWER, _SEQUENCE, _TAG, np.zeros(n))
+        )
+        self._inputs, self._log = np.zeros(m), RequestLog(m)
+
+    def __call__(self) -> bool:
+        """Wake the worker, and run one exchange without it; return whether its answer came.
+
+        Does nothing and returns False once :meth:`close` was called: the run may go on without
+        the controller, and the pacer still has its warm-up.
+        """
+        if not self._close.alive:
+            return False
+        self._announce()
+        steps, log = self._steps, self._log
+        self._send(self._end, self._answer, len(self._answer))
+        sent = steps.request(_SEQUENCE, _TAG, self._inputs)
+        log.add(_TAG, self._inputs)
+        took_ns = steps.answer(_AT_ONCE)
+        log.heard(steps.values)
+        log.steps = 1  # the next warm-up writes the same row, so the log does not grow
+        self._receive(self._end, self._buffer, self._most, 0)
+        return sent and took_ns >= 0
+
+    def close(self) -> None:
+        """Release the memory of the link.  A second call does nothing."""
+        self._close()
+        self._link.close()

@@ -45,7 +45,7 @@ class WorkerMessageKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class WorkerMessage:
     """A message from a worker.
 
     ``status`` is 0, or ``1 + i`` if element i did not fit its C type, or ``-(1 + i)`` if output i
@@ -76,7 +76,7 @@ class MalformedMessage:
     why: str
 
 
-def parse(data: bytes, most: int) -> Heard | MalformedMessage:
+def parse(data: bytes, most: int) -> WorkerMessage | MalformedMessage:
     """Read one message from ``data``; it may have at most ``most`` values."""
     if len(data) < HEADER_BYTES:
         return MalformedMessage(f"it has {len(data)} bytes, a header has {HEADER_BYTES}")
@@ -97,14 +97,16 @@ def parse(data: bytes, most: int) -> Heard | MalformedMessage:
             f"{len(data) - HEADER_BYTES} bytes follow its header, expected {8 * count}"
         )
     values = np.frombuffer(data, "<f8", count, HEADER_BYTES)
-    return Heard(_KINDS[kind], status, schema, sequence, Tag(ns, step), began, took, values)
+    return WorkerMessage(_KINDS[kind], status, schema, sequence, Tag(ns, step), began, took, values)
 
 
 _KINDS = {int(k): k for k in WorkerMessageKind}
 _MOST_WORDS = 2048
 
 
-def spoken(kind: WorkerMessageKind, schema: int = 0, text: str = "", status: int = 0) -> bytes:
+def text_message(
+    kind: WorkerMessageKind, schema: int = 0, text: str = "", status: int = 0
+) -> bytes:
     """Return the bytes of a message that has no values but may have a ``text``."""
     words = text.encode()[: 8 * _MOST_WORDS]
     words += bytes(-len(words) % 8)
@@ -117,7 +119,7 @@ def longest(inputs: int, outputs: int, parameters: int) -> int:
     return HEADER_BYTES + 8 * max(inputs, outputs, parameters)
 
 
-class Speaker:
+class MessageWriter:
     """A writer of messages with up to ``most`` values; it reuses one buffer."""
 
     def __init__(self, most: int, schema: int) -> None:

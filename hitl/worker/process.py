@@ -18,9 +18,15 @@ import numpy as np
 
 from hitl.interface import Interface
 from hitl.worker.ending import Died, WorkerEnding
-from hitl.worker.link import LOOK_NS, Link, WorkerLink, libzmq
-from hitl.worker.messages import Heard, MalformedMessage, Speaker, WorkerMessageKind, longest, parse
-from hitl.worker.shared import SharedLink, SharedSteps
+from hitl.worker.link import LOOK_NS, Link, SharedLink, SharedSteps, WorkerLink, libzmq
+from hitl.worker.messages import (
+    MalformedMessage,
+    MessageWriter,
+    WorkerMessage,
+    WorkerMessageKind,
+    longest,
+    parse,
+)
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
@@ -30,7 +36,7 @@ NOWHEN = Tag(-1)
 """The tag of messages that belong to no step."""
 
 
-class Peer(ABC):
+class WorkerProxy(ABC):
     """A worker that is reached over a link by :mod:`hitl.worker.messages`.
 
     It notices if the worker ends or the link is lost.
@@ -45,7 +51,7 @@ class Peer(ABC):
             sizes = interface.inputs.size, interface.outputs.size
             self.steps = SharedSteps(link, interface.schema, *sizes)
         most = max(interface.inputs.size, interface.parameters.size)
-        self._speaker = Speaker(most, interface.schema)
+        self._speaker = MessageWriter(most, interface.schema)
         self._most = max(interface.outputs.size, interface.parameters.size, 1)
 
     @property
@@ -86,7 +92,7 @@ class Peer(ABC):
         """Send a message; return False if the other end is gone or its queue is full."""
         return self.link.send(self._speaker.message(kind, sequence, tag, values))
 
-    def receive(self, until_ns: int) -> Heard | MalformedMessage | None:
+    def receive(self, until_ns: int) -> WorkerMessage | MalformedMessage | None:
         """Wait for the next message until ``until_ns`` of the stopwatch; ``None`` if none came.
 
         Raises :class:`ControllerError` if the worker is gone and sent no more messages.
@@ -102,10 +108,10 @@ class Peer(ABC):
             if stopwatch() >= until_ns:
                 return None
 
-    def _read(self, data: bytes) -> Heard | MalformedMessage:
+    def _read(self, data: bytes) -> WorkerMessage | MalformedMessage:
         """Parse a message; an answer may have as many values as there are outputs."""
         heard = parse(data, self._most)
-        if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.ANSWER:
+        if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.ANSWER:
             most = max(self.interface.outputs.size, 1)
             if len(heard.values) > most:
                 return MalformedMessage(
@@ -113,7 +119,9 @@ class Peer(ABC):
                 )
         return heard
 
-    def greeted(self, heard: Heard | MalformedMessage | None, patience: float) -> Heard:
+    def greeted(
+        self, heard: WorkerMessage | MalformedMessage | None, patience: float
+    ) -> WorkerMessage:
         """Check that ``heard`` is the HELLO of a worker built from the same interface; return it.
 
         ``patience`` is the timeout, s, for the error message.  Raises :class:`ControllerError` if
@@ -157,7 +165,7 @@ _LEAST_BYTES = 1024
 """Least size of the longest message over shared memory: there is room for a malformed message."""
 
 
-class Worker(Peer):
+class Worker(WorkerProxy):
     """A worker process and the link to it.
 
     ``command`` is run with the further arguments ``ENDPOINT LIBZMQ``.  The variable
@@ -257,7 +265,7 @@ class Worker(Peer):
         while stopwatch() < until:
             data = self.link.receive(until)
             heard = None if data is None else parse(data, self._most)
-            if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.BYE:
+            if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.BYE:
                 return True
         return False
 

@@ -14,13 +14,13 @@ from hitl.worker.ending import Died, WorkerEnding
 from hitl.worker.link import WorkerLink
 from hitl.worker.messages import (
     FROM_ENVIRONMENT,
-    Heard,
     MalformedMessage,
+    WorkerMessage,
     WorkerMessageKind,
     parse,
-    spoken,
+    text_message,
 )
-from hitl.worker.process import END_S, NOWHEN, Peer, Worker
+from hitl.worker.process import END_S, NOWHEN, Worker, WorkerProxy
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.net.keys import Keys
@@ -28,7 +28,7 @@ from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.tag import NS_PER_S
 
 
-class RemoteWorker(Peer):
+class RemoteWorker(WorkerProxy):
     """A worker behind the server at ``endpoint``, which starts a process for each worker.
 
     ``patience`` is the timeout for the server's answer, s of the wall clock.  Raises
@@ -82,14 +82,14 @@ class RemoteWorker(Peer):
         lost.environment = True
         return lost
 
-    def receive(self, until_ns: int) -> Heard | MalformedMessage | None:
+    def receive(self, until_ns: int) -> WorkerMessage | MalformedMessage | None:
         while True:
             heard = super().receive(until_ns)
-            if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.FAULT:
+            if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.FAULT:
                 fault = ControllerError(f"{self.link.endpoint}: {heard.text}")
                 fault.environment = heard.status == FROM_ENVIRONMENT
                 raise fault
-            if not isinstance(heard, Heard) or heard.kind is not WorkerMessageKind.PING:
+            if not isinstance(heard, WorkerMessage) or heard.kind is not WorkerMessageKind.PING:
                 return heard
 
     def stop(self) -> WorkerEnding:
@@ -100,7 +100,7 @@ class RemoteWorker(Peer):
             heard = self.receive(until)
             if heard is None:
                 return WorkerEnding(0, "", "", unresponsive=True)
-            if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.BYE:
+            if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.BYE:
                 return WorkerEnding(0, "", "")
 
     def kill(self) -> None:
@@ -159,13 +159,13 @@ class Server:
     def _from_client(self, who: bytes, data: bytes) -> None:
         heard = parse(data, self._most)
         if who != self._client:
-            if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.HELLO:
+            if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.HELLO:
                 self._meet(who, heard.schema)
             return
         self._heard_ns = stopwatch()
         if self._worker is None:
             return
-        if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.STOP:
+        if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.STOP:
             self._stop(self._worker)
         elif not self._worker.link.send(data) and not self._worker.gone():
             self._fault(ControllerError("the worker's queue of requests is full"))
@@ -175,11 +175,11 @@ class Server:
         ours = self.build.interface.schema
         if schema != ours:
             # The client compares the schemas and reports the difference.
-            self._listener.send(who, spoken(WorkerMessageKind.HELLO, ours))
+            self._listener.send(who, text_message(WorkerMessageKind.HELLO, ours))
             return
-        if self._worker is not None and self._tell(spoken(WorkerMessageKind.PING)):
+        if self._worker is not None and self._tell(text_message(WorkerMessageKind.PING)):
             self._listener.send(
-                who, spoken(WorkerMessageKind.FAULT, ours, "busy with another client")
+                who, text_message(WorkerMessageKind.FAULT, ours, "busy with another client")
             )
             return
         self._client, self._heard_ns = who, stopwatch()
@@ -189,7 +189,7 @@ class Server:
             self._fault(error)
             return
         self._say(f"run {self.runs + 1}: process {self._worker.pid}")
-        self._tell(spoken(WorkerMessageKind.HELLO, self.build.interface.schema))
+        self._tell(text_message(WorkerMessageKind.HELLO, self.build.interface.schema))
 
     def _from_worker(self, worker: Worker) -> None:
         """Forward answers, report the worker's end, and after a quiet time check the client."""
@@ -202,7 +202,7 @@ class Server:
             self._fault(worker.why_gone())
         elif stopwatch() - self._heard_ns > _QUIET_NS:
             self._heard_ns = stopwatch()
-            self._tell(spoken(WorkerMessageKind.PING))
+            self._tell(text_message(WorkerMessageKind.PING))
 
     def _stop(self, worker: Worker) -> None:
         try:
@@ -213,7 +213,7 @@ class Server:
         if not ending.ok:
             self._fault(Died(f"at its end, {worker.about}", ending))
             return
-        self._tell(spoken(WorkerMessageKind.BYE))
+        self._tell(text_message(WorkerMessageKind.BYE))
         self._say(f"run {self.runs + 1}: ended")
         self._end()
 
@@ -221,7 +221,7 @@ class Server:
         """Tell the client why its run ends, and whether that is the fault of the C code."""
         status = FROM_ENVIRONMENT if error.environment else 0
         schema = self.build.interface.schema
-        self._tell(spoken(WorkerMessageKind.FAULT, schema, str(error), status))
+        self._tell(text_message(WorkerMessageKind.FAULT, schema, str(error), status))
         self._say(f"run {self.runs + 1}: {error}")
         self._end()
 

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from rtsim.blocks.algebra import Expression, Gain, Product, Quantiser, Saturation, Sum
 from rtsim.blocks.block import Block, Equations, InputDelay, Port, When, Wire
-from rtsim.blocks.continuous import Differential, Integrator, TransportDelay
+from rtsim.blocks.continuous import (
+    Differential,
+    Integrator,
+    StateSpace,
+    TransferFunction,
+    TransportDelay,
+)
 from rtsim.blocks.diagram import Diagram
-from rtsim.blocks.linear import StateSpace, TransferFunction
 from rtsim.blocks.sampled import (
     PID,
     FirstOrderHold,

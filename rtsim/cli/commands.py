@@ -118,20 +118,12 @@ def _end(why: str) -> NoReturn:
 class Commands(click.Group):
     """A group of commands, each of which is given as the text ``module:command``.
 
-    ``known`` returns the mapping of name to ``module:command``, in the order of the help;
-    ``old`` maps deprecated names of commands to their present names.
+    ``known`` returns the mapping of name to ``module:command``, in the order of the help.
     """
 
-    def __init__(
-        self,
-        *,
-        known: Callable[[], Mapping[str, str]],
-        old: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, *, known: Callable[[], Mapping[str, str]], **options: Any) -> None:
         super().__init__(**options)
         self._known = known
-        self._old = dict(old or {})
 
     def main(self, *args: Any, **extra: Any) -> Any:
         with minded_output():
@@ -142,12 +134,6 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         known = self._known()
-        if cmd_name in self._old:
-            new = self._old[cmd_name]
-            if not ctx.resilient_parsing:
-                path = ctx.command_path
-                click.echo(f"'{path} {cmd_name}' is deprecated; type: {path} {new}", err=True)
-            cmd_name = new
         if cmd_name not in known:
             import difflib
 

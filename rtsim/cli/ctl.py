@@ -1,9 +1,9 @@
-"""``rtsim ctl``: observe and command a run in progress."""
+"""``rtsim ctl``: observe and command a run in progress; ``rtsim keys``: from other machines too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.options import option
 from rtsim.cli.telemetry import telemetry_line
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.net.keys import CLIENT
 from rtsim.gateway.client import At, Run, connected, runs
 
 _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -52,11 +53,26 @@ def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
     ctx.obj = which, keys
 
 
-@contextmanager
-def _run(ctx: click.Context) -> Iterator[Run]:
-    which, keys = ctx.obj
-    with connected(which, keys) as run:
-        yield run
+def _command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., At | None]], Any]:
+    """Return a decorator that makes a command of ``ctl`` of a function of the run in progress.
+
+    The tag that the function returns, at which a command takes effect, is printed.
+    """
+
+    def add(function: Callable[..., At | None]) -> Any:
+        @ctl.command(name, **settings)
+        @click.pass_context
+        @reports_errors
+        @wraps(function)
+        def call(ctx: click.Context, /, **options: Any) -> None:
+            with connected(*ctx.obj) as run:
+                at = function(run, **options)
+                if at is not None:
+                    click.echo(str(at))
+
+        return call
+
+    return add
 
 
 def _known(of: Callable[[Run], list[str]]) -> Callable[..., list[CompletionItem]]:
@@ -84,10 +100,6 @@ _signal = click.argument(
 )
 
 
-def _told(at: At) -> None:
-    click.echo(str(at))
-
-
 def _tell_left_out(run: Run) -> None:
     for name, many in run.left_out.items():
         click.echo(f"not shown: {name} ({many} values; too many to show)", err=True)
@@ -108,11 +120,9 @@ def list_runs(as_json: bool) -> None:
         click.echo(f"{entry.pid}  {entry.scenario}")
 
 
-@ctl.command()
+@_command()
 @json_option
-@click.pass_context
-@reports_errors
-def status(ctx: click.Context, as_json: bool) -> None:
+def status(run: Run, as_json: bool) -> None:
     """Show simulated time, rate, overruns, late answers and missed requests of the run.
 
     \b
@@ -120,43 +130,37 @@ def status(ctx: click.Context, as_json: bool) -> None:
       rtsim ctl status
       rtsim ctl --run f16 status --json
     """
-    with _run(ctx) as run:
-        found, told, lost = run.status, run.telemetry, run.unrecorded
-        if as_json:
-            about = {"scenario": run.scenario, "pid": run.pid}
-            more = {
-                **({"telemetry": told} if told else {}),
-                **({"unrecorded": lost} if lost else {}),
-            }
-            show_json({**about, **vars(found), **more})
-        else:
-            click.echo(f"{run.scenario} ({run.pid}): {found}")
-            if lost:
-                click.echo(f"NOT RECORDED {lost}")
-            if told:
-                click.echo(telemetry_line(told))
+    found, told, lost = run.status, run.telemetry, run.unrecorded
+    if as_json:
+        about = {"scenario": run.scenario, "pid": run.pid}
+        more = {
+            **({"telemetry": told} if told else {}),
+            **({"unrecorded": lost} if lost else {}),
+        }
+        show_json({**about, **vars(found), **more})
+    else:
+        click.echo(f"{run.scenario} ({run.pid}): {found}")
+        if lost:
+            click.echo(f"NOT RECORDED {lost}")
+        if told:
+            click.echo(telemetry_line(told))
 
 
-@ctl.command()
+@_command()
 @json_option
-@click.pass_context
-@reports_errors
-def signals(ctx: click.Context, as_json: bool) -> None:
+def signals(run: Run, as_json: bool) -> None:
     """List all signals of the run, with units: rtsim ctl signals"""
-    with _run(ctx) as run:
-        if as_json:
-            show_json(run.about["signals"])
-            return
-        for name, unit in run.signals.items():
-            click.echo(f"{name} [{unit}]")
-        _tell_left_out(run)
+    if as_json:
+        show_json(run.about["signals"])
+        return
+    for name, unit in run.signals.items():
+        click.echo(f"{name} [{unit}]")
+    _tell_left_out(run)
 
 
-@ctl.command()
+@_command()
 @json_option
-@click.pass_context
-@reports_errors
-def parameters(ctx: click.Context, as_json: bool) -> None:
+def parameters(run: Run, as_json: bool) -> None:
     """List the values that 'rtsim ctl set' can change, with initial values, units and ranges.
 
     \b
@@ -164,63 +168,53 @@ def parameters(ctx: click.Context, as_json: bool) -> None:
       rtsim ctl parameters
       rtsim ctl parameters --json
     """
-    with _run(ctx) as run:
-        if as_json:
-            show_json(run.parameters)
-            return
-        for row in run.parameters:
-            low, high = row["low"], row["high"]
-            limits = f"[{'-inf' if low is None else low}, {'inf' if high is None else high}]"
-            value = ", ".join(f"{v:g}" for v in row["value"])
-            click.echo(f"{row['name']} = {value} {row['unit']}  {limits}")
-        _tell_left_out(run)
+    if as_json:
+        show_json(run.parameters)
+        return
+    for row in run.parameters:
+        low, high = row["low"], row["high"]
+        limits = f"[{'-inf' if low is None else low}, {'inf' if high is None else high}]"
+        value = ", ".join(f"{v:g}" for v in row["value"])
+        click.echo(f"{row['name']} = {value} {row['unit']}  {limits}")
+    _tell_left_out(run)
 
 
-@ctl.command()
+@_command()
 @_signal
 @json_option
-@click.pass_context
-@reports_errors
-def get(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
+def get(run: Run, names: tuple[str, ...], as_json: bool) -> None:
     """Show the present values of signals and parameters: rtsim ctl get f16.alpha f16.mass"""
-    with _run(ctx) as run:
-        found = run.get(*names)
-        values = found if isinstance(found, list) else [found]
-        if as_json:
-            show_json(dict(zip(names, values, strict=True)))
-            return
-        for name, value in zip(names, values, strict=True):
-            click.echo(f"{name} = {value!r} {run.signals[name]}")
+    found = run.get(*names)
+    values = found if isinstance(found, list) else [found]
+    if as_json:
+        show_json(dict(zip(names, values, strict=True)))
+        return
+    for name, value in zip(names, values, strict=True):
+        click.echo(f"{name} = {value!r} {run.signals[name]}")
 
 
-@ctl.command("set", context_settings=_NUMBERS)
+@_command("set", context_settings=_NUMBERS)
 @click.argument("target", shell_complete=_known(lambda run: [p["name"] for p in run.parameters]))
 @click.argument("value", nargs=-1, required=True)
-@click.pass_context
-@reports_errors
-def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
+def set_value(run: Run, target: str, value: tuple[str, ...]) -> At:
     """Set a parameter or the value of a source: rtsim ctl set f16.mass 9000 kg
 
     The unit is optional. It must be the declared unit ('rtsim ctl parameters' lists it), because
     values are not converted.
     """
     numbers, unit = _measured(value)
-    with _run(ctx) as run:
-        _told(run.set(target, numbers, unit))
+    return run.set(target, numbers, unit)
 
 
-@ctl.command(context_settings=_NUMBERS)
+@_command(context_settings=_NUMBERS)
 @click.argument("topic", shell_complete=_known(lambda run: list(run.about["topics"])))
 @click.argument("value", nargs=-1, required=True)
-@click.pass_context
-@reports_errors
-def inject(ctx: click.Context, topic: str, value: tuple[str, ...]) -> None:
+def inject(run: Run, topic: str, value: tuple[str, ...]) -> At:
     """Send a message as if a topic's sender had sent it: rtsim ctl inject autopilot 0.1 0.5"""
-    with _run(ctx) as run:
-        _told(run.inject(topic, _numbers(value)))
+    return run.inject(topic, _numbers(value))
 
 
-@ctl.command()
+@_command()
 @_signal
 @click.option(
     "--rate",
@@ -232,31 +226,25 @@ def inject(ctx: click.Context, topic: str, value: tuple[str, ...]) -> None:
     "--count", default=0, help="Number of samples to print.  [default: until the run ends]"
 )
 @json_option
-@click.pass_context
-@reports_errors
-def watch(
-    ctx: click.Context, names: tuple[str, ...], rate: float, count: int, as_json: bool
-) -> None:
+def watch(run: Run, names: tuple[str, ...], rate: float, count: int, as_json: bool) -> None:
     """Print the values of signals repeatedly: rtsim ctl watch f16.alpha --rate 5"""
-    with _run(ctx) as run:
-        for k, sample in enumerate(run.watch(*names, rate=rate), start=1):
-            if as_json:
-                show_json({"t": sample.state.seconds, **sample.values})
-            else:
-                told = "  ".join(f"{n}={v:.6g}" for n, v in sample.values.items())
-                click.echo(f"{sample.state.seconds:10.3f} s  {told}")
-            if k == count or reader_gone():
-                return
-        click.echo("the run has ended", err=True)
+    for k, sample in enumerate(run.watch(*names, rate=rate), start=1):
+        if as_json:
+            show_json({"t": sample.state.seconds, **sample.values})
+        else:
+            told = "  ".join(f"{n}={v:.6g}" for n, v in sample.values.items())
+            click.echo(f"{sample.state.seconds:10.3f} s  {told}")
+        if k == count or reader_gone():
+            return
+    click.echo("the run has ended", err=True)
 
 
 def _simple(name: str, says: str) -> None:
-    def call(ctx: click.Context) -> None:
-        with _run(ctx) as run:
-            _told(run.tell(name))
+    def call(run: Run) -> At:
+        return run.tell(name)
 
     call.__doc__ = says
-    ctl.command(name)(click.pass_context(reports_errors(call)))
+    _command(name)(call)
 
 
 _simple("pause", "Pause the simulation: rtsim ctl pause")
@@ -265,7 +253,7 @@ _simple("checkpoint", "Save a checkpoint next to the recording: rtsim ctl checkp
 _simple("quit", "End the run and complete its recording: rtsim ctl quit")
 
 
-@ctl.command()
+@_command()
 @click.option(
     "--at", type=float, help="Go back to the last checkpoint at or before this simulated time, s."
 )
@@ -274,9 +262,7 @@ _simple("quit", "End the run and complete its recording: rtsim ctl quit")
     type=float,
     help="Go back to the last checkpoint that is at least this many simulated seconds old.",
 )
-@click.pass_context
-@reports_errors
-def restore(ctx: click.Context, at: float | None, back: float | None) -> None:
+def restore(run: Run, at: float | None, back: float | None) -> At:
     """Go back to a checkpoint (default: the last one) and continue in a new recording.
 
     \b
@@ -284,27 +270,21 @@ def restore(ctx: click.Context, at: float | None, back: float | None) -> None:
       rtsim ctl restore
       rtsim ctl restore --back 5
     """
-    with _run(ctx) as run:
-        _told(run.restore(at=at, back=back))
+    return run.restore(at=at, back=back)
 
 
-@ctl.command()
+@_command()
 @click.option("--tags", type=int, help="Advance by this number of tags.  [default: 1]")
 @click.option("--task", help="Advance to the next activation of this task.")
 @click.option("--duration", type=float, help="Advance by this simulated time, s.")
-@click.pass_context
-@reports_errors
-def step(ctx: click.Context, tags: int | None, task: str | None, duration: float | None) -> None:
+def step(run: Run, tags: int | None, task: str | None, duration: float | None) -> At:
     """Advance a paused run by one step, then pause again: rtsim ctl step --duration 0.1"""
-    with _run(ctx) as run:
-        _told(run.step(tags, task=task, duration=duration))
+    return run.step(tags, task=task, duration=duration)
 
 
-@ctl.command(context_settings=_NUMBERS)
+@_command(context_settings=_NUMBERS)
 @click.argument("rate")
-@click.pass_context
-@reports_errors
-def rate(ctx: click.Context, rate: str) -> None:
+def rate(run: Run, rate: str) -> At:
     """Set the pace: simulated seconds per second (0.1 is slow motion), or max.
 
     \b
@@ -312,29 +292,22 @@ def rate(ctx: click.Context, rate: str) -> None:
       rtsim ctl rate 0.5
       rtsim ctl rate max
     """
-    with _run(ctx) as run:
-        _told(run.rate("max" if rate == "max" else _numbers((rate,))))
+    return run.rate("max" if rate == "max" else _numbers((rate,)))
 
 
-@ctl.command()
+@_command()
 @click.argument("name", shell_complete=_known(lambda run: list(run.about["faults"])))
 @click.argument("do", type=click.Choice(["start", "clear"]))
-@click.pass_context
-@reports_errors
-def fault(ctx: click.Context, name: str, do: str) -> None:
+def fault(run: Run, name: str, do: str) -> At:
     """Start or clear a fault of the fault file: rtsim ctl fault sensor_stuck start"""
-    with _run(ctx) as run:
-        _told(run.fault(name, do))
+    return run.fault(name, do)
 
 
-@ctl.command()
+@_command()
 @click.argument("text")
-@click.pass_context
-@reports_errors
-def mark(ctx: click.Context, text: str) -> None:
+def mark(run: Run, text: str) -> At:
     """Write a text into the recording as an event at the next tag: rtsim ctl mark 'gust here'"""
-    with _run(ctx) as run:
-        _told(run.mark(text))
+    return run.mark(text)
 
 
 def _measured(texts: tuple[str, ...]) -> tuple[Any, str | None]:
@@ -361,3 +334,31 @@ def _numbers(texts: tuple[str, ...]) -> Any:
         except ValueError:
             raise ScenarioError(f"{text!r} is not a number") from None
     return values[0] if len(values) == 1 else values
+
+
+# ``rtsim keys``: the keys that admit and encrypt connections from other machines.
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@reports_errors
+def keys(file: Path) -> None:
+    """Make CURVE keys: FILE for the server, FILE.client for the client.
+
+    Two machines that are connected over tcp:// need both files: FILE stays on the machine of the
+    run or worker, and FILE.client goes to the machine of the client.
+
+    \b
+    Examples:
+      rtsim keys rig.keys
+      rtsim run f16 --pace 1 --control-at tcp://0.0.0.0:5555 --control-keys rig.keys
+    """
+    from rtsim.core.net.sockets import keys_of
+
+    if file.exists():
+        raise ScenarioError(
+            f"{file} exists already; give another name, or remove {file} and {file}{CLIENT}"
+        )
+    keys_of(file)
+    click.echo(f"{file}: keys of the server; the file stays on this machine")
+    click.echo(f"{file}{CLIENT}: keys of the client; copy the file to the other machine")

@@ -1,19 +1,21 @@
-"""Commands that describe a scenario without running it: its picture, its layout, its poles."""
+"""Commands that list and describe scenarios without running them: pictures, layouts, poles."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.common import json_option, reports_errors, show_json, show_result
 from rtsim.cli.options import option, parse_settings, scenario_names
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.record.output_files import write_whole
 from rtsim.record.reports.drawing import Drawing, check_suffix
+from rtsim.scenario.loading import find_maker, known_scenarios
 
 if TYPE_CHECKING:
     from rtsim.linear.report import LinearReport
@@ -56,7 +58,7 @@ def draw(
     elif path is None:
         click.echo(drawing.mermaid, nl=False)
     else:
-        console().print(f"drawing: {path}", soft_wrap=True)
+        click.echo(f"drawing: {path}")
 
 
 def _drawing(scenario: str, settings: tuple[str, ...]) -> Drawing:
@@ -106,7 +108,7 @@ def layout(scenario: str, path: Path, settings: tuple[str, ...], force: bool) ->
         write_whole(path, text)
     except OSError as error:
         raise RecordingError(f"cannot write {path}: {error.strerror}") from error
-    console().print(f"layout: {path}", soft_wrap=True)
+    click.echo(f"layout: {path}")
 
 
 _POLES = (
@@ -180,13 +182,13 @@ def linearise(
     from rtsim.linear.report import linear_report
     from rtsim.scenario.loading import load_scenario
 
+    if path is not None:
+        from rtsim.linear.pages import Table, write_page
     loaded = load_scenario(scenario, parse_settings(settings))
     report = linear_report(
         loaded, plant=plant, start=start, end=end, time=time, slow=slow, compile=not plain
     )
     if path is not None:
-        from rtsim.linear.pages import Table, write_page
-
         if not report.scalar_loops:
             raise ScenarioError(
                 f"-o {path}: there is no open loop with one signal to draw; give --from SIGNAL"
@@ -257,3 +259,39 @@ def _loop(one: Any) -> tuple[str, ...]:
 
 def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.6g}"
+
+
+# ``rtsim scenarios``: the scenarios that can be run by name.
+
+
+@click.command()
+@json_option
+@reports_errors
+def scenarios(as_json: bool) -> None:
+    """List the scenarios that can be run by name, with their arguments and defaults.
+
+    \b
+    Examples:
+      rtsim scenarios
+      rtsim scenarios --json
+    """
+    rows = []
+    for name in sorted(known_scenarios()):
+        maker = find_maker(name)
+        arguments = {p.name: p.default for p in inspect.signature(maker).parameters.values()}
+        about = (inspect.getdoc(maker) or "").partition("\n")[0]
+        rows.append({"name": name, "about": about, "arguments": arguments})
+    if as_json:
+        show_json(rows)
+        return
+    columns = (
+        Column("name"),
+        Column("about", fold=True),
+        Column("arguments: --set NAME=VALUE", fold=True),
+    )
+    print_table(console(), "Scenarios", columns, [_cells(row) for row in rows])
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    arguments = " ".join(f"{k}={v}" for k, v in row["arguments"].items())
+    return row["name"], row["about"].replace("``", ""), arguments

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import trust_options
-from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.outcome import Outcome
@@ -20,9 +18,9 @@ from rtsim.record.events import CUT_OFF
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging import Verdict
 from rtsim.runs.diverging import diverge as find
-from rtsim.runs.diverging.first import Place
+from rtsim.runs.diverging.first import Place, ValuePair, in_full
 from rtsim.runs.diverging.inputs import Feeding
-from rtsim.runs.diverging.values import ValuePair, in_full
+from rtsim.runs.progress import ProgressLine
 
 _path = click.Path(path_type=Path)
 _MOST = 20
@@ -92,45 +90,45 @@ def diverge(
         show_result(data, verdict.outcome.value, why)
     else:
         say_cut_off(*recordings)
-        _print(verdict, console(), show_all)
+        _print(verdict, show_all)
     sys.exit(verdict.outcome.value)
 
 
-def _print(verdict: Verdict, out: Console, show_all: bool) -> None:
+def _print(verdict: Verdict, show_all: bool) -> None:
     place = verdict.place
     if place is None:
-        out.print(f"{verdict.a} and {verdict.b} agree bit for bit {_span(verdict)}", soft_wrap=True)
+        click.echo(f"{verdict.a} and {verdict.b} agree bit for bit {_span(verdict)}")
     else:
         agreed = "nothing" if verdict.agreed is None else str(verdict.agreed)
-        out.print(f"last tag at which everything agreed: {agreed}", soft_wrap=True)
-        _print_place(verdict, place, out, show_all)
+        click.echo(f"last tag at which everything agreed: {agreed}")
+        _print_place(verdict, place, show_all)
     for name, ending in zip((verdict.a, verdict.b), verdict.endings, strict=False):
         if not ending.complete and ending.reason != CUT_OFF:  # a cut-off is printed above
-            out.print(f"{name} {ending}", soft_wrap=True, markup=False)
+            click.echo(f"{name} {ending}")
     if verdict.outcome is Outcome.UNDECIDED:
-        out.print(f"could not be decided: {verdict.undecided}", soft_wrap=True, markup=False)
+        click.echo(f"could not be decided: {verdict.undecided}")
     for note in verdict.notes:
-        out.print(f"note: {note}", soft_wrap=True, markup=False)
+        click.echo(f"note: {note}")
 
 
 def _span(verdict: Verdict) -> str:
     return f"from {verdict.began.seconds:g} to {verdict.ended.seconds:g} s"
 
 
-def _print_place(verdict: Verdict, place: Place, out: Console, show_all: bool) -> None:
-    out.print(f"first difference: {in_words(place)}", soft_wrap=True, markup=False)
-    _print_pairs("", ("", verdict.a, verdict.b, "apart"), place.pairs, out, show_all)
+def _print_place(verdict: Verdict, place: Place, show_all: bool) -> None:
+    click.echo(f"first difference: {in_words(place)}")
+    _print_pairs("", ("", verdict.a, verdict.b, "apart"), place.pairs, show_all)
     if verdict.fed is not None:
-        _print_fed(verdict, verdict.fed, out, show_all)
+        _print_fed(verdict, verdict.fed, show_all)
     if verdict.drawn is not None:
         since = "the start" if verdict.agreed is None else str(verdict.agreed)
-        _print_lists(f"random streams used after {since}", verdict.drawn, out)
+        _print_lists(f"random streams used after {since}", verdict.drawn)
     for other in verdict.also:
-        out.print(f"also different at this tag: {in_words(other)}", soft_wrap=True, markup=False)
+        click.echo(f"also different at this tag: {in_words(other)}")
     if verdict.visible is not None:
         text = f"first difference in the recordings: {in_words(verdict.visible)}"
-        out.print(text, soft_wrap=True, markup=False)
-        _print_pairs("", ("", verdict.a, verdict.b, "apart"), verdict.visible.pairs, out, show_all)
+        click.echo(text)
+        _print_pairs("", ("", verdict.a, verdict.b, "apart"), verdict.visible.pairs, show_all)
 
 
 def in_words(place: Place) -> str:
@@ -143,27 +141,27 @@ def _is_sent(place: Place) -> bool:
     return place.initiated is not None and place.initiated != place.tag
 
 
-def _print_fed(verdict: Verdict, fed: Feeding, out: Console, show_all: bool) -> None:
-    out.print(f"inputs of: {fed.how}", soft_wrap=True, markup=False)
+def _print_fed(verdict: Verdict, fed: Feeding, show_all: bool) -> None:
+    click.echo(f"inputs of: {fed.how}")
     if fed.inputs:
         names = ("input", verdict.a, verdict.b, "apart", "from")
-        _print_pairs("", names, fed.inputs, out, show_all)
+        _print_pairs("", names, fed.inputs, show_all)
     at_that_tag = (("messages that arrived", fed.arrived), ("events", fed.happened))
     for what, lists in at_that_tag:
         if any(lists):
-            _print_lists(what, lists, out)
+            _print_lists(what, lists)
     if fed.equal and fed.inputs:
-        out.print("all these inputs are equal: the difference was made in this computation")
+        click.echo("all these inputs are equal: the difference was made in this computation")
 
 
-def _print_lists(what: str, lists: tuple[Sequence[str], Sequence[str]], out: Console) -> None:
+def _print_lists(what: str, lists: tuple[Sequence[str], Sequence[str]]) -> None:
     one, other = (", ".join(names) or "none" for names in lists)
     text = one if one == other else f"{one} | {other}"
-    out.print(f"{what}: {text}", soft_wrap=True, markup=False)
+    click.echo(f"{what}: {text}")
 
 
 def _print_pairs(
-    title: str, names: Sequence[str], pairs: Sequence[ValuePair], out: Console, show_all: bool
+    title: str, names: Sequence[str], pairs: Sequence[ValuePair], show_all: bool
 ) -> None:
     columns = [Column(names[0]), *(Column(name, fold=True) for name in names[1:3])]
     columns += [Column(name) for name in names[3:]]
@@ -173,6 +171,6 @@ def _print_pairs(
         + (pair.source,) * (len(names) - 4)
         for pair in shown
     ]
-    print_table(out, title, columns, rows)
+    print_table(console(), title, columns, rows)
     if len(shown) < len(pairs):
-        out.print(f"… {len(pairs) - len(shown)} more; --all shows them")
+        click.echo(f"… {len(pairs) - len(shown)} more; --all shows them")

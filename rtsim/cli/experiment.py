@@ -13,11 +13,10 @@ from typing import Any
 import click
 
 from rtsim.cli.common import INTERRUPTED, json_option, reports_errors, show_result
-from rtsim.cli.fly import external_input_of, measured
+from rtsim.cli.fly import external_input_of, measured, print_findings
 from rtsim.cli.options import option
 from rtsim.cli.run_options import FOR_A_PERSON, RunOptions
 from rtsim.cli.running import run_command
-from rtsim.cli.tasks import print_findings
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.cli.window import HERE, Viewable, Viewed, place_options
 from rtsim.core.errors import RecordingError, ScenarioError
@@ -31,8 +30,7 @@ from rtsim.models.piloting.experiment import (
     read_experiment,
     write_table,
 )
-from rtsim.models.piloting.task import pinned, task_named
-from rtsim.models.piloting.task_setup import SCRIPT
+from rtsim.models.piloting.task import SCRIPT, pinned, task_named
 from rtsim.pilot.processes import Window
 from rtsim.pilot.views import FLOWN_AS, Flyable
 from rtsim.record.reading import Recording

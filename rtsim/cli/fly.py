@@ -1,4 +1,6 @@
-"""``rtsim fly``: run a scenario that a person controls from a window in a separate process."""
+"""``rtsim fly``, ``tasks`` and ``measure``: a person controls a scenario from a window, and does a
+task.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from typing import Any
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors
+from rtsim.cli.common import json_option, reports_errors, show_json, show_result
 from rtsim.cli.options import option
+from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.run_options import RunOptions, person_options
 from rtsim.cli.running import run_command
-from rtsim.cli.tasks import print_findings
-from rtsim.cli.terminal import console
+from rtsim.cli.terminal import Column, console, print_table
 from rtsim.cli.window import (
     HERE,
     OutsideWindow,
@@ -30,7 +32,7 @@ from rtsim.cli.window import (
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.models.piloting.findings import Findings
-from rtsim.models.piloting.task import KINDS, kind_of, measure, pinned
+from rtsim.models.piloting.task import KINDS, kind_of, known_tasks, measure, pinned, task_named
 from rtsim.pilot.processes import Window
 from rtsim.pilot.views import FLOWN_AS, Flyable
 from rtsim.record.reading import Recording
@@ -167,7 +169,7 @@ def _print_flight(
     if found is not None:
         print_findings(found)
     elif why:
-        console().print(why, soft_wrap=True)
+        click.echo(why)
 
 
 def external_input_of(scenario: Scenario) -> str:
@@ -219,26 +221,91 @@ _NOT_COUNTED = (
 
 def _print_latency(latency: dict[str, Any], more: Sequence[str] = ()) -> None:
     """Print the latencies from input to step and to picture, and the interpolation delay."""
-    out = console()
     for name, says in _LATENCIES.items():
         row = latency[name]
         if not row["count"]:
             if name != "interpolation":
-                out.print(f"{says}: the stick was not moved", soft_wrap=True)
+                click.echo(f"{says}: the stick was not moved")
             continue
         median, p95, most = (row[key] / 1e6 for key in ("median_ns", "p95_ns", "max_ns"))
-        out.print(
-            f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, maximum {most:.2f} ms",
-            soft_wrap=True,
-        )
+        click.echo(f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, maximum {most:.2f} ms")
     if latency["input_to_step"]["count"]:
-        out.print(_NOT_COUNTED, soft_wrap=True)
+        click.echo(_NOT_COUNTED)
     for line in (*what_became_of(latency), *more):
-        out.print(line, soft_wrap=True)
+        click.echo(line)
     if latency["silences"]:
         times = latency["silences"]
-        out.print(
+        click.echo(
             f"the window did not answer {times} times: the stick kept its position, then went to "
-            "its fail-safe position",
-            soft_wrap=True,
+            "its fail-safe position"
         )
+
+
+# ``rtsim tasks`` and ``rtsim measure``: the tasks of a pilot, and how well a pilot did one.
+
+
+@click.command()
+@json_option
+@reports_errors
+def tasks(as_json: bool) -> None:
+    """List the tasks that a pilot can fly with 'rtsim fly SCENARIO --task NAME'.
+
+    \b
+    Examples:
+      rtsim tasks
+      rtsim tasks --json
+    """
+    rows: list[dict[str, Any]] = []
+    for name, title in known_tasks().items():
+        task = task_named(name)
+        rows.append(
+            {"name": name, "kind": task.kind, "title": title, "needs": list(task.needs),
+             "seconds": task.duration}
+        )  # fmt: skip
+    if as_json:
+        show_json(rows)
+        return
+    columns = (
+        Column("name"), Column("kind"), Column("seconds", number=True), Column("title", fold=True),
+        Column("signals that it needs", fold=True),
+    )  # fmt: skip
+    cells = [
+        (str(r["name"]), str(r["kind"]), f"{r['seconds']:g}", str(r["title"]),
+         ", ".join(r["needs"]))
+        for r in rows
+    ]  # fmt: skip
+    print_table(console(), "Tasks", columns, cells)
+
+
+@click.command("measure")
+@click.argument("recording", type=click.Path(path_type=Path))
+@json_option
+@reports_errors
+def measure_command(recording: Path, as_json: bool) -> None:
+    """Print how well the pilot of RECORDING did the task: errors, crossover, phase margin, pilot.
+
+    \b
+    Examples:
+      rtsim measure runs/f16-001.mcap
+      rtsim measure runs/f16-001.mcap --json
+    """
+    recorded = Recording.open(recording)
+    found = measure(recorded)
+    if as_json:
+        show_result({"recording": str(recording), "truncated": recorded.truncated,
+                     "task": found.to_plain()})  # fmt: skip
+        return
+    say_cut_off(recorded)
+    print_findings(found)
+
+
+def print_findings(found: Findings) -> None:
+    """Print the measures of a task as a table, and the remarks below it."""
+    out = console()
+    cells = [(row.said, row.shown, row.unit.replace("1", "", 1) if row.unit == "1" else row.unit)
+             for row in found.rows]  # fmt: skip
+    whole = "" if found.complete else ", incomplete"
+    columns = (Column("measure", fold=True), Column("value", number=True), Column("unit"))
+    print_table(out, f"Task {found.kind}{whole}", columns, cells)
+    for note in found.notes:
+        click.echo(note)

@@ -12,31 +12,29 @@ from rtsim.core.version import __version__
 COMMANDS = {
     "run": "rtsim.cli.run:run",
     "fly": "rtsim.cli.fly:fly",
-    "tasks": "rtsim.cli.tasks:tasks",
-    "measure": "rtsim.cli.tasks:measure_command",
+    "tasks": "rtsim.cli.fly:tasks",
+    "measure": "rtsim.cli.fly:measure_command",
     "experiment": "rtsim.cli.experiment:experiment",
     "joystick": "rtsim.cli.joystick:joystick",
-    "view": "rtsim.cli.view:view",
+    "view": "rtsim.cli.window:view",
     "replay": "rtsim.cli.replay:replay",
     "compare": "rtsim.cli.recordings:compare",
     "diverge": "rtsim.cli.diverge:diverge",
-    "messages": "rtsim.cli.export:messages",
+    "messages": "rtsim.cli.recordings:messages",
     "report": "rtsim.cli.recordings:report",
-    "export": "rtsim.cli.export:export",
+    "export": "rtsim.cli.recordings:export",
     "layout": "rtsim.cli.describe:layout",
-    "overrun-replay": "rtsim.cli.overrun_replay:overrun_replay",
+    "overrun-replay": "rtsim.cli.replay:overrun_replay",
     "study": "rtsim.cli.study:study",
     "linearise": "rtsim.cli.describe:linearise",
-    "scenarios": "rtsim.cli.scenarios:scenarios",
+    "scenarios": "rtsim.cli.describe:scenarios",
     "draw": "rtsim.cli.describe:draw",
     "doctor": "rtsim.cli.doctor:doctor",
     "ctl": "rtsim.cli.ctl:ctl",
     "top": "rtsim.cli.top:top",
-    "web": "rtsim.cli.web:web",
-    "keys": "rtsim.cli.keys:keys",
+    "web": "rtsim.cli.telemetry:web",
+    "keys": "rtsim.cli.ctl:keys",
 }
-OLD_NAMES = {"bad-day": "overrun-replay"}
-"""Deprecated names of commands: they still work and print a note, but help does not list them."""
 OTHERS = "rtsim.commands"
 """Entry point group: a package adds a command with ``name = "module:command"``."""
 _STATUS = (
@@ -57,7 +55,6 @@ def known_commands() -> dict[str, str]:
 @click.group(
     cls=Commands,
     known=known_commands,
-    old=OLD_NAMES,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_STATUS,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,25 @@ def with_options(command: Callable[..., Any], options: Iterable[Callable[[Any], 
     for one in reversed(tuple(options)):
         command = one(command)
     return command
+
+
+def with_options_as(
+    into: type[Any], argument: str, command: F, options: Iterable[Callable[[Any], Any]]
+) -> F:
+    """Return ``command`` with ``options``; it gets their values as one ``into`` in ``argument``.
+
+    ``into`` is a dataclass with a field for each option that it takes.  An option that is not among
+    ``options`` keeps the default of its field, and so does a field with ``typed`` False in its
+    metadata.
+    """
+    names = [one.name for one in fields(into) if one.metadata.get("typed", True)]
+
+    @wraps(command)
+    def packed(**given: Any) -> Any:
+        own = {name: given.pop(name) for name in names if name in given}
+        return command(**{argument: into(**own)}, **given)
+
+    return with_options(packed, options)  # type: ignore[no-any-return]
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:

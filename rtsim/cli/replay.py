@@ -1,8 +1,11 @@
-"""``rtsim replay``: repeat a recorded run and check it, show it, or continue it live."""
+"""``rtsim replay``: repeat a recorded run and check it, show it, or continue it live; with
+``rtsim overrun-replay``, repeat its overruns.
+"""
 
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,22 +18,22 @@ from rtsim.cli.options import option, trust_options
 from rtsim.cli.recordings import print_signals
 from rtsim.cli.run_options import GoingOn, RunOptions
 from rtsim.cli.running import run_command
-from rtsim.cli.terminal import console
 from rtsim.cli.window import typed, view_options
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Judged, Outcome
-from rtsim.core.tag import to_ns
+from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.faults.description import MOST_FAULTS, write_faults
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.pilot.processes import Window
 from rtsim.record.comparison import SHARE, Comparison, Growth, by_range, growth
 from rtsim.record.comparison import compare as compare_recordings
-from rtsim.record.events import RunEnding
+from rtsim.record.events import OVERRUN, RunEnding
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact, ended_otherwise
 from rtsim.record.verdict import tolerance_of
-from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of
+from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of, timing_faults
 from rtsim.runs.resume import moment, nearest
 
 # ``rtsim replay RUN --view``: show a recording in a window; nothing is simulated.
@@ -74,9 +77,9 @@ def watch(
         show_result(result)
         return
     if recorded.truncated:
-        console().print(f"the recording was cut off: {recorded.truncated}", soft_wrap=True)
+        click.echo(f"the recording was cut off: {recorded.truncated}")
     begin, end = map(seconds, within)
-    console().print(f"shown {begin} to {end} s of {recorded.source}: {frames} frames")
+    click.echo(f"shown {begin} to {end} s of {recorded.source}: {frames} frames")
 
 
 def _within(playback: Playback, times: list[int | None], source: str) -> tuple[int, int]:
@@ -339,23 +342,23 @@ def _check_times(recorded: Recording, first: int | None, last: int | None) -> No
 
 
 def _print(checked: Checked) -> None:
-    out, result = console(), checked.result
+    result = checked.result
     if result["truncated"]:
-        out.print(f"the recording was cut off: {result['truncated']}")
+        click.echo(f"the recording was cut off: {result['truncated']}")
     for line in result["notes"]:
-        out.print(f"note: {line}", soft_wrap=True)
+        click.echo(f"note: {line}")
     for line in result["fingerprint_differs"]:
-        out.print(f"the fingerprint differs: {line}")
+        click.echo(f"the fingerprint differs: {line}")
     if checked.verdict is not None:
         _print_tolerance(checked, checked.verdict)
     elif result["difference"] is not None:
-        out.print(f"replay differs: {result['difference']}", soft_wrap=True, markup=False)
+        click.echo(f"replay differs: {result['difference']}")
     else:
-        out.print(f"{_span(result)}: all {_rows(result)} equal bit for bit{_fed(result)}")
+        click.echo(f"{_span(result)}: all {_rows(result)} equal bit for bit{_fed(result)}")
     if not checked.ending.complete and not result["truncated"]:
-        out.print(f"the recorded run {checked.ending}", soft_wrap=True, markup=False)
+        click.echo(f"the recorded run {checked.ending}")
     if checked.outcome is Outcome.UNDECIDED:
-        out.print(f"could not be decided: {checked.why}")
+        click.echo(f"could not be decided: {checked.why}")
 
 
 def _span(result: dict[str, Any]) -> str:
@@ -374,24 +377,24 @@ def _fed(result: dict[str, Any]) -> str:
 
 
 def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
-    out, result = console(), checked.result
+    result = checked.result
     print_signals(verdict, show_all=False)
     by = result["tolerance"]
     said = by if isinstance(by, str) else f"{by[0]:g} absolute, {by[1]:g} relative"
-    out.print(f"compared with a tolerance: {said}", soft_wrap=True)
+    click.echo(f"compared with a tolerance: {said}")
     if checked.growth is None:
-        out.print("all compared values are equal")
+        click.echo("all compared values are equal")
     else:
-        out.print(f"the first difference is in {checked.growth}", soft_wrap=True, markup=False)
-        out.print(_AMPLIFIED, soft_wrap=True)
+        click.echo(f"the first difference is in {checked.growth}")
+        click.echo(_AMPLIFIED)
     if result["difference"] is not None:
-        out.print(f"replay differs: {result['difference']}", soft_wrap=True, markup=False)
+        click.echo(f"replay differs: {result['difference']}")
     failed, agreed = len(verdict.failures), len(verdict.agreed)
     if failed:
-        out.print(f"{failed} of {len(verdict.results)} signals FAILED")
+        click.echo(f"{failed} of {len(verdict.results)} signals FAILED")
     elif checked.outcome is Outcome.PASSED:
         computed = f"{_rows(result)}{_fed(result)}"
-        out.print(f"{_span(result)}: all {agreed} signals are within the tolerance; {computed}")
+        click.echo(f"{_span(result)}: all {agreed} signals are within the tolerance; {computed}")
 
 
 def take_over(
@@ -419,6 +422,116 @@ def take_over(
         summary.show_json(**more)
     else:
         taken = seconds(checkpoint.ns)
-        summary.print(lambda: console().print(f"taken over at {taken} s: {recorded.source}"))
+        summary.print(lambda: click.echo(f"taken over at {taken} s: {recorded.source}"))
     summary.exit()
     sys.exit(0)
+
+
+# ``rtsim overrun-replay``: a fault file that reproduces the overruns of a recording.
+
+
+@click.command("overrun-replay")
+@click.argument("recording", type=_path)
+@click.option(
+    "-o",
+    "path",
+    type=_path,
+    default=Path("overrun_replay.toml"),
+    show_default=True,
+    help="Fault file to write.",
+)
+@click.option(
+    "--from",
+    "first",
+    metavar="T",
+    default="0",
+    show_default=True,
+    help="First simulated time of the overruns to reproduce, s.",
+)
+@click.option(
+    "--to",
+    "last",
+    metavar="T",
+    help="Last simulated time of the overruns to reproduce, s.  [default: the recording's end]",
+)
+@option("--force", help="Overwrite an existing fault file.")
+@json_option
+@reports_errors
+def overrun_replay(
+    recording: Path, path: Path, first: str, last: str | None, force: bool, as_json: bool
+) -> None:
+    """Write a fault file that reproduces the overruns of RECORDING (docs/realtime.md).
+
+    RECORDING is the recording of a paced run. The command writes one fault for each frame that
+    made the loop late: a stall, a slow job or a late wake-up. The last line printed is the command
+    that runs the scenario with these faults.
+
+    \b
+    Examples:
+      rtsim overrun-replay runs/f16-001.mcap
+      rtsim overrun-replay bench.mcap -o late.toml --from 10 --to 12.5
+    """
+    recorded = Recording.open(recording)
+    if path.exists() and path.samefile(recording):
+        raise ScenarioError(f"-o {path} would overwrite the recording itself; give another -o PATH")
+    end = recorded.end_ns if last is None else to_ns(last, "--to")
+    between = (to_ns(first, "--from"), end)
+    if last is not None and between[0] > end:
+        raise ScenarioError(f"--from {first} is after --to {last}; give --from before --to")
+    overruns = [
+        e for e in recorded.events if e.kind == OVERRUN and between[0] <= e.tag.ns <= between[1]
+    ]
+    faults = timing_faults(recorded, *between)
+    if not faults:
+        raise RecordingError(
+            f"{recording} has no overrun from {between[0] / NS_PER_S:g} to {end / NS_PER_S:g} "
+            "s, so there is no overrun to reproduce"
+        )
+    if len(faults) > MOST_FAULTS:
+        raise ScenarioError(
+            f"{len(overruns)} overruns need {len(faults)} faults, but a fault file holds at most "
+            f"{MOST_FAULTS}; select fewer overruns with --from T and --to T"
+        )
+    again = command(recorded, path)
+    about = [f"Reproduces {len(overruns)} overruns of {recording.name}. To run it:", again]
+    write_faults(path, faults, about, force=force)
+    if as_json:
+        show_result({"faults": len(faults), "overruns": len(overruns), "file": str(path)})
+        return
+    text = f"{path}: {len(faults)} timing faults that reproduce {len(overruns)} overruns"
+    click.echo(text)
+    others = others_of(recorded)
+    if others:
+        text = (
+            "note: the recorded run also had faults that are not in this file; "
+            f"add their fault files with --faults: {', '.join(others)}"
+        )
+        click.echo(text)
+    click.echo(f"next: {again}")
+
+
+def command(recorded: Recording, path: Path) -> str:
+    """Return the command line that runs the recorded scenario with the fault file ``path``."""
+    header = recorded.header
+    origin = header["scenario"].get("origin") or {}
+    pace = "1" if header["pace"] == "max" else header["pace"]
+    words = ["rtsim", "run", str(origin.get("reference") or "SCENARIO")]
+    for name, value in origin.get("settings", {}).items():
+        words += ["--set", f"{name}={value}"]
+    if header["seed"]:
+        words += ["--seed", str(header["seed"])]
+    words += ["--until", _decimal(int(header["until"])), "--pace", str(pace)]
+    return shlex.join([*words, "--overrun", str(header["policy"]), "--faults", str(path)])
+
+
+def _decimal(ns: int) -> str:
+    """Return ``ns`` in seconds, as an exact decimal."""
+    whole, rest = divmod(ns, NS_PER_S)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
+
+
+def others_of(recorded: Recording) -> list[str]:
+    """Return the names of the recorded faults that the new file omits: all except timing faults."""
+    faults = recorded.header["scenario"].get("faults", ())
+    timing = ("stall", "late_wake", "slow_job", "load")
+    return [str(f["name"]) for f in faults if f["kind"] not in timing]

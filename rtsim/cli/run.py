@@ -12,19 +12,21 @@ from typing import Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors
-from rtsim.cli.latency import (
+from rtsim.cli.options import trust_options
+from rtsim.cli.run_options import (
+    FOR_A_PERSON,
     Given,
+    GoingOn,
+    RunOptions,
     allowed,
     latencies_to_json,
     latency_option,
     note_too_long,
+    optional_run_options,
     parse_latencies,
     print_latencies,
 )
-from rtsim.cli.options import trust_options
-from rtsim.cli.run_options import FOR_A_PERSON, GoingOn, RunOptions, optional_run_options
-from rtsim.cli.running import run_command
-from rtsim.cli.summary import RunSummary, outputs_at_end, print_outputs
+from rtsim.cli.running import RunSummary, outputs_at_end, print_outputs, run_command
 from rtsim.cli.window import (
     OutsideWindow,
     Viewable,
@@ -39,8 +41,8 @@ from rtsim.cli.window import (
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.processes import Window
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 from rtsim.scenario.trust import anything_given
 
 

@@ -1,27 +1,38 @@
-"""Options and summary of telemetry to plotting tools, shared by the commands that run scenarios."""
+"""Viewers of a run in other programs: PlotJuggler, Foxglove, and the browser (``rtsim web``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rtsim.cli.common import reports_errors
+from rtsim.cli.options import option
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway.addresses import (
     FOXGLOVE,
+    ORIGIN_OPTION,
+    PAGE_OPTION,
+    PORT,
     UNENCRYPTED,
     check_foxglove,
+    check_installed,
     listen,
     read_address,
     read_origins,
 )
-from rtsim.gateway.addresses import ORIGIN_OPTION as OPTION
+from rtsim.gateway.pipe import Order, WebPage
+from rtsim.gateway.registry import find
 from rtsim.record.views import views_of
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from rtsim.engine.commands.commands import Inbox
+    from rtsim.gateway.loop import PipedInbox
     from rtsim.gateway.publishing import ViewerCounts
 
 
@@ -56,7 +67,7 @@ unencrypted_option = click.option(
     "address can watch the run.",
 )
 origin_option = click.option(
-    OPTION,
+    ORIGIN_OPTION,
     "foxglove_origin",
     multiple=True,
     metavar="ORIGIN",
@@ -90,7 +101,7 @@ def check_telemetry(
     elif unencrypted:
         raise ScenarioError(f"{UNENCRYPTED} works only with --foxglove HOST:PORT; add that option")
     elif origins:
-        raise ScenarioError(f"{OPTION} works only with --foxglove; add that option")
+        raise ScenarioError(f"{ORIGIN_OPTION} works only with --foxglove; add that option")
     read_origins(origins)
     if plotjuggler:
         from rtsim.gateway.publishing import PLOTJUGGLER
@@ -136,3 +147,108 @@ def telemetry_line(found: Mapping[str, ViewerCounts], looks: int = 0) -> str:
         for name, counts in found.items()
     ]
     return "; ".join([*told, f"{looks} samples dropped before sending"] if looks else told)
+
+
+# ``rtsim web`` and ``--web``: a run or a recording on a page in the browser.
+
+
+@click.command()
+@click.argument("shown", metavar="[RUN|RECORDING.mcap]", default="")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the page.  [default: 8760]")
+@option("--keys")
+@click.option("--control", is_flag=True, help="Let browsers pause, step, tune and rewind the run.")
+@reports_errors
+def web(shown: str, port: int | None, keys: Path | None, control: bool) -> None:
+    """Show a run in progress, or a recording, on a page in the browser.
+
+    RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
+    The page can be opened on this machine only, at the address that the command prints.
+
+    \b
+    Examples:
+      rtsim web
+      rtsim web f16 --control
+      rtsim web flight.mcap
+    """
+    check_installed()
+    with WebPage(_order(shown, keys, control), port) as page:
+        for line in page.address.lines():
+            click.echo(line)
+        click.echo("Ctrl-C closes the page")
+        with suppress(KeyboardInterrupt):
+            if why := page.wait():
+                click.echo(why)
+
+
+def _order(shown: str, keys: Path | None, control: bool) -> Order:
+    if shown.endswith(".mcap") or Path(shown).is_file():
+        if control or keys is not None:
+            raise ScenarioError(
+                f"--control and --keys work only with a run in progress, not with the recording "
+                f"{shown}; leave them out"
+            )
+        if not Path(shown).is_file():
+            raise ScenarioError(f"the recording {shown} does not exist; give the path of a file")
+        return Order(recording=str(Path(shown).absolute()))
+    if "://" not in shown:
+        shown = str(find(shown).pid)
+    return Order(run=shown, keys="" if keys is None else str(keys), control=control)
+
+
+# The option ``--web`` of commands that run a scenario, and the page beside the run.
+
+USUAL = 0
+"""Value of ``--web`` without a port: the usual port, or a free one."""
+_WAIT_S = 3600.0
+"""Time that a page waits for its run to begin; the end of the run's process ends it too."""
+
+
+def _port(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:  # noqa: ARG001
+    """Return the port; click may have read the scenario's name as the port."""
+    if value is None:
+        return None
+    if not value.isdecimal() or not 0 <= int(value) < 65536:
+        raise click.BadParameter(
+            f"{value!r} is not a port from 1 to 65535; write the scenario before {PAGE_OPTION}"
+        )
+    return int(value)
+
+
+web_option = click.option(
+    PAGE_OPTION,
+    "web",
+    default=None,
+    is_flag=False,
+    flag_value=str(USUAL),
+    metavar="[PORT]",
+    callback=_port,
+    help="Show the run on a page in the browser of this machine, at the address that is printed; "
+    f"add --control for pause, step and parameters.  Without PORT, use {PORT} or a free port.",
+)
+
+
+@contextmanager
+def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[None]:
+    """Context with a page of this process' run; without one if ``port`` is ``None``."""
+    if port is None:
+        yield
+        return
+    page = WebPage(Order(run=str(os.getpid()), control=control, wait_s=_WAIT_S), port or None)
+    try:
+        with page:
+            for line in page.address.lines():
+                click.echo(line, err=True)
+            try:
+                yield
+            except BaseException as error:
+                page.over(inbox.closed or f"the run ended in an error: {error}")
+                raise
+            page.over(inbox.closed)
+    finally:
+        inbox.page = page.figures()
+
+
+def page_to_json(inbox: Inbox | None) -> dict[str, Any]:
+    """Return the figures of the page of a run; empty without a page."""
+    found: dict[str, Any] = getattr(inbox, "page", {})
+    return {"web": found} if found else {}

@@ -1,4 +1,4 @@
-"""The window of a run: options, the viewer process, FlightGear, and lines of the summary."""
+"""The window of a run: options, the viewer process, FlightGear, the summary, and ``rtsim view``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import math
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -16,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from rtsim.cli.common import F
-from rtsim.cli.options import with_options
+from rtsim.cli.common import F, reports_errors
+from rtsim.cli.options import option, with_options
+from rtsim.cli.terminal import is_terminal
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
-from rtsim.core.net.keys import CLIENT
+from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.executive import StatePublisher
-from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
+from rtsim.gateway.registry import VIEWED, RegisteredRun, enter, find, runs
 from rtsim.pilot.processes import (
     FLIGHTGEAR_VERSIONS,
     FlightGearProcess,
@@ -33,10 +35,12 @@ from rtsim.pilot.processes import (
     ViewerProcesses,
     Window,
 )
+from rtsim.pilot.shared import Exchange, Shared
 from rtsim.pilot.views import is_viewpoint, read_viewpoint
 from rtsim.scenario.component import readable
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ExternalInputComponent, PlantComponent
+from rtsim.timing.scheduling import SchedulingRequest, request
 
 if TYPE_CHECKING:
     from rtsim.pilot.flightgear import Address
@@ -269,7 +273,7 @@ class Viewed:
         self, scenario: Scenario, gate: Inbox | None
     ) -> Iterator[tuple[StatePublisher, Inbox]]:
         from rtsim.pilot.loop import Cockpit
-        from rtsim.pilot.scenes.registry import check_scene_name
+        from rtsim.pilot.scenes.scene import check_scene_name
 
         stick = "" if self._stick is None else self._stick(scenario)
         about = {"scenario": str(scenario.origin.get("reference", scenario.name))}
@@ -490,3 +494,86 @@ class OutsideWindow:
 
     def to_json(self) -> dict[str, Any]:
         return {"address": str(self.address), **(self.figures or {"ended_early": True})}
+
+
+# ``rtsim view``: another window of a run in progress, on this or another machine.
+
+
+@click.command()
+@click.argument("run", required=False, default="", metavar="[RUN]")
+@option("--keys", metavar="FILE")
+@option("--mapping")
+@click.option(
+    "--view",
+    "viewpoint",
+    default="",
+    metavar="VIEW",
+    help="front, left, right, back, up, down, chase, signals, or an angle to the right such as "
+    "-35deg.  [default: the first view of the scene]",
+)
+@reports_errors
+@window_options
+@quiet_option
+def view(
+    run: str, keys: Path | None, mapping: Path | None, viewpoint: str, window: Window, quiet: bool
+) -> None:
+    """Open a window of RUN, which was started with --view or by 'rtsim fly'.
+
+    RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
+    Only the window that was opened first controls the stick. A second window only shows the run,
+    until the first window is closed.
+
+    \b
+    Examples:
+      rtsim view
+      rtsim view f16
+      rtsim view f16 --view left --full-screen
+      rtsim view tcp://192.168.1.20:5999 --keys view.keys.client
+    """
+    from rtsim.pilot.viewer.process import watch
+
+    read_viewpoint(viewpoint)
+    window = replace(window, mapping=mapping, quiet=quiet, view=viewpoint, beside=bool(viewpoint))
+    place = (
+        nullcontext() if "://" in run else request(SchedulingRequest.window())
+    )  # a window on the machine of the run yields to it
+    with place, closing(_exchange(run, keys)) as exchange:
+        why = watch(exchange, window, threading.Event())
+        click.echo(why)
+        skipped = getattr(exchange, "skipped", 0)
+        if skipped:
+            click.echo(f"{skipped} malformed messages from the run's machine were dropped")
+
+
+def _chosen() -> RegisteredRun:
+    """Let the user at the terminal choose one of several runs."""
+    known = runs(VIEWED)
+    if not is_terminal():
+        return find("", VIEWED)  # raises an error that lists the runs
+    for entry in known:
+        click.echo(f"{entry.pid}  {entry.scenario}")
+    numbers = click.Choice([str(entry.pid) for entry in known])
+    return find(click.prompt("which one?", type=numbers, show_choices=False), VIEWED)
+
+
+def _exchange(run: str, keys: Path | None) -> Exchange:
+    if "://" not in run:
+        if is_place(run):
+            raise ScenarioError(
+                f"{run} looks like an address; write tcp://{run} for a run on another machine"
+            )
+        if keys is not None:
+            raise ScenarioError(
+                f"--keys {keys} works only with an address tcp://HOST:PORT; leave --keys out"
+            )
+        entry = _chosen() if not run and len(runs(VIEWED)) > 1 else find(run, VIEWED)
+        click.echo(f"watching {entry.scenario} (process {entry.pid})")
+        return Shared.open(Path(entry.endpoint))
+    from rtsim.pilot.remote import RemoteExchange
+
+    if keys is None:
+        raise ScenarioError(
+            f"a window of {run} needs the client key file that 'rtsim keys' wrote with the "
+            f"keys of the run; give --keys FILE{CLIENT}"
+        )
+    return RemoteExchange.connect(run, Keys.load(keys))

@@ -34,23 +34,4 @@ __all__ = [
     "Uniform",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "rtsim.components.controller": (
-            "Controller",
-            "PythonController",
-        ),
-        "rtsim.components.latency": (
-            "Duplicate",
-            "Empirical",
-            "Fixed",
-            "Gamma",
-            "Loss",
-            "Reorder",
-            "SerialLine",
-            "TruncatedNormal",
-            "Uniform",
-        ),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -306,9 +306,11 @@ class Bus:
         for row in saved["flight"]:
             payload = np.array(row["payload"], dtype=np.float64)
             payload.flags.writeable = False
+            initiated, completed, arrival = (
+                Tag(*row[key]) for key in ("initiated", "completed", "arrival")
+            )
             message = Message(
                 row["topic"], self.topics[row["topic"]].source, row["sequence"],
-                Tag(*row["initiated"]), Tag(*row["completed"]), Tag(*row["arrival"]), payload,
-                row["status"],
+                initiated, completed, arrival, payload, row["status"],
             )  # fmt: skip
             self._put(message, row["copy"])

@@ -18,10 +18,10 @@ from rtsim.components.latency import ZERO, LatencyModel, draw, latency_state, pu
 from rtsim.components.ports import Wiring
 from rtsim.components.protocols import (
     Explaining,
-    Rehearsed,
     Replayed,
     Savable,
     Stamped,
+    WarmedUp,
     by_address,
     own_time,
     silence_s,
@@ -120,9 +120,9 @@ class ControllerTask(Ticking):
             return f"{self.name} failed, or is late"
         return CompiledReaction("controller", self.wiring, native[0], native[1], self.compute)
 
-    def rehearsal(self) -> Callable[[], object] | None:
-        """Return the controller's rehearsal of a step; ``None`` if it has none."""
-        return self.controller.rehearsal() if isinstance(self.controller, Rehearsed) else None
+    def warm_up(self) -> Callable[[], object] | None:
+        """Return the controller's warm-up of a step; ``None`` if it has none."""
+        return self.controller.warm_up() if isinstance(self.controller, WarmedUp) else None
 
     @property
     def _failed_or_late(self) -> bool:

@@ -17,7 +17,7 @@ Savable           save(), restore()                      no run can resume from 
 Resettable        resettable                             prepared runs build all anew
 Replayed          asked_for()                            nothing to set after a restore
 Stamped           stamps()                               no track ``measured/NAME``
-Rehearsed         rehearsal()                            its code can be slow after a sleep
+WarmedUp          warm_up()                              its code can be slow after a sleep
 Described         describe()                             the header names its class
 Parametrised      parameters                             it has no parameters
 Assignable        parameters, values                     its parameters stay as they are
@@ -154,10 +154,10 @@ class Stamped(Protocol):
 
 
 @runtime_checkable
-class Rehearsed(Protocol):
+class WarmedUp(Protocol):
     """A controller whose code can be run without effect, before it is needed in a paced run."""
 
-    def rehearsal(self) -> Callable[[], object] | None:
+    def warm_up(self) -> Callable[[], object] | None:
         """Return a function of less than 40 us that the pacer calls after a sleep; or ``None``."""
         ...
 
@@ -287,7 +287,7 @@ OPTIONAL: tuple[tuple[type, tuple[str, ...], tuple[str, ...]], ...] = (
 
 _METHODS = ("send", "receive", "close")
 _VALUES = ("inputs", "outputs", "outside")
-_SINGLE = ("fresh", "ready", "stamps", "rehearsal", "describe", "functions", "asked_for")
+_SINGLE = ("fresh", "ready", "stamps", "warm_up", "describe", "functions", "asked_for")
 
 
 def check_controller(name: str, controller: object) -> None:

@@ -36,25 +36,4 @@ __all__ = [
     "Wake",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "rtsim.core.clock": ("Wake",),
-        "rtsim.core.errors": (
-            "ControllerError",
-            "ModelError",
-            "OverrunError",
-            "RecordingError",
-            "RtsimError",
-            "ScenarioError",
-        ),
-        "rtsim.core.signals": (
-            "Signal",
-            "Signals",
-        ),
-        "rtsim.core.tag": (
-            "Period",
-            "Tag",
-        ),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

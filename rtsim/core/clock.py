@@ -178,7 +178,7 @@ sleep ends later than the longest window covers, the timing certificate shows th
 
 _LONGEST_SLEEP_S = 3600.0  # longer waits use several sleeps, because the C library overflows
 _FAR_NS = 3_600_000_000_000
-_REHEARSAL_NS = 10_000  # if less time is left before the deadline, ``rehearsal`` is not called
+_WARM_UP_NS = 10_000  # if less time is left before the deadline, ``warm_up`` is not called
 _SPARE_NS = 20_000  # margin added when a late sleep lengthens the window
 _COARSE = 6  # CLOCK_MONOTONIC_COARSE: Linux advances it at each scheduler tick
 _IN_WINDOW_NS = 30_000  # a scheduler tick is best this long after the window begins
@@ -324,7 +324,7 @@ class WallClock:
         self._least_spin_ns = self._bound_ns = self._tuned_spin_ns = spin_ns
         self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
         """Own time minus ``CLOCK_MONOTONIC`` [ns]: converts time stamps of another process."""
-        self.rehearsal: Callable[[int], object] | None = None
+        self.warm_up: Callable[[int], object] | None = None
         """Function called between the sleep and the busy-wait, to load code into the CPU's caches.
 
         It gets the time until the deadline [ns]."""
@@ -392,8 +392,8 @@ class WallClock:
             left = due - self.now()
             if left < 0 or self.spin_ns > self._least_spin_ns:
                 self._retune(left)
-            if left > _REHEARSAL_NS and self.rehearsal is not None:
-                self.rehearsal(left)
+            if left > _WARM_UP_NS and self.warm_up is not None:
+                self.warm_up(left)
         if wake is not None:
             return self._spin_or_wake(due, wake)
         while self.now() < due:

@@ -26,6 +26,9 @@ from collections.abc import Iterable
 class RtsimError(Exception):
     """Base of every error that rtsim raises on purpose."""
 
+    placed: bool = False
+    """True if the text begins with the file and the line of a TOML file."""
+
 
 class ScenarioError(RtsimError):
     """The scenario, or a component of it, is invalid."""

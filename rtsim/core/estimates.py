@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 
 LEVEL = 0.95
@@ -109,7 +110,8 @@ def quantile(freedom: float, level: float) -> float:
 
     ``freedom`` is the number of degrees of freedom.
     """
-    from scipy.special import stdtrit
+    with needs("scipy", "a confidence interval"):
+        from scipy.special import stdtrit
 
     return float(stdtrit(freedom, 0.5 + level / 2.0))
 

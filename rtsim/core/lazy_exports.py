@@ -7,25 +7,44 @@ compiler that they never call.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 
 
-def lazy_exports(
-    package: str, names: Mapping[str, Sequence[str]]
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy_exports(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for ``package``.
 
-    ``names`` are the public names by module: ``{"rtsim.core.tag": ("Tag",)}``.
+    Its source imports the names of ``__all__`` in a block ``if TYPE_CHECKING:``, for type checkers
+    and editors.  The block is read when the first name is used, and says which module has which
+    name.
     """
-    module_of = {name: module for module, some in names.items() for name in some}
 
     def get(name: str) -> object:
-        if name not in module_of:
+        module = sys.modules[package]
+        if name not in module.__all__:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(module_of[name]), name)
+        return getattr(import_module(_modules(package)[name]), name)
 
     def known() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *module_of})
+        module = sys.modules[package]
+        return sorted({*vars(module), *module.__all__})
 
     return get, known
+
+
+@cache
+def _modules(package: str) -> dict[str, str]:
+    """Return the module of each name that ``package`` imports for type checkers."""
+    import ast  # not needed at the start
+    import inspect
+
+    source = inspect.getsource(sys.modules[package])
+    return {
+        alias.name: node.module
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+    }

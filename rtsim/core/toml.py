@@ -1,46 +1,560 @@
-"""Reads the TOML of users: each value that cannot be used is one kind of error.
+"""One reader for the TOML files of users: a table declares its keys, an error says what to write.
 
-Python's parser takes integers of any length.  For more than 4300 digits it raises another error
-than for a wrong syntax, and ``float()`` fails later for more than 308 digits.
+A table is a mapping of names to :class:`Key`, which have the type, the bounds, the default and the
+remedy of each value::
+
+    LINE = {
+        "baud": whole(1200, 2_000_000, default=500_000),
+        "parity": choice(("none", "even"), default="none"),
+        "watchdog": number(0.0, 60.0, unit="s"),
+    }
+    file = open_toml(Path("line.toml"), "a file of lines", "line.toml")
+    line = read(file.data, LINE, file.place)
+    line["baud"]
+
+A missing or unknown key, and a value that cannot be used, are errors such as ``line.toml:3: baud =
+12 is not valid; write a whole number from 1200 to 2000000``.  :meth:`Entries.error` and
+:meth:`Entries.checking` give the same beginning to the errors that need more than one key.
 """
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, field, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
 
-TOMLDecodeError = tomllib.TOMLDecodeError
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.tag import declared_ns
+
+T = TypeVar("T")
 _MOST = 1 << 63
+MOST_BYTES = 1 << 20
+"""Largest file, bytes, if the reader does not say otherwise."""
 
 
-def loads(text: str) -> dict[str, Any]:
-    """Return the tables of ``text``; raises :class:`TOMLDecodeError` for wrong or too large values.
+# The line of each key, which Python's parser does not report.
 
-    An integer must have at most 64 bits, which is what TOML guarantees.
+_HEADER = re.compile(r"[ \t]*(\[\[?)([^\]\n]+)\]")
+_PART = r"(?:[A-Za-z0-9_\-]+|\"[^\"\n]*\"|'[^'\n]*')"
+_KEY = re.compile(rf"[ \t]*({_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*(?==)")
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"""(?!")|' + r"'''.*?'''(?!')|"
+    r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'|#[^\n]*|[\[\]{},\n]|[ \t\r]+|[^\s\"'#\[\]{},]+",
+    re.S,
+)
+_ELEMENT = re.compile(r"(.*)\[(\d+)\]\Z")
+
+
+class Lines:
+    """The line numbers of the keys in the file ``path``, by table and key.
+
+    ``text`` is the file's text and must be valid TOML.  The table of the second ``[[fault]]`` is
+    ``fault[1]``.  The text is scanned when the first line is asked for.
     """
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self._all = text
+        self._lines: dict[tuple[str, str], int] = {}
+        self._elements: dict[tuple[str, str], list[int]] = {}
+        self._arrays: dict[str, int] = {}
+
+    @cached_property
+    def _text(self) -> list[str]:
+        return self._all.split("\n")
+
+    @cached_property
+    def _scanned(self) -> bool:
+        text, at, number, table = self._all, 0, 1, ""
+        while at < len(text):
+            if header := _HEADER.match(text, at):
+                table = self._headed(header[2], number, header[1] == "[[")
+                at = header.end()
+            elif key := _KEY.match(text, at):
+                parent, _, last = self._named(table, key[1], number).rpartition(".")
+                at, number = self._value(text, key.end(), number, (parent, last))
+            end = text.find("\n", at)
+            at, number = (len(text), number) if end < 0 else (end + 1, number + 1)
+        return True
+
+    def _headed(self, dotted: str, number: int, array: bool) -> str:
+        """Record a table's header; return the table, with the numbers of its arrays."""
+        *outer, last = (part.strip().strip("\"'") for part in dotted.split("."))
+        table = ""
+        for name in outer:
+            self._lines.setdefault((table, name), number)
+            table = self._inside(table, name)
+        self._lines.setdefault((table, last), number)
+        if array:
+            self._elements.setdefault((table, last), []).append(number)
+            full = f"{table}.{last}" if table else last
+            self._arrays[full] = self._arrays.get(full, -1) + 1
+        return self._inside(table, last)
+
+    def _inside(self, table: str, name: str) -> str:
+        full = f"{table}.{name}" if table else name
+        return f"{full}[{self._arrays[full]}]" if full in self._arrays else full
+
+    def _named(self, table: str, dotted: str, number: int) -> str:
+        """Record the line of each part of a dotted key of ``table``; return the full name."""
+        for part in dotted.split("."):
+            name = part.strip().strip("\"'")
+            self._lines.setdefault((table, name), number)
+            table = f"{table}.{name}" if table else name
+        return table
+
+    def _value(self, text: str, at: int, number: int, name: tuple[str, str]) -> tuple[int, int]:
+        """Go to the end of a key's value; record the lines on which elements of an array begin."""
+        depth, array, awaited = 0, False, False
+        while token := _TOKEN.match(text, at):
+            word = token[0]
+            if word == "\n" and depth == 0:
+                break
+            if word == "[" and depth == 0:
+                array = awaited = True
+            elif array and depth == 1 and word == ",":
+                awaited = True
+            elif awaited and word != "]" and word[0] != "#" and not word.isspace():
+                self._elements.setdefault(name, []).append(number)
+                awaited = False
+            depth += (word in "[{") - (word in "]}")
+            number += word.count("\n")
+            at = token.end()
+        return at, number
+
+    def of(self, table: str, key: str, element: int | None = None) -> int:
+        """Return the line of ``key`` in ``[table]``, or of its element number ``element``.
+
+        Without ``key``, return the line of the table; if there is no such table, return 1.
+        """
+        assert self._scanned
+        while True:
+            if numbered := _ELEMENT.match(key):
+                key, element = numbered[1], int(numbered[2])
+            lines = self._elements.get((table, key), ())
+            if element is not None and element < len(lines):
+                return lines[element]
+            if (table, key) in self._lines or not table:
+                return self._lines.get((table, key), 1)
+            table, _, key = table.rpartition(".")
+            element = None
+
+    def text(self, number: int) -> str:
+        """Return the text of the line ``number``; "" if there is no such line."""
+        return self._text[number - 1].strip() if 0 < number <= len(self._text) else ""
+
+    def using(self, word: str) -> int:
+        """Return the first line that contains ``word`` and is no comment; 0 if there is none."""
+        found = re.compile(rf"\b{re.escape(word)}\b")
+        for number, line in enumerate(self._text, 1):
+            if found.search(line) and not line.lstrip().startswith("#"):
+                return number
+        return 0
+
+
+# The place of a table, which begins the text of each error.
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a table was read, and the class of its errors.
+
+    The text of an error begins with ``file`` (with the line, if ``lines`` are known) and ``label``.
+    ``moved`` gives the table of each key that another table of the file defines.
+    """
+
+    file: str = ""
+    lines: Lines | None = None
+    label: str = ""
+    table: str = ""
+    error_class: type[RtsimError] = ScenarioError
+    moved: Mapping[str, str] = field(default_factory=dict)
+
+    def inner(self, name: str, element: int | None = None, label: str | None = None) -> Place:
+        """Return the place of the table ``name`` in this table, or of an element of its array."""
+        number, said = ("", "") if element is None else (f"[{element}]", f" {element + 1}")
+        table = f"{self.table}.{name}{number}" if self.table else f"{name}{number}"
+        if label is None:
+            label = f"{self.label}.{name}{said}" if self.label else f"{name}{said}"
+        return Place(self.file, self.lines, label, table, self.error_class)
+
+    def line(self, key: str = "", element: int | None = None) -> int:
+        """Return the line of ``key``, or of the table without a key; 0 if it is not known."""
+        if self.lines is None:
+            return 0
+        return self.lines.of(self.moved.get(key, self.table), key, element)
+
+    def at(self, key: str = "", element: int | None = None) -> str:
+        """Return ``file:line`` of a key, ``file`` without a line, or an empty text."""
+        line = self.line(key, element)
+        return f"{self.file}:{line}" if line else self.file
+
+    def error(self, key: str, text: object, element: int | None = None) -> RtsimError:
+        """Return an error at the line of ``key``, or of its element."""
+        said = ": ".join(filter(None, (self.at(key, element), self.label, str(text))))
+        error = self.error_class(said)
+        error.placed = True
+        return error
+
+    @contextmanager
+    def checking(
+        self, key: str = "", element: int | None = None, label: str = ""
+    ) -> Iterator[None]:
+        """Give the place of ``key`` to each error about a value in the body of ``with``.
+
+        ``label`` is a word before the text of the error, such as the name of a signal.
+        """
+        try:
+            yield
+        except (TypeError, ValueError, ArithmeticError, RtsimError) as error:
+            if isinstance(error, RtsimError) and error.placed:
+                raise
+            text = f"{label}: {error}" if label else error
+            raise self.error(getattr(error, "key", "") or key, text, element) from None
+
+
+@dataclass(frozen=True)
+class TomlFile:
+    """A TOML file with its tables, its text and the place of its top level."""
+
+    path: Path
+    text: str
+    data: dict[str, Any]
+    place: Place
+
+    @property
+    def lines(self) -> Lines:
+        """The lines of all keys."""
+        assert self.place.lines is not None
+        return self.place.lines
+
+
+def open_toml(
+    path: Path,
+    what: str,
+    example: str = "",
+    error: type[RtsimError] = ScenarioError,
+    most: int = MOST_BYTES,
+) -> TomlFile:
+    """Read the TOML file ``path``; ``what`` is its kind for errors, such as ``a rig file``.
+
+    ``example`` is a path or a remedy for a file that does not exist, ``error`` the class of all
+    errors of the file, and ``most`` its greatest length in bytes.
+    """
+    remedy = f"give the path of {what}" + (f", such as {example}" if example else "")
+    try:
+        if path.stat().st_size > most:
+            raise error(f"{path}: the file has more than {most} bytes, the limit of {what}")
+        text = path.read_bytes().decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as problem:
+        at = problem.start
+        raise error(f"{path}: the file is not UTF-8 text at byte {at}; {remedy}") from None
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise error(f"{path}: {reason}; {remedy}") from None
     try:
         data = tomllib.loads(text)
-        _check(data, "")
-    except tomllib.TOMLDecodeError:
-        raise
+        file = TomlFile(path, text, data, Place(str(path), Lines(path, text), error_class=error))
+        _check_integers(data, file.place)
+    except tomllib.TOMLDecodeError as problem:
+        wrong, line, column = str(problem), "", ""
+        if found := re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", wrong, re.S):
+            wrong, line, column = found[1], f":{found[2]}", f" at column {found[3]}"
     except RecursionError:
-        raise TOMLDecodeError("tables or lists are nested too deeply") from None
+        wrong, line, column = "tables or lists are nested too deeply", "", ""
     except ValueError:
-        raise TOMLDecodeError(
-            "an integer has thousands of digits; write a number of at most 64 bits"
-        ) from None
-    return data
+        wrong = "an integer has thousands of digits; write a number of at most 64 bits"
+        line = column = ""
+    else:
+        return file
+    raise error(f"{path}{line}: the file is not valid TOML: {wrong}{column}")
 
 
-def _check(value: object, name: str) -> None:
-    if isinstance(value, dict):
-        for key, each in value.items():
-            _check(each, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, list):
-        for each in value:
-            _check(each, name)
-    elif isinstance(value, int) and not -_MOST <= value < _MOST:
-        raise TOMLDecodeError(
-            f"{name} is an integer of {value.bit_length()} bits; write a number of at most 64 "
-            "bits, or one with a decimal point"
-        )
+def _check_integers(table: Mapping[str, Any], place: Place) -> None:
+    """Check that integers have 64 bits, as TOML guarantees: Python's parser takes any length."""
+    for name, value in table.items():
+        listed = value if isinstance(value, list) else [value]
+        for k, each in enumerate(listed):
+            if isinstance(each, dict):
+                element = k if listed is value else None
+                _check_integers(each, place.inner(name, element))
+            elif isinstance(each, list):
+                _check_integers({name: each}, place)
+            elif isinstance(each, int) and not -_MOST <= each < _MOST:
+                text = (
+                    f"{name} = {shown(each)} has {each.bit_length()} bits; write a number of at "
+                    "most 64 bits, or one with a decimal point"
+                )
+                raise place.error(name, text)
+
+
+# The declaration of a key: how its value is read, and what to write.
+
+NEEDED: Any = object()
+"""The default of a key that must be given."""
+_LONGEST_SHOWN = 60
+
+
+def shown(value: object) -> str:
+    """Return a short text of ``value``, also of numbers that are too long for ``repr``."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a very large number"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def _same(given: Any) -> Any:
+    return given
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a table.
+
+    ``wanted`` is what to write, ``default`` the value without the key.  ``convert`` returns the
+    value, or raises an error such as ValueError, whose text becomes a part of the message.
+    """
+
+    wanted: str = "a value"
+    default: Any = NEEDED
+    convert: Callable[[Any], Any] = _same
+
+    def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
+        """Return the value of ``given``; ``name`` is the key, ``element`` its element."""
+        try:
+            return self.convert(given)
+        except UnknownName as error:
+            raise place.error(name, error, element) from None
+        except (TypeError, ValueError, ArithmeticError, RtsimError) as error:
+            raise self.refused(given, place, name, element, error) from None
+
+    def refused(
+        self, given: object, place: Place, name: str, element: int | None, why: object = ""
+    ) -> RtsimError:
+        """Return the error for a value that cannot be used."""
+        what = f"{name} =" if element is None else f"{name}: element {element + 1},"
+        because = f" ({why})" if str(why) else ""
+        text = f"{what} {shown(given)} is not valid{because}; write {self.wanted}"
+        return place.error(name, text, element)
+
+    def absent(self, place: Place, name: str) -> Any:
+        """Return the value without the key."""
+        if self.default is NEEDED:
+            raise place.error(name, f"{name} is missing; write {self.wanted}")
+        return self.default
+
+
+def number(
+    low: float = -math.inf,
+    high: float = math.inf,
+    default: Any = NEEDED,
+    *,
+    above: float = -math.inf,
+    unit: str = "",
+) -> Key:
+    """Return the key of a finite number from ``low`` to ``high``, or greater than ``above``."""
+
+    def convert(given: Any) -> float:
+        if isinstance(given, bool) or not isinstance(given, int | float):
+            raise ValueError
+        if not math.isfinite(given) or not low <= given <= high or given <= above:
+            raise ValueError
+        return float(given)
+
+    bounds = " and".join(
+        f" {sign} {bound:g}"
+        for sign, bound in (("<=", high), (">=", low), (">", above))
+        if math.isfinite(bound)
+    )
+    if math.isfinite(low) and math.isfinite(high):
+        bounds = f" from {low:g} to {high:g}"
+    wanted = f"a number{bounds}" if bounds else "a finite number"
+    return Key(wanted + (f", in {unit}" if unit else ""), default, convert)
+
+
+def whole(low: int = 0, high: int = _MOST - 1, default: Any = NEEDED) -> Key:
+    """Return the key of a whole number from ``low`` to ``high``."""
+
+    def convert(given: Any) -> int:
+        if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
+            raise ValueError
+        return given
+
+    bounds = f"from {low} to {high}" if high < 2**31 - 1 else f">= {low}"
+    return Key(f"a whole number {bounds}", default, convert)
+
+
+def seconds(zero: bool = False, default: Any = None) -> Key:
+    """Return the key of a time in s, a number or a text such as ``"1/60"``; its value is in ns."""
+
+    def convert(given: Any) -> int:
+        if isinstance(given, bool) or not isinstance(given, int | float | str | Fraction):
+            raise ValueError
+        ns = declared_ns(given)
+        if ns < 0 or (ns == 0 and not zero):
+            raise ValueError
+        return ns
+
+    return Key(f"seconds {'>=' if zero else '>'} 0, such as 0.05 or '1/60'", default, convert)
+
+
+def _truth(given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise ValueError
+    return given
+
+
+def flag(default: Any = False) -> Key:
+    """Return the key of a truth value."""
+    return Key("true or false", default, _truth)
+
+
+def text(
+    default: Any = NEEDED, wanted: str = "a text in quotes", *, empty: bool = False, most: int = 0
+) -> Key:
+    """Return the key of a text, without blanks at its ends; ``most`` characters if not 0."""
+
+    def convert(given: Any) -> str:
+        if not isinstance(given, str) or "\0" in given or not (given.strip() or empty):
+            raise ValueError
+        if most and len(given) > most:
+            raise ValueError
+        return given.strip()
+
+    return Key(wanted, default, convert)
+
+
+def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> Key:
+    """Return the key of one of ``names``; an error suggests the nearest one, as a ``what``."""
+
+    def convert(given: Any) -> str:
+        if not isinstance(given, str) or given not in names:
+            raise UnknownName(what, str(given), names)
+        return given
+
+    return Key(f"one of {', '.join(names)}", default, convert)
+
+
+@dataclass(frozen=True)
+class ListKey(Key):
+    """A list; ``of`` reads its elements.  If ``single``, one element needs no brackets."""
+
+    of: Key = field(kw_only=True)
+    wanted: str = "a list"
+    count: range = range(1 << 31)
+    single: bool = False
+
+    def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
+        listed = [given] if self.single and not isinstance(given, list) else given
+        if not isinstance(listed, list | tuple) or len(listed) not in self.count:
+            raise self.refused(given, place, name, element)
+        inner = name if element is None else f"{name}[{element}]"
+        return tuple(self.of.value(v, place, inner, k) for k, v in enumerate(listed))
+
+
+def texts(default: Any = (), wanted: str = 'a list of texts, such as ["a"]') -> Key:
+    """Return the key of a list of texts; one text needs no brackets."""
+    return ListKey(wanted, default, of=text(), single=True)
+
+
+def numbers(default: Any = NEEDED, wanted: str = "a list of numbers", **options: Any) -> Key:
+    """Return the key of a list of finite numbers; ``options`` as for :class:`ListKey`."""
+    return ListKey(wanted, default, of=number(), **options)
+
+
+# Tables: the values of all keys.
+
+
+class Entries(Mapping[str, Any]):
+    """The values of a table's keys, with defaults; ``given`` has the values as they were given."""
+
+    def __init__(self, values: Mapping[str, Any], given: Mapping[str, Any], place: Place) -> None:
+        self._values, self.given, self.place = values, given, place
+        self.error, self.checking = place.error, place.checking
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str = "") -> Entries:
+    """Return the values of the table ``data``, whose keys are ``keys``; ``of`` is what has them."""
+    for name in data:
+        if name not in keys:
+            raise place.error(name, UnknownName("key", str(name), keys, of))
+    values = {
+        name: key.value(data[name], place, name) if name in data else key.absent(place, name)
+        for name, key in keys.items()
+    }
+    return Entries(values, data, place)
+
+
+@dataclass(frozen=True)
+class TableKey(Key):
+    """A table with the keys ``keys``, which have their own defaults if the table is absent.
+
+    If ``of`` is given, any further name is a key too, whose value ``of`` reads.
+    """
+
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    of: Key | None = None
+    wanted: str = "a table"
+
+    def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
+        if not isinstance(given, Mapping):
+            raise self.refused(given, place, name, element, "no table")
+        more = dict.fromkeys((k for k in given if k not in self.keys), self.of) if self.of else {}
+        return read(given, {**self.keys, **more}, place.inner(name, element))
+
+    def absent(self, place: Place, name: str) -> Any:
+        return self.value({}, place, name) if self.default is NEEDED else self.default
+
+
+def table(keys: Mapping[str, Key], wanted: str = "a table", default: Any = NEEDED) -> TableKey:
+    """Return the key of a table with the keys ``keys``."""
+    return TableKey(wanted, default, keys=keys)
+
+
+def named(of: Key, wanted: str = "a table", default: Any = NEEDED) -> TableKey:
+    """Return the key of a table with any names, whose values ``of`` reads."""
+    return TableKey(wanted, default, of=of)
+
+
+# A dataclass as the declaration of a table.
+
+_OF_TYPE = {float: number(), int: whole(), str: text(empty=True), bool: flag()}
+
+
+def _key_of(hint: Any, default: Any = NEEDED) -> Key:
+    inner = get_args(hint)
+    if not inner:
+        return replace(_OF_TYPE[hint], default=default)
+    word = {str: "texts", float: "numbers", int: "whole numbers"}.get(inner[0], "lists")
+    return ListKey(f"a list of {word}", default, of=_key_of(inner[0]))
+
+
+def read_as(cls: type[T], data: Mapping[str, Any], place: Place) -> T:
+    """Return the dataclass ``cls`` from the table ``data``, whose keys are the fields of ``cls``.
+
+    The types of the fields are those of the values; a field without a default must be given.
+    """
+    hints = get_type_hints(cls)
+    keys = {
+        one.name: _key_of(hints[one.name], NEEDED if one.default is MISSING else one.default)
+        for one in fields(cls)  # type: ignore[arg-type]
+    }
+    with place.checking():
+        return cls(**read(data, keys, place))

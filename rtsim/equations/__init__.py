@@ -14,18 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Delayed", "Guard", "Mode", "Model", "Transition", "compiled"]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "rtsim.equations.compiling": ("compiled",),
-        "rtsim.equations.delays": ("Delayed",),
-        "rtsim.equations.modal": (
-            "Mode",
-            "Transition",
-        ),
-        "rtsim.equations.model": (
-            "Guard",
-            "Model",
-        ),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -73,6 +73,9 @@ SUBSTITUTES = {
     "numpy.polyval": "Horner's rule, such as (c[0] * x + c[1]) * x + c[2]",
     "numpy.roll": "x[(i - 1) % x.size] in a loop over i",
 }
+_LINEAR = "required for linear algebra"
+"""The compiler's words where a product needs SciPy's BLAS, and SciPy is not installed."""
+_WITH_SCIPY = f"type pip install 'rtsim[scipy]', or {_LOOP}"
 """What to write in place of functions that do not compile."""
 
 _ATTRIBUTE = re.compile(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'")
@@ -104,6 +107,8 @@ def advice(function: Callable[..., Any], error: str) -> str:
 
 def _failed(function: Callable[..., Any], error: str) -> tuple[str, str]:
     """Return the name of what does not compile, which may be empty, and a remedy."""
+    if _LINEAR in error:
+        return "a product of matrices, or a function of numpy.linalg,", _WITH_SCIPY
     if found := _ATTRIBUTE.search(error):
         return _known(f"{found[2]}.{found[1]}")
     if found := _NUMPY.search(error):

@@ -43,6 +43,12 @@ Projection = Callable[[Vector], None]
 """``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
 
 
+def standing(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """The derivative of a model without one: all states are constant between events."""
+    for i in range(dx.size):
+        dx[i] = 0.0
+
+
 @dataclass(frozen=True)
 class Guard:
     """A function of the state that is watched for zero crossings.
@@ -339,10 +345,6 @@ def _before(
 # and they also run as plain Python.
 
 
-def _ready(function: Any) -> Any:
-    return function if hasattr(function, "py_func") else in_both(function)
-
-
 @in_both
 def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
     pass
@@ -351,7 +353,7 @@ def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> 
 def _lags(functions: Sequence[tuple[int, Any]]) -> Equation:
     made: Equation = _none
     for j, lag in functions:
-        made = _and_lag(j, _ready(lag), made)
+        made = _and_lag(j, in_both(lag), made)
     return made
 
 
@@ -367,7 +369,7 @@ def _and_lag(j: int, lag: Any, others: Equation) -> Equation:
 def _pasts(functions: Sequence[tuple[int, Any]]) -> Equation:
     made: Equation = _none
     for e, past in functions:
-        made = _and_past(e, _ready(past), made)
+        made = _and_past(e, in_both(past), made)
     return made
 
 

@@ -1,6 +1,6 @@
 """All uses of numba's private names: a new version of numba needs changes in this module only.
 
-pyproject.toml limits the version of numba.  ``tests/project/test_private_names.py`` tests each
+pyproject.toml limits the version of numba.  ``tests/project/test_house.py`` tests each
 function of this module, and says what to do if a new version lacks a name. numba is imported only
 when a function is called: a run whose functions are in the cache does not need it.
 """

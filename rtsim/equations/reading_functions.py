@@ -62,11 +62,12 @@ def _source(function: Any, callers: tuple[Any, ...]) -> tuple[Any, ast.FunctionD
     plain = getattr(function, "py_func", function)
     if plain in callers or not inspect.isfunction(plain):
         raise _Unknown
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(plain)))
-    except (OSError, TypeError, SyntaxError) as error:
-        raise _Unknown from error
-    definition = tree.body[0]
+    definition: Any = getattr(plain, "definition", None)  # of a method that was lowered
+    if definition is None:
+        try:
+            definition = ast.parse(textwrap.dedent(inspect.getsource(plain))).body[0]
+        except (OSError, TypeError, SyntaxError) as error:
+            raise _Unknown from error
     if not isinstance(definition, ast.FunctionDef):
         raise _Unknown
     return plain, definition, [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]

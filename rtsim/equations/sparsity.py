@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ModelError
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 
 Indices = NDArray[np.int64]
@@ -40,9 +41,7 @@ class Sparsity:
         if isinstance(pattern, cls):
             found, shape = pattern, (pattern.size, pattern.size)
         else:
-            import scipy.sparse
-
-            given: Any = pattern if scipy.sparse.issparse(pattern) else np.asarray(pattern)
+            given: Any = pattern if hasattr(pattern, "nonzero") else np.asarray(pattern)
             shape = given.shape
             if shape == (size, size):
                 rows, columns = given.nonzero()
@@ -90,7 +89,8 @@ class Sparsity:
     @cached_property
     def groups(self) -> tuple[Indices, ...]:
         """The columns of each group."""
-        from scipy.optimize._numdiff import group_columns
+        with needs("scipy", "an implicit solver"):
+            from scipy.optimize._numdiff import group_columns
 
         number = group_columns(self.matrix(np.ones(self.count)), np.arange(self.size))
         order = np.argsort(number, kind="stable")
@@ -98,7 +98,8 @@ class Sparsity:
 
     def matrix(self, values: Vector) -> Any:
         """Return SciPy's sparse matrix with the elements ``values`` (count,)."""
-        import scipy.sparse
+        with needs("scipy", "a sparse Jacobian"):
+            import scipy.sparse
 
         return scipy.sparse.csc_matrix((values, self.rows, self.starts), (self.size, self.size))
 

@@ -10,14 +10,12 @@ The check works for browsers only, because other programs can send any origin, o
 from __future__ import annotations
 
 import importlib.util
-import io
 import ipaddress
 import secrets
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPException, parse_headers
 from urllib.parse import urlsplit
 
 from rtsim.core.errors import ScenarioError
@@ -122,7 +120,6 @@ def check_free(endpoint: str) -> None:
 ORIGIN_OPTION = "--foxglove-origin"
 KNOWN = ("https://app.foxglove.dev", "file://")
 """The origins of Foxglove in a browser and of the Foxglove desktop program."""
-LONGEST_HEAD = 1 << 14
 
 
 def read_origins(given: Iterable[str]) -> tuple[str, ...]:
@@ -147,20 +144,8 @@ class OriginCheck:
     def __init__(self, more: Iterable[str] = ()) -> None:
         self._may = {*KNOWN, *read_origins(more)}
 
-    def is_complete(self, said: bytes | bytearray) -> bool:
-        """Return whether the head of the request is complete or too long."""
-        return said.find(b"\r\n\r\n") >= 0 or len(said) > LONGEST_HEAD
-
-    def objection(self, said: bytes | bytearray) -> str:
-        """Return why the request is refused, or an empty text if it is accepted."""
-        head, end, _ = bytes(said).partition(b"\r\n\r\n")
-        if not end:
-            return f"the head of the request is longer than {LONGEST_HEAD} bytes"
-        _, _, lines = head.partition(b"\r\n")
-        try:
-            origins = parse_headers(io.BytesIO(lines + b"\r\n\r\n")).get_all("Origin") or []
-        except (HTTPException, ValueError) as error:
-            return f"the request cannot be read ({error})"
+    def objection(self, origins: Iterable[str]) -> str:
+        """Return why a request with these headers ``Origin`` is refused, or an empty text."""
         foreign = [origin for origin in origins if not self._is_known(origin.strip().lower())]
         if not foreign:
             return ""
@@ -177,20 +162,11 @@ class OriginCheck:
             host = parts.hostname or ""
         except ValueError:
             return False
-        return parts.scheme in ("http", "https") and _is_this_machine(host)
+        return parts.scheme in ("http", "https") and is_this_machine(host)
 
 
-def refusal(why: str) -> bytes:
-    """Return the HTTP answer that refuses a connection with the reason ``why``."""
-    text = f"rtsim: {why}\n".encode("ascii", "replace")
-    head = (
-        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n"
-        f"Content-Length: {len(text)}\r\n\r\n"
-    )
-    return head.encode() + text
-
-
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Return whether the name or address ``host`` can only mean this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

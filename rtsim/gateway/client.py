@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
@@ -23,7 +23,7 @@ from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.core.net.messagepack import EncodingError, Limits, pack, unpack
 from rtsim.core.net.sockets import Caller
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.publishing import ViewerCounts
+from rtsim.gateway.publishing import StateTable, ViewerCounts, table
 from rtsim.gateway.registry import RegisteredRun, find, runs
 
 # Requests; the gateway checks each of them.
@@ -124,55 +124,6 @@ class At(int):
 
 
 @dataclass(frozen=True)
-class StateTable:
-    """The state of a run: ``ns`` is simulated time; ``rate`` is 0 if as fast as possible.
-
-    ``leg`` is the segment of the run: 1, and one more after each restore.  ``lateness_ns`` is the
-    lateness of the latest wake of a paced run, -1 if unknown.
-    """
-
-    ns: int
-    wall_ns: int
-    rate: float
-    standing: bool
-    late: int
-    missed: int
-    overruns_compute: int
-    overruns_wake: int
-    margin_ns: int
-    frames: int
-    leg: int
-    lateness_ns: int = -1
-
-    @property
-    def seconds(self) -> float:
-        return self.ns / NS_PER_S
-
-    @property
-    def overruns(self) -> int:
-        return self.overruns_compute + self.overruns_wake
-
-    def _repr_html_(self) -> str:
-        margin = f"{self.margin_ns / 1e6:.3f} ms"
-        rows = [("simulated", f"{self.seconds:.3f} s"), ("pace", self._pace), ("margin", margin)]
-        overruns = f"{self.overruns} (compute {self.overruns_compute}, wake {self.overruns_wake})"
-        rows += [("overruns", overruns), ("late", str(self.late)), ("missed", str(self.missed))]
-        return table(("", ""), [*rows, ("frames", str(self.frames)), ("leg", str(self.leg))])
-
-    @property
-    def _pace(self) -> str:
-        if self.standing:
-            return "paused"
-        return f"rate {self.rate:g}" if self.rate else "rate max"
-
-    def __str__(self) -> str:
-        return (
-            f"{self.seconds:.3f} s, {self._pace}, {self.overruns} overruns, {self.late} late, "
-            f"{self.missed} missed"
-        )
-
-
-@dataclass(frozen=True)
 class Sample:
     """One sample of the watched signals; ``lost`` is the number of samples lost before it."""
 
@@ -226,15 +177,6 @@ def _described(row: Mapping[str, Any]) -> list[str]:
 
 def _values(values: Mapping[str, float]) -> str:
     return table(("", ""), ((name, f"{value:g}") for name, value in values.items()))
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table; the texts are escaped."""
-    top = "".join(f"<th>{escape(text)}</th>" for text in head)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<table><tr>{top}</tr>{body}</table>" if any(head) else f"<table>{body}</table>"
 
 
 PATIENCE_S = 5.0

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rtsim.core.clock import civil, stopwatch
-from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.core.net.keys import CLIENT
-from rtsim.core.net.messagepack import EncodingError, Limits, check, pack, unpack
 from rtsim.core.net.sockets import check_served
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.commands import CommandError, Inbox, PendingCommand, read_command
+from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.gateway.addresses import check_free
+from rtsim.gateway.pipe import Pipe, PipedProcess, PipeError
 from rtsim.gateway.publishing import (
-    Counters,
     Sampler,
     ViewerCounts,
     catalogue,
@@ -32,132 +27,8 @@ from rtsim.gateway.publishing import (
 )
 from rtsim.gateway.shapes import placed_bodies
 from rtsim.scenario.body import Body
-from rtsim.timing.background import ONE_THREAD
-from rtsim.timing.frames import NO_SAMPLE, Tally
+from rtsim.timing.frames import Tally
 from rtsim.timing.pacing import Pacer
-
-# The pipe to the process of the gateway: messages of limited length, without blocking.
-
-MOST_BYTES = 1 << 20
-_HEAD = 4
-_CHUNK = 1 << 16
-_LIMITS = Limits(depth=8, values=100_000)
-
-
-class PipeError(RtsimError):
-    """The other end of the pipe sent something that is not a message."""
-
-
-class Pipe:
-    """One end of the pipe.
-
-    Up to ``most_waiting`` bytes wait in this object if the operating system's buffer is full.
-    """
-
-    def __init__(self, end: socket.socket, most_waiting: int = 4 * MOST_BYTES) -> None:
-        end.setblocking(False)
-        self._end = end
-        self._most = most_waiting
-        self._out = bytearray()
-        self._in = bytearray()
-        self.gone = False
-        self.more = False
-        """True if the last call of :meth:`receive` left messages unread."""
-
-    def fileno(self) -> int:
-        return self._end.fileno()
-
-    @property
-    def busy(self) -> bool:
-        """True if earlier messages still wait to be sent."""
-        return bool(self._out)
-
-    def send(self, message: Any) -> bool:
-        """Send ``message``; return False if too many bytes wait or the other end is closed."""
-        data = pack(message)
-        if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
-            return False
-        self._out += len(data).to_bytes(_HEAD, "little") + data
-        self.flush()
-        return not self.gone
-
-    def fits(self, message: Any) -> bool:
-        """Return whether the other end accepts the size and nesting depth of ``message``."""
-        data = pack(message)
-        try:
-            check(data, _LIMITS)
-        except EncodingError:
-            return False
-        return len(data) <= MOST_BYTES
-
-    def flush(self) -> None:
-        """Send as many of the waiting bytes as the operating system accepts."""
-        try:
-            while self._out:
-                sent = self._end.send(self._out)
-                del self._out[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.gone = True
-            self._out.clear()
-
-    def receive(self, most: int | None = None) -> list[Any]:
-        """Return the messages that have arrived; raises :class:`PipeError` for a malformed one.
-
-        Reading stops after ``most`` bytes; :attr:`more` is then true if messages are left.
-        """
-        if self.gone:
-            return []
-        if self.more:
-            return self._whole(most)
-        try:
-            while True:
-                data = self._end.recv(_CHUNK)
-                if not data:
-                    self.gone = True
-                    break
-                self._in += data
-                if len(data) < _CHUNK:
-                    break
-        except BlockingIOError:
-            if not self._in:
-                return []
-        except OSError:
-            self.gone = True
-        return self._whole(most)
-
-    def _whole(self, most: int | None) -> list[Any]:
-        found: list[Any] = []
-        self.more, whole = False, len(self._in)
-        while len(self._in) >= _HEAD:
-            if most is not None and found and whole - len(self._in) >= most:
-                self.more = True
-                break
-            size = int.from_bytes(self._in[:_HEAD], "little")
-            if size > MOST_BYTES:
-                raise PipeError(
-                    f"a message in the pipe has {size} bytes; at most {MOST_BYTES} are allowed"
-                )
-            if len(self._in) < _HEAD + size:
-                break
-            data = bytes(self._in[_HEAD : _HEAD + size])
-            del self._in[: _HEAD + size]
-            try:
-                found.append(unpack(data, _LIMITS))
-            except EncodingError as error:
-                raise PipeError(str(error)) from None
-        return found
-
-    def wait(self, seconds: float) -> bool:
-        """Wait at most ``seconds`` for data; return whether data arrived."""
-        if self.gone or self.more:
-            return True
-        return bool(select.select([self._end], [self._end] if self._out else [], [], seconds)[0])
-
-    def close(self) -> None:
-        self._end.close()
-
 
 _NOT_READY = (
     "the gateway process, through which clients reach the run, ended before it was ready; its own "
@@ -166,7 +37,7 @@ _NOT_READY = (
 MOST_RATE_HZ = 200.0
 MOST_AT_ONCE = 16_384
 """Number of bytes after which the loop stops reading commands until the next tag."""
-_START_S, _END_S = 60.0, 5.0
+_END_S = 5.0
 
 
 class PipedInbox(Inbox):
@@ -182,13 +53,12 @@ class PipedInbox(Inbox):
         """The figures of the page in the browser, known after the run; empty without a page."""
         self._pipe, self._about, self._leg = pipe, about, 0
         self.period_ns = self._next_ns = 0
-        self._pacer: Pacer | None = None
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
-        self._system, self._pacer = system, pacer
+        super().attach(system, pacer, trace)
         trace.tally = Tally(trace.links())
         self._leg += 1
-        self._look, self._counters = Sampler(system, trace.tally), Counters(leg=self._leg)
+        self._look = Sampler(system, trace.tally)
         more = {
             "links": trace.tally.links, "leg": self._leg, "thread": threading.get_native_id(),
         }  # fmt: skip
@@ -202,10 +72,9 @@ class PipedInbox(Inbox):
 
     def _wait_ns(self, ns: int) -> int:
         """Return the wall-clock time until the tag at simulated time ``ns``, in ns."""
-        clock = None if self._pacer is None else self._pacer.clock
-        if clock is None or not clock.paced or ns < 0:
+        if ns < 0 or not self._pacer.clock.paced:
             return 0
-        return max(0, clock.wall(ns) - clock.now())
+        return max(0, self._pacer.clock.wall(ns) - self._pacer.clock.now())
 
     def goes_on(self, **about: object) -> None:
         self._about = {**self._about, **about}
@@ -237,50 +106,34 @@ class PipedInbox(Inbox):
             self.period_ns = round(NS_PER_S / rate) if rate > 0 else 0
             self._next_ns = 0
         if "command" in message:
-            self._take(message)
+            self._command(message)
         if "published" in message:
             self.telemetry = message["published"]
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _command(self, message: dict[str, Any]) -> None:
         number = message.get("id")
 
         def answer(wrong: str, ns: int) -> None:
-            told = {"answer": number, "wrong": wrong, "ns": ns, "wait_ns": self._wait_ns(ns)}
-            self._pipe.send(told)
+            said = {"answer": number, "wrong": wrong, "ns": ns, "wait_ns": self._wait_ns(ns)}
+            self._pipe.send(said)
 
-        try:
-            command = read_command(message["command"])
-            stamps = {"initiated_ns": int(message.get("initiated", 0)), "completed_ns": stopwatch()}
-            self.give(type(command)(command.kind, command.arguments, **stamps), answer)
-        except CommandError as error:
-            answer(str(error), -1)
+        self.take(message["command"], int(message.get("initiated", 0)), answer)
 
     def after(self, ns: int, standing: bool) -> None:
         if self.period_ns and not self._pipe.gone:
             now = stopwatch()
             if now >= self._next_ns or standing:
                 self._next_ns = now + self.period_ns
-                self._tell(ns, now, standing)
+                self._send_sample(ns, now, standing)
 
-    def _tell(self, ns: int, now: int, standing: bool) -> None:
+    def _send_sample(self, ns: int, now: int, standing: bool) -> None:
         if self._pipe.busy:
             self._pipe.flush()
             if self._pipe.busy:
                 self.lost += 1
                 return
-        pacer, counters = self._pacer, self._counters
-        assert pacer is not None
-        rate = getattr(pacer.clock, "rate", 0.0) if pacer.clock.paced else 0.0
-        counters.ns, counters.wall_ns, counters.rate = ns, now, float(rate)
-        counters.standing, counters.margin_ns = standing, pacer.margin_ns
-        lateness = pacer.log.last[0]
-        counters.lateness_ns = -1 if lateness == NO_SAMPLE else lateness
-        counters.late = sum(c.lates for c in self._system.controllers)
-        counters.missed = sum(c.missed for c in self._system.controllers)
-        counters.overruns_compute = pacer.overruns["compute"]
-        counters.overruns_wake = pacer.overruns["wake"]
-        counters.frames = pacer.log.frames
-        self.lost += not self._pipe.send({"look": self._look.take(counters)})
+        state = {**self.state(ns, now, standing), "leg": self._leg}
+        self.lost += not self._pipe.send({"look": self._look.take(state)})
 
     def wait(self, seconds: float) -> None:
         if self._pipe.gone:  # no client can resume the run any more
@@ -332,26 +185,14 @@ class Gateway:
         check_reach(bind, keys)
         if plotjuggler:
             check_free(plotjuggler)
-        ours, theirs = socket.socketpair()
-        self._pipe = Pipe(ours)
-        told = {"pid": os.getpid(), "started_ns": civil(), **about}
-        self.inbox = PipedInbox(self._pipe, told)
+        self._process = PipedProcess(
+            "rtsim.gateway.process", "--bind", bind, "--keys", str(keys or ""), "--plotjuggler",
+            plotjuggler, *(["--foxglove"] if foxglove is not None else []),
+            *(["--listed"] if listed else []), passed=[] if foxglove is None else [foxglove],
+        )  # fmt: skip
+        run = {"pid": os.getpid(), "started_ns": civil(), **about}
+        self.inbox = PipedInbox(self._process.pipe, run)
         self._viewed = bool(plotjuggler) or foxglove is not None
-        passed = [theirs, *([] if foxglove is None else [foxglove])]
-        command: Sequence[str] = [
-            sys.executable, "-m", "rtsim.gateway.process", str(theirs.fileno()),
-            "--bind", bind, "--keys", str(keys or ""), "--plotjuggler", plotjuggler,
-            "--foxglove", str(-1 if foxglove is None else foxglove.fileno()),
-            *(["--listed"] if listed else []),
-        ]  # fmt: skip
-        try:
-            self._process = subprocess.Popen(
-                command, pass_fds=[end.fileno() for end in passed], stdin=subprocess.DEVNULL,
-                start_new_session=True, env={**os.environ, **ONE_THREAD},
-            )  # fmt: skip
-        finally:
-            for end in passed:
-                end.close()
 
     @property
     def pid(self) -> int:
@@ -359,31 +200,15 @@ class Gateway:
 
     def __enter__(self) -> PipedInbox:
         try:
-            self._await_start()
+            said = self._process.first_message()
+            if "ready" not in said:
+                raise ScenarioError(str(said.get("failed", _NOT_READY)))
         except BaseException:
-            self._end()
+            self._process.end()
             raise
         return self.inbox
-
-    def _await_start(self) -> None:
-        until = stopwatch() + round(_START_S * NS_PER_S)
-        told: list[Any] = []
-        while not told and not self._pipe.gone and stopwatch() < until:
-            self._pipe.wait(0.1)
-            told = self._pipe.receive()
-        if not any("ready" in message for message in told):
-            why = told[0].get("failed") if told else _NOT_READY
-            raise ScenarioError(str(why))
 
     def __exit__(self, *_: object) -> None:
         if self._viewed and self.inbox.closed:
             self.inbox.settle(_END_S)
-        self._end()
-
-    def _end(self) -> None:
-        self._pipe.close()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.end()

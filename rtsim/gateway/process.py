@@ -1,8 +1,7 @@
 """The gateway process: it forwards messages between many clients and the pipe to the loop.
 
-Started as ``python -m rtsim.gateway.process FD``.  The first message in the pipe is
-``{"ready": true}``, or ``{"failed": TEXT}`` if a requested service cannot start.  The process ends
-when the loop closes its end of the pipe.
+Started by :class:`rtsim.gateway.pipe.PipedProcess`; it has failed if a requested service cannot
+start.  The process ends when the loop closes its end of the pipe.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
 from rtsim.gateway.addresses import INSTALL
 from rtsim.gateway.client import VERSION, ClientRequest, RequestError, read_request
-from rtsim.gateway.loop import Pipe, PipeError
+from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.publishing import (
     DecodedSample,
     PlotJuggler,
@@ -135,15 +134,15 @@ class GatewayProcess:
             self._pipe.send({"published": self._publisher.counts})
 
     def _on_sample(self, sample: DecodedSample) -> None:
-        counters, values = sample.counters, sample.values
-        self._publisher.publish(counters, values)
+        state, values = sample.state, sample.values
+        self._publisher.publish(state, values)
         waiting, self._waiting = self._waiting, []
         latency = sample.counts.tolist() if waiting else []
         stamps = sample.stamps.tolist() if waiting else []
         for place, who, request in waiting:
             found = [float(values[self._index[n]]) for n in request.names]
             what = {
-                "values": found, "state": asdict(counters), "latency": latency,
+                "values": found, "state": asdict(state), "latency": latency,
                 "stamps": stamps, "telemetry": self._publisher.counts,
                 **({"unrecorded": self._unrecorded} if self._unrecorded else {}),
             }  # fmt: skip
@@ -152,7 +151,7 @@ class GatewayProcess:
         for (place, who), client in list(self._clients.items()):
             if client.rate_hz and now >= client.next_ns:
                 client.next_ns = now + round(NS_PER_S / client.rate_hz)
-                what = {"v": VERSION, "state": asdict(counters), "lost": client.lost,
+                what = {"v": VERSION, "state": asdict(state), "lost": client.lost,
                         "values": [float(values[k]) for k in client.indices]}  # fmt: skip
                 if not self._listeners[place].send(who, pack({"sample": what})):
                     client.lost += 1
@@ -271,10 +270,10 @@ def _viewers(given: argparse.Namespace) -> Iterator[Viewer]:
         with _starting("--plotjuggler", "end the program that uses this port"):
             viewer = PlotJuggler(given.plotjuggler)
         yield viewer
-    if given.foxglove >= 0:
+    if given.foxglove:
         with _starting("--foxglove", f"type: {INSTALL}"):
             from rtsim.gateway.foxglove import Foxglove
-        yield Foxglove(socket.socket(fileno=given.foxglove))
+        yield Foxglove(socket.socket(fileno=given.passed[0]))
 
 
 def _listeners(given: argparse.Namespace) -> Iterator[ListeningSocket]:
@@ -308,9 +307,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the gateway with the command line that :class:`rtsim.gateway.loop.Gateway` writes."""
     parser = argparse.ArgumentParser(prog="rtsim.gateway")
     parser.add_argument("pipe", type=int)
+    parser.add_argument("passed", type=int, nargs="*", help="descriptor of Foxglove's socket")
     for option in ("--bind", "--keys", "--plotjuggler"):
         parser.add_argument(option, default="")
-    parser.add_argument("--foxglove", type=int, default=-1, help="descriptor of a socket")
+    parser.add_argument("--foxglove", action="store_true")
     parser.add_argument("--listed", action="store_true", help="clients find the run by its name")
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends this process

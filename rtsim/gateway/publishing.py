@@ -6,8 +6,9 @@ import math
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
+from html import escape
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, TypeVar
 
 import numpy as np
@@ -33,11 +34,7 @@ _MOST_NAMED = 100
 MOST_VIEWS = 100
 """Limit of the number of views that are sent to a page."""
 _STATE = struct.Struct("<qqd?qqqqqqqq")
-STATE = (
-    "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",
-    "margin_ns", "frames", "leg", "lateness_ns",
-)  # fmt: skip
-"""Names of the fields at the beginning of each sample; ``rate`` is 0 if the run is not paced."""
+"""The fields of :class:`StateTable`, at the beginning of each sample."""
 
 
 _T = TypeVar("_T")
@@ -154,9 +151,22 @@ def _names(system: System) -> set[str]:
     return {f"{n}.{c}" for n, p in system.ports.items() for c in p.signals.names}
 
 
-@dataclass
-class Counters:
-    """The state of a run at a tag; :data:`STATE` lists the names of the fields."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return an HTML table; the texts are escaped."""
+    top = "".join(f"<th>{escape(text)}</th>" for text in head)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><tr>{top}</tr>{body}</table>" if any(head) else f"<table>{body}</table>"
+
+
+@dataclass(frozen=True)
+class StateTable:
+    """The state of a run: ``ns`` is simulated time; ``rate`` is 0 if as fast as possible.
+
+    ``leg`` is the segment of the run: 1, and one more after each restore.  ``lateness_ns`` is the
+    lateness of the latest wake of a paced run, -1 if unknown.
+    """
 
     ns: int = 0
     wall_ns: int = 0
@@ -169,13 +179,37 @@ class Counters:
     margin_ns: int = 0
     frames: int = 0
     leg: int = 1
-    """Number of the segment of the run: 1 at first, and one more after each restore."""
     lateness_ns: int = -1
-    """Lateness of the latest wake of a paced run; -1 if unknown."""
+
+    @property
+    def seconds(self) -> float:
+        return self.ns / NS_PER_S
 
     @property
     def overruns(self) -> int:
         return self.overruns_compute + self.overruns_wake
+
+    def _repr_html_(self) -> str:
+        margin = f"{self.margin_ns / 1e6:.3f} ms"
+        rows = [("simulated", f"{self.seconds:.3f} s"), ("pace", self._pace), ("margin", margin)]
+        overruns = f"{self.overruns} (compute {self.overruns_compute}, wake {self.overruns_wake})"
+        rows += [("overruns", overruns), ("late", str(self.late)), ("missed", str(self.missed))]
+        return table(("", ""), [*rows, ("frames", str(self.frames)), ("leg", str(self.leg))])
+
+    @property
+    def _pace(self) -> str:
+        if self.standing:
+            return "paused"
+        return f"rate {self.rate:g}" if self.rate else "rate max"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seconds:.3f} s, {self._pace}, {self.overruns} overruns, {self.late} late, "
+            f"{self.missed} missed"
+        )
+
+
+_FIELDS = tuple(f.name for f in fields(StateTable))
 
 
 class Sampler:
@@ -195,9 +229,12 @@ class Sampler:
         at = _STATE.size + 8 * (counts + stamps)
         self._values = np.frombuffer(self._buffer, np.float64, size, at)
 
-    def take(self, counters: Counters) -> bytes:
-        """Return one sample as bytes; :func:`decode_sample` decodes it."""
-        _STATE.pack_into(self._buffer, 0, *(getattr(counters, name) for name in STATE))
+    def take(self, state: Mapping[str, Any]) -> bytes:
+        """Return one sample as bytes; :func:`decode_sample` decodes it.
+
+        ``state`` has the fields of :class:`StateTable`.
+        """
+        _STATE.pack_into(self._buffer, 0, *(state[name] for name in _FIELDS))
         self._counts[:], self._stamps[:] = self._counted, self._stamped
         at = 0
         for vector in self._vectors:
@@ -213,7 +250,7 @@ class DecodedSample(NamedTuple):
     of the catalogue.
     """
 
-    counters: Counters
+    state: StateTable
     counts: NDArray[np.int64]
     stamps: NDArray[np.int64]
     values: Vector
@@ -230,11 +267,11 @@ def decode_sample(data: bytes, links: int) -> DecodedSample:
         raise ValueError(
             f"a sample has {len(data)} bytes; expected {begin} bytes plus a multiple of 8"
         )
-    counters = Counters(*_STATE.unpack_from(data))
+    state = StateTable(*_STATE.unpack_from(data))
     words = np.frombuffer(data, np.int64, counted + stamped, _STATE.size)
     counts, stamps = words[:counted], words[counted:]
     return DecodedSample(
-        counters,
+        state,
         counts.reshape(links, CLASSES),
         stamps.reshape(links, STAMPS),
         np.frombuffer(data, np.float64, offset=begin),
@@ -266,10 +303,10 @@ class SampledTopic:
     units: tuple[str, ...]
     columns: tuple[int, ...] = ()
 
-    def row(self, counters: Counters, values: Vector) -> list[float]:
+    def row(self, state: StateTable, values: Vector) -> list[float]:
         if self.name == TIMING:
-            whole = [float(getattr(counters, name)) for name in COUNTS]
-            return [*whole, counters.rate, counters.margin_ns / NS_PER_S]
+            whole = [float(getattr(state, name)) for name in COUNTS]
+            return [*whole, state.rate, state.margin_ns / NS_PER_S]
         return [float(values[k]) for k in self.columns]
 
 
@@ -339,7 +376,7 @@ class Viewer(Protocol):
 
     def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None: ...
 
-    def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None: ...
+    def show(self, due: Sequence[SampledTopic], state: StateTable, values: Vector) -> None: ...
 
     def rewound(self) -> None:
         """Start a new session, because simulated time went back."""
@@ -393,21 +430,21 @@ class SamplePublisher:
         if self._viewers:
             self.rate_hz = max((wanted[t] for t in self._topics), default=0.0)
 
-    def publish(self, counters: Counters, values: Vector) -> None:
+    def publish(self, state: StateTable, values: Vector) -> None:
         if not self._viewers or not self._topics:
             return
         now = stopwatch()
-        if counters.ns == self._ns and now < self._shown_ns + _AGAIN_NS:
+        if state.ns == self._ns and now < self._shown_ns + _AGAIN_NS:
             return
-        if counters.ns < self._ns:
+        if state.ns < self._ns:
             for viewer in self._viewers:
                 viewer.rewound()
-        due = self._due(now, all_of_them=counters.ns <= self._ns)
+        due = self._due(now, all_of_them=state.ns <= self._ns)
         if not due:
             return
-        self._ns, self._shown_ns = counters.ns, now
+        self._ns, self._shown_ns = state.ns, now
         for viewer in self._viewers:
-            viewer.show(due, counters, values)
+            viewer.show(due, state, values)
 
     def _due(self, now: int, all_of_them: bool) -> list[SampledTopic]:
         """Return the topics that are due.
@@ -450,12 +487,12 @@ class PlotJuggler:
     def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None:
         """Do nothing, because PlotJuggler learns the fields from the messages."""
 
-    def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None:
-        timestamp = counters.ns / NS_PER_S
+    def show(self, due: Sequence[SampledTopic], state: StateTable, values: Vector) -> None:
+        timestamp = state.ns / NS_PER_S
         for topic in due:
             if not topic.names:
                 continue
-            row = zip(topic.names, topic.row(counters, values), strict=True)
+            row = zip(topic.names, topic.row(state, values), strict=True)
             message = {"timestamp": timestamp, **{n: v for n, v in row if math.isfinite(v)}}
             sent = self._socket.send(f"rtsim/{topic.name}", pack(message))
             self._sent += sent

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
-from rtsim.scenario.body import Body, Mesh
-from rtsim.scenario.ground import KINDS, ROAD, RUNWAY, WATER, Ground, GroundGrid
+from rtsim.scenario.body import KINDS, ROAD, RUNWAY, WATER, Body, Ground, GroundGrid, Mesh
 
 Points = NDArray[np.float64]
 Colours = NDArray[np.uint8]
@@ -237,7 +236,7 @@ class BodyTrail:
 KIND_COLOURS = np.array([
     (92, 116, 70), (134, 130, 78), (104, 102, 98), (64, 66, 70), (58, 96, 132), (52, 82, 50),
 ], np.uint8)  # fmt: skip
-"""The colour of each of :data:`rtsim.scenario.ground.KINDS`, for all viewers."""
+"""The colour of each of :data:`rtsim.scenario.body.KINDS`, for all viewers."""
 MOST_CELLS = 64
 """Largest number of cells along a side, for viewers that receive the ground as triangles."""
 _WEIGHTS = np.where(np.isin(np.arange(len(KINDS)), (ROAD, RUNWAY, WATER)), 3, 1)

@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from rtsim.linear.state_space import Pole, StateSpace
     from rtsim.linear.trimming import Trim, trim
 
-_HOMES = {
-    "rtsim.linear.linearising": ("Loop", "linearise", "open_loop"),
-    "rtsim.linear.crossings": ("Margins", "margins"),
-    "rtsim.linear.state_space": ("Pole", "StateSpace"),
-    "rtsim.linear.trimming": ("Trim", "trim"),
-}
 __all__ = [
     "Loop",
     "Margins",
@@ -33,4 +27,4 @@ __all__ = [
     "trim",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.linear.state_space import StateSpace
 from rtsim.record import markup
@@ -195,7 +196,8 @@ def frequencies(loop: StateSpace, points: int = _POINTS) -> Vector:
 
 def _zero_frequencies(loop: StateSpace) -> list[float]:
     """Return the frequencies of the zeros of a loop with one input and one output."""
-    from scipy.linalg import eigvals  # slow to load
+    with needs("scipy", "the zeros of a loop"):
+        from scipy.linalg import eigvals  # slow to load
 
     n = len(loop.a)
     if loop.d.shape != (1, 1) or not n:
@@ -259,7 +261,8 @@ def _crossings(
     loop: StateSpace, omega: Vector, values: Vector, feedback: float, measure: object
 ) -> list[float]:
     """Return the frequencies at which ``values`` (k,), given by ``measure``, cross 0."""
-    from scipy.optimize import brentq  # slow to load
+    with needs("scipy", "a stability margin"):
+        from scipy.optimize import brentq  # slow to load
 
     assert callable(measure)
 

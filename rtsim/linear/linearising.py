@@ -17,6 +17,7 @@ from rtsim.components.controller_task import ControllerTask
 from rtsim.components.plant import Plant
 from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
+from rtsim.core.extras import needs
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Duration, Period
 from rtsim.engine.system import System
@@ -25,19 +26,28 @@ from rtsim.equations.constraints import explicit
 from rtsim.equations.model import BoundModel, bind
 from rtsim.linear.crossings import delay_after
 from rtsim.linear.derivatives import complex_form, jacobian
-from rtsim.linear.network import (
+from rtsim.linear.plants import (
+    DISCRETE_HELD,
     Changer,
     LinearPlant,
     LinearTask,
     Network,
+    Point,
     Sender,
+    check_ordinary,
+    columns_of,
     common_period,
     constant_delay,
+    kink_notes,
     links_of,
+    model_of,
+    plant_of,
+    plant_slopes,
+    point_in,
     port_signals,
+    split,
+    system_at,
 )
-from rtsim.linear.plants import DISCRETE_HELD, columns_of, kink_notes, plant_slopes, split
-from rtsim.linear.points import Point, check_ordinary, model_of, plant_of, point_in, system_at
 from rtsim.linear.sampled_run import Cut, PeriodMatrices, over_a_period
 from rtsim.linear.state_space import Matrix, StateSpace
 from rtsim.linear.trimming import Trim
@@ -493,7 +503,8 @@ class Loop:
 
     def _crossing(self, before: float, after: float, slow: float) -> float:
         """Return the delay between two delays at which the growth rate becomes positive."""
-        from scipy.optimize import brentq  # slow to load
+        with needs("scipy", "a delay margin"):
+            from scipy.optimize import brentq  # slow to load
 
         level = 0.0 if self.growth(before, slow) < 0.0 else _NEUTRAL / self.period.seconds
 

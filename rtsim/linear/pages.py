@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from rtsim.core.errors import RecordingError
 from rtsim.linear.crossings import frequencies, return_ratio
 from rtsim.linear.state_space import StateSpace
 from rtsim.record.markup import table, text
-from rtsim.record.plotly_html import BLUE, GREY, RED, plot_html
+from rtsim.record.plotly_html import BLUE, GREY, RED, go, make_subplots, plot_html
 from rtsim.record.reports.page import page
 
 _STYLE = """

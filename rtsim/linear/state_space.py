@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.extras import needs
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration, Period
 from rtsim.record import markup
@@ -434,7 +435,8 @@ class StateSpace:
 
 def held(a: Matrix, b: Matrix, seconds: float) -> tuple[Matrix, Matrix]:
     """Return the transition (n, n) over ``seconds``, and the effect (n, m) of constant inputs."""
-    from scipy.linalg import expm  # slow to load
+    with needs("scipy", "a sampled linear model"):
+        from scipy.linalg import expm  # slow to load
 
     n, m = b.shape
     both = np.zeros((n + m, n + m))

@@ -9,19 +9,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from rtsim.core.errors import ModelError, ScenarioError, ShapeError, UnknownName
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import BoundModel, Model, bind
 from rtsim.linear.derivatives import jacobian
-from rtsim.linear.plants import solved
-from rtsim.linear.points import (
+from rtsim.linear.plants import (
     Point,
     check_undelayed,
     layouts_of,
     model_of,
     plant_of,
     point_in,
+    solved,
     system_at,
 )
 from rtsim.linear.state_space import Matrix
@@ -295,7 +296,8 @@ def solve(equations: Equations, first: Vector, low: Vector, high: Vector) -> Sol
     The result need not solve the equations: check ``worst``.  Raises :class:`ModelError` for an
     equation that is not finite, or that depends on no unknown.
     """
-    from scipy.optimize import least_squares  # slow to load
+    with needs("scipy", "a trim"):
+        from scipy.optimize import least_squares  # slow to load
 
     start = np.clip(first, low, high)
     scale = np.maximum(1.0, np.abs(start))

@@ -18,7 +18,7 @@ from rtsim.core.signals import Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
 from rtsim.models.units import DEG
-from rtsim.scenario.ground import FIELD, FOREST, GRASS, ROAD, RUNWAY, WATER, GroundGrid
+from rtsim.scenario.body import FIELD, FOREST, GRASS, ROAD, RUNWAY, WATER, GroundGrid
 
 AIRFIELD = (36.0176, -75.6713, 45.0)
 """Latitude and longitude of the middle of the runway, and its direction, deg.  The position is that
@@ -127,7 +127,7 @@ def terrain(north: float, east: float) -> tuple[float, float, float]:
 
 @compiled
 def cover(north: float, east: float) -> int:
-    """Return what covers the ground: an index of :data:`rtsim.scenario.ground.KINDS`."""
+    """Return what covers the ground: an index of :data:`rtsim.scenario.body.KINDS`."""
     along, across = along_runway(north, east)
     if abs(along) <= 0.5 * RUNWAY_LENGTH and abs(across) <= 0.5 * RUNWAY_WIDTH:
         return RUNWAY

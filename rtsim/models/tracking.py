@@ -9,9 +9,8 @@ from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.model import Model
-from rtsim.models.piloting.pilot import PilotModel
-from rtsim.models.piloting.task import task_named
-from rtsim.models.piloting.task_setup import Flying, add_flying
+from rtsim.models.piloting.pilot_model import PilotModel
+from rtsim.models.piloting.task import Flying, add_flying, task_named
 from rtsim.scenario.scenario import Scenario
 
 STICK = Signals(Signal("pitch", low=-1.0, high=1.0, description="aft is positive: nose up"))

@@ -16,19 +16,12 @@ from rtsim.core.clock import Clock, stopwatch
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.commands.commands import (
-    Command,
-    CommandError,
-    Inbox,
-    PendingCommand,
-    read_command,
-)
+from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.equations.evaluation import resident
+from rtsim.equations.calls import resident
 from rtsim.pilot.cues import checked_signals
 from rtsim.pilot.pacing import Durations
-from rtsim.pilot.sequence import Reader, Writer
 from rtsim.pilot.shared import (
     CHECKPOINT,
     MOST_ORDERS,
@@ -36,8 +29,10 @@ from rtsim.pilot.shared import (
     RETURN,
     RUN,
     VIEWER,
+    Reader,
     Schema,
     Shared,
+    Writer,
     order_to_command,
     reason_to_words,
 )
@@ -281,7 +276,7 @@ class PilotInbox(Inbox):
         """The simulated time of the last checkpoint that the window ordered, ns."""
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
-        self._system, self._pacer = system, pacer
+        super().attach(system, pacer, trace)
         if self._began_ns is None:
             self._began_ns = system.ns
         elif self._stick is not None:
@@ -311,20 +306,14 @@ class PilotInbox(Inbox):
         self._heard = count
 
     def _follow(self, kind: int, value: float, initiated: int) -> None:
-        told = order_to_command(kind, value, self._began_ns or 0, self._kept_ns or 0)
-        try:
-            if told is None:
-                raise CommandError(f"the window sent an unknown command: {kind}")
-            if kind == RETURN and self._kept_ns is None:
-                raise CommandError(
-                    "no checkpoint has been saved from the window; press C to save a checkpoint"
-                )
-            command = read_command(told)
-            stamps = {"initiated_ns": initiated, "completed_ns": stopwatch()}
-            answer = partial(self._answer, kind)
-            self.give(Command(command.kind, command.arguments, **stamps), answer)
-        except CommandError as error:
-            self._answer(kind, str(error), -1)
+        command = order_to_command(kind, value, self._began_ns or 0, self._kept_ns or 0)
+        if command is None:
+            self._answer(kind, f"the window sent an unknown command: {kind}", -1)
+        elif kind == RETURN and self._kept_ns is None:
+            wrong = "no checkpoint has been saved from the window; press C to save a checkpoint"
+            self._answer(kind, wrong, -1)
+        else:
+            self.take(command, initiated, partial(self._answer, kind))
 
     def _answer(self, kind: int, wrong: str, ns: int) -> None:
         """Process the result of an order; send the reason of a refusal to the window."""
@@ -354,29 +343,24 @@ class PilotInbox(Inbox):
             self._reports, self._attended_ns = self._figures.reports, now if standing else 0
         if now >= self._next_ns or standing:
             self._next_ns = now + _RUN_NS
-            self._tell(ns, now, standing)
+            self._publish_state(ns, now, standing)
 
-    def _tell(self, ns: int, now: int, standing: bool, ended: bool = False) -> None:
-        pacer, told = self._pacer, dict(zip(RUN, self._run.integers.tolist(), strict=True))
-        rate = getattr(pacer.clock, "rate", 0.0) if pacer.clock.paced else 0.0
-        told |= {
-            "ns": ns, "wall": now, "standing": int(standing), "paced": int(pacer.clock.paced),
-            "frames": pacer.log.frames, "margin": pacer.margin_ns,
-            "overruns_compute": pacer.overruns["compute"],
-            "overruns_wake": pacer.overruns["wake"],
-            "late": sum(c.lates for c in self._system.controllers),
-            "missed": sum(c.missed for c in self._system.controllers),
-            "orders": self._heard, "ended": int(ended), "unrecorded": int(bool(self.unrecorded)),
+    def _publish_state(self, ns: int, now: int, standing: bool, ended: bool = False) -> None:
+        state = dict(zip(RUN, self._run.integers.tolist(), strict=True))
+        state |= {
+            **self.state(ns, now, standing),
+            "paced": self._pacer.clock.paced, "orders": self._heard, "ended": ended,
+            "unrecorded": bool(self.unrecorded),
         }  # fmt: skip
         if self._stick is not None and now >= self._latency_ns:
             self._latency_ns = now + _LATENCY_NS
             latency = self._stick.latency
-            told |= {
+            state |= {
                 "latency_median": latency.quantile(0.5), "latency_p95": latency.quantile(0.95),
                 "latency_max": latency.greatest,
             }  # fmt: skip
-        self._run.integers[:] = tuple(told.values())
-        self._run.floats[0] = float(rate)
+        self._run.integers[:] = [state[name] for name in RUN]
+        self._run.floats[0] = state["rate"]
         self._run.publish()
 
     def wait(self, seconds: float) -> None:
@@ -392,7 +376,7 @@ class PilotInbox(Inbox):
         super().close(why)
         if self._beside is not None:
             self._beside.close(why)
-        self._tell(self._system.ns, stopwatch(), standing=False, ended=True)
+        self._publish_state(self._system.ns, stopwatch(), standing=False, ended=True)
 
 
 def window_of(scenario: Scenario) -> dict[str, Any]:

@@ -1,49 +1,362 @@
-"""Both sides of a run that is watched on another machine, over ZeroMQ.
+"""Both sides of a run that is watched on another machine, over ZeroMQ, and their messages.
 
 The relay, ``python -m rtsim.pilot.remote FILE tcp://HOST:PORT``, is a process beside the
 simulation. Like a viewer, it maps FILE, the shared memory of the run. The network traffic therefore
 takes no time of the loop and cannot block the loop.
 
-Foxglove's viewers are served by :mod:`rtsim.gateway.viewer_server`, which sends a stream and
-shares no code with this module.
+A message is a list in MessagePack: version, kind, the schema's hash (8 bytes), number, heard, sent,
+echo, received, body.  In every version it begins with version and kind.  A side answers a ``HELLO``
+of any version, so that the other side can report that the versions differ.  The sockets encrypt and
+sign each message.  The bodies are:
+
+- ``SCHEMA``: JSON;
+- ``OVER``: why the run sends nothing more to this viewer, as text;
+- ``RECORDS``: a map from the names of any records to their integers and floats, as bytes;
+- ``WHOLE``: the same, with all records.
+
+``number`` counts the messages with records. ``heard`` acknowledges the other side's messages: it is
+the number up to which no message is missing. It limits the number of messages in transit. ``sent``,
+``echo`` and ``received`` are times of each side's own clock, ns, for :class:`ClockOffset`.
+
+Only a few messages may be in transit. A record that changes while too many messages are in transit
+is sent with the next message, which contains the value at its sending time.  A stream of samples,
+in which no message replaces another, is the task of :mod:`rtsim.gateway`.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
+
+import numpy as np
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.net.keys import Keys
+from rtsim.core.net.messagepack import EncodingError, Limits, pack, unpack
 from rtsim.core.net.sockets import Caller, ListeningSocket
+from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.processes import READY, input_closed
-from rtsim.pilot.sequence import Reader, Shape, Writer
-from rtsim.pilot.shared import NOBODY, STICK, ControlAuthority, Schema, Shared, SharedError
-from rtsim.pilot.wire import (
-    HELLO,
-    OVER,
-    RECORDS,
-    SCHEMA,
-    TO_RUN,
-    WHOLE,
-    Changes,
-    Flow,
-    Format,
-    OtherVersion,
-    WireError,
-    WireMessage,
-    put,
-    shifted,
+from rtsim.pilot.shared import (
+    MOST_ORDERS,
+    NOBODY,
+    ORDERS,
+    PAIR,
+    RUN,
+    STICK,
+    VERSION,
+    ControlAuthority,
+    Integers,
+    Reader,
+    Schema,
+    Shape,
+    Shared,
+    SharedError,
+    Writer,
 )
 
-_AT_ONCE = 64
+MOST_BYTES = 1 << 20
+"""Greatest size of a message, bytes, and limit of the sockets."""
+HELLO, SCHEMA, RECORDS, WHOLE, OVER = 1, 2, 3, 4, 5
+TO_RUN = ("stick", "orders", "viewer")
+"""Records that a viewer sends; it receives ``stick``, ``orders`` and all other records."""
+_KEPT = 64
+_MOST_REASON = 400
+_ROOM = 4096
+"""Bytes of a message for its head and the names of its records, at most."""
+_LIMITS = Limits(depth=3, values=100_000, extensions=False)
+_WALLS: dict[str, tuple[int, ...]] = {
+    "run": (RUN.index("wall_ns"),),
+    "stick": (STICK.index("initiated"), STICK.index("completed")),
+    "viewer": (0,),
+    "orders": tuple(range(1 + MOST_ORDERS, len(ORDERS))),
+    "answer": (),
+}
+_PLANT_WALLS = tuple(PAIR.index(n) for n in ("last_wall", "next_wall", "applied_initiated"))
+
+
+class WireError(RtsimError):
+    """A received message is malformed; such messages are counted and dropped."""
+
+
+class OtherVersion(WireError):
+    """A message came from another release of rtsim."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a message."""
+
+    kind: int
+    number: int = 0
+    heard: int = 0
+    sent: int = 0
+    echo: int = 0
+    """The field ``sent`` of the other side's last message; 0 if no message has arrived."""
+    received: int = 0
+    """Arrival time of the other side's last message, by this sender's clock."""
+
+
+@dataclass(frozen=True)
+class WireMessage:
+    """A decoded message."""
+
+    head: Head
+    text: str = ""
+    """The schema as text, or the reason of the end."""
+    hash: bytes = b""
+    """The first bytes of the hash of the schema."""
+    records: Mapping[str, tuple[Integers, Vector]] = field(default_factory=dict)
+
+
+class Format:
+    """Encodes and decodes messages; ``schema`` is ``None`` while it is unknown."""
+
+    def __init__(self, schema: Schema | None) -> None:
+        self._hash = bytes(8) if schema is None else schema.hash[:8]
+        self._shapes = {} if schema is None else dict(schema.shapes())
+        self._text = "" if schema is None else schema.to_json()
+        for name, shape in self._shapes.items():
+            size = max(shape.payload, len(self._text.encode()))
+            if size > MOST_BYTES - _ROOM:
+                raise WireError(
+                    f"{name} or the schema is too large for a window on another machine: "
+                    f"{size} bytes; at most {MOST_BYTES - _ROOM} are allowed"
+                )
+
+    def message(self, head: Head, body: Any = None) -> bytes:
+        kind, *rest = astuple(head)
+        return pack([VERSION, kind, self._hash, *rest, body])
+
+    def hello(self) -> bytes:
+        return self.message(Head(HELLO))
+
+    def schema(self) -> bytes:
+        return self.message(Head(SCHEMA), self._text)
+
+    def over(self, why: str) -> bytes:
+        return self.message(Head(OVER), why)
+
+    @property
+    def most_to_run(self) -> int:
+        """The greatest size of a message from a viewer, bytes."""
+        return _ROOM + sum(self._shapes[name].payload for name in TO_RUN)
+
+    def records(self, head: Head, payloads: Mapping[str, bytes]) -> list[bytes]:
+        """Return as few messages as possible with all ``payloads``, each message with ``head``."""
+        bodies: list[dict[str, bytes]] = [{}]
+        size = 0
+        for name, payload in payloads.items():
+            size += len(payload) + len(name.encode()) + 10
+            if bodies[-1] and size > MOST_BYTES - _ROOM:
+                bodies.append({})
+                size = len(payload)
+            bodies[-1][name] = payload
+        return [self.message(head, body) for body in bodies]
+
+    def read(self, data: bytes) -> WireMessage:
+        """Decode a message; raises :class:`WireError` if it is malformed."""
+        if len(data) > MOST_BYTES:
+            raise WireError(f"a message has {len(data)} bytes, which is too long")
+        try:
+            version, kind, *rest = unpack(data, _LIMITS)
+        except (EncodingError, TypeError, ValueError) as error:
+            raise WireError(f"a message is not a list in MessagePack: {error}") from None
+        if kind == HELLO:
+            return WireMessage(Head(HELLO))
+        if type(version) is not int or version != VERSION:
+            raise OtherVersion(
+                f"the other side has protocol version {version!r:.20}, this side has version "
+                f"{VERSION}"
+            )
+        if len(rest) != _PARTS or not all(_is_word(number) for number in (kind, *rest[1:-1])):
+            raise WireError("the head of a message is malformed")
+        digest, *numbers, body = rest
+        head = Head(kind, *numbers)
+        if kind in (OVER, SCHEMA) and isinstance(digest, bytes) and isinstance(body, str):
+            return WireMessage(head, _printable(body) if kind == OVER else body, digest)
+        if kind not in (RECORDS, WHOLE) or digest != self._hash or not isinstance(body, dict):
+            raise WireError("a message comes from another run or has an unknown kind")
+        return WireMessage(head, records={name: self._record(name, body[name]) for name in body})
+
+    def _record(self, name: object, payload: object) -> tuple[Integers, Vector]:
+        shape = self._shapes.get(name) if isinstance(name, str) else None
+        if shape is None:
+            raise WireError(f"record {name!r:.40} is unknown; known: {', '.join(self._shapes)}")
+        if not isinstance(payload, bytes) or len(payload) != shape.payload:
+            raise WireError(f"record {name} is malformed; expected {shape.payload} bytes")
+        words = np.frombuffer(payload, np.int64)
+        return words[: shape.integers], words[shape.integers :].view(np.float64)
+
+
+_PARTS = 7
+"""Parts of a message behind version and kind."""
+
+
+def _is_word(number: object) -> bool:
+    return type(number) is int and -(2**63) <= number < 2**63
+
+
+def _printable(reason: str) -> str:
+    """Return ``reason`` as one line of printable text."""
+    text = "".join(c if c.isprintable() else " " for c in reason[:_MOST_REASON])
+    return text.strip() or "no reason is given"
+
+
+def payload_of(name: str, integers: Integers, floats: Vector, later_ns: int) -> bytes:
+    """Return the bytes of a record, with times converted to a clock ``later_ns`` ahead."""
+    if later_ns:
+        integers = shifted(name, integers, later_ns)
+    return integers.tobytes() + floats.tobytes()
+
+
+def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
+    """Return the integers with times converted to a clock ``later_ns`` ahead; 0 means no time."""
+    out = integers.copy()
+    for k in _WALLS.get(name, _PLANT_WALLS):
+        if out[k]:
+            out[k] += later_ns
+    return out
+
+
+def put(writer: Writer, integers: Integers, floats: Vector) -> None:
+    """Publish a received record in shared memory."""
+    writer.integers[:] = integers
+    writer.floats[:] = floats
+    writer.publish()
+
+
+class Changes:
+    """Finds the records that were written since the last call of :meth:`take`."""
+
+    def __init__(self, readers: Mapping[str, Reader]) -> None:
+        self._readers = readers
+        self._seen = dict.fromkeys(readers, 0)
+
+    def send_all(self) -> None:
+        """Make the next :meth:`take` return all records, because messages may have been lost."""
+        self._seen = dict.fromkeys(self._readers, 0)
+
+    def take(self, later_ns: int = 0) -> dict[str, bytes]:
+        found = {}
+        for name, reader in self._readers.items():
+            if reader.number == self._seen[name]:
+                continue
+            record = reader.read()
+            if record is not None:
+                self._seen[name] = record.number
+                found[name] = payload_of(name, record.integers, record.floats, later_ns)
+        return found
+
+
+class ClockOffset:
+    """Measures how far the other side's clock is ahead of this side's, from round trips.
+
+    The method is that of NTP (RFC 5905, section 8): the round trip with the shortest delay gives
+    the offset.  The error is at most half of that delay.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[int, int]] = deque(maxlen=_KEPT)
+
+    def add(self, head: Head, now: int) -> None:
+        """Add the times in the head of a message that arrived at ``now``, by this side's clock."""
+        if not head.echo:
+            return
+        way = (now - head.echo) - (head.sent - head.received)
+        if way >= 0:
+            self._kept.append((way, ((head.received - head.echo) + (head.sent - now)) // 2))
+
+    @property
+    def known(self) -> bool:
+        return bool(self._kept)
+
+    @property
+    def ns(self) -> int:
+        return min(self._kept, default=(0, 0))[1]
+
+    @property
+    def error_ns(self) -> int:
+        """The greatest possible error of :attr:`ns`, ns."""
+        return min(self._kept, default=(0, 0))[0] // 2
+
+
+# One side of the exchange: it sends the latest records and never blocks.
+
+MOST_UNDER_WAY = 4
+"""Limit of the messages that were sent and are not acknowledged yet."""
+_EVERY_NS = 2_000_000
+"""Shortest time between two messages, ns."""
+_QUIET_NS = 100_000_000
+"""Keep-alive period, ns: a message is sent at least this often."""
+_LOST_NS = 1_000_000_000
+"""Time without an acknowledgement after which messages count as lost and are sent again, ns."""
+
+
+class Flow:
+    """Decides which messages to send and when, given the messages that were received."""
+
+    def __init__(self, format: Format, changes: Changes, now: int) -> None:
+        self.offset = ClockOffset()
+        self.heard_ns = now
+        """The time of the last message received."""
+        self._format, self._changes = format, changes
+        self._number = self._acknowledged = self._theirs = 0
+        self._echo = self._received = 0
+        self._sent_ns = now - _QUIET_NS
+        self._moved_ns = now
+        self._owed = False
+        self._whole = True
+        """True if the next message must contain all records."""
+
+    def hear(self, message: WireMessage, now: int) -> None:
+        head = message.head
+        self.heard_ns = now
+        self.offset.add(head, now)
+        self._echo, self._received = head.sent, now
+        if message.records:
+            self._owed = True
+            if head.kind == WHOLE or head.number in (self._theirs, self._theirs + 1):
+                self._theirs = head.number  # otherwise an earlier message is missing
+        if self._acknowledged < head.heard <= self._number:
+            self._acknowledged, self._moved_ns = head.heard, now
+
+    def due(self, now: int, clock: Callable[[], int], later_ns: int = 0) -> list[bytes]:
+        """Return the messages to send now.
+
+        Wall-clock times in the records are converted to a clock that is ``later_ns`` ahead.
+        """
+        if now - self._sent_ns < _EVERY_NS:
+            return []
+        if self._number > self._acknowledged and now - self._moved_ns >= _LOST_NS:
+            self._acknowledged, self._moved_ns = self._number, now
+            self._changes.send_all()
+            self._whole = True
+        records = {}
+        if self._number - self._acknowledged < MOST_UNDER_WAY:
+            records = self._changes.take(later_ns)
+        if not records and not self._owed and now - self._sent_ns < _QUIET_NS:
+            return []
+        if records:
+            if self._number == self._acknowledged:
+                self._moved_ns = now
+            self._number += 1
+        self._sent_ns, self._owed = now, False
+        kind = WHOLE if self._whole and records else RECORDS
+        self._whole = self._whole and not records
+        head = Head(kind, self._number, self._theirs, clock(), self._echo, self._received)
+        return self._format.records(head, records)
+
 
 # The side of the viewer.
+
+_AT_ONCE = 64
 
 PATIENCE_S = 10.0
 """Time within which the run must send its first answer, s."""
@@ -226,8 +539,6 @@ FULL = (
     f"try again after {GONE_NS // NS_PER_S} s"
 )
 ENDED = "the run has ended"
-_MARGIN = 4096
-"""Excess length, bytes, up to which an overlong message is still read and counted."""
 _RELAY_LOOK_MS = 1
 _LAST_TURNS, _LAST_MS = 20, 5
 _OWN = ("viewer",)
@@ -329,7 +640,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     over = input_closed()
     try:
         shared = Shared.open(given.shared)
-        most = Format(shared.schema).most_to_run + _MARGIN
+        most = Format(shared.schema).most_to_run
         listener = ListeningSocket(given.endpoint, Keys.load(given.keys), most)
         relay = ViewerRelay(shared, listener)
     except RtsimError as error:

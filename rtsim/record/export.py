@@ -18,7 +18,7 @@ import numpy as np
 
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
-from rtsim.core.extras import extra
+from rtsim.core.extras import extra, needs
 from rtsim.record.output_files import atomically
 from rtsim.record.table import TIME, TIME_NS, SignalTable
 
@@ -59,7 +59,8 @@ def to_numpy(table: SignalTable, path: Path) -> None:
 
 def to_matlab(table: SignalTable, path: Path) -> None:
     """Write one vector for each signal, and ``names`` with the signal and unit of each vector."""
-    from scipy.io import savemat
+    with needs("scipy", "a MATLAB file"):
+        from scipy.io import savemat
 
     taken = {"time_ns", "time", "names"}
     data: dict[str, Any] = {"time_ns": table.ns, "time": table.time}

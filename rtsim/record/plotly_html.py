@@ -6,13 +6,17 @@ import html
 import json
 from collections.abc import Mapping
 
-import plotly.graph_objects as go
-import plotly.io as pio
-import plotly.offline
-from plotly.subplots import make_subplots
-
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.record.markup import PLOT, as_json
+
+with needs("plots", "a plot"):
+    import plotly.graph_objects as go
+    import plotly.io as pio
+    import plotly.offline
+    from plotly.subplots import make_subplots
+
+__all__ = ["BLUE", "GREY", "ORANGE", "RED", "go", "make_subplots", "plot_html", "plotted"]
 
 _DRAW_WHEN_OPENED = """
 document.addEventListener("toggle", event => {

@@ -141,7 +141,7 @@ class BatchWriter(Writer):
 
     mcap's ``add_message`` takes 6 us a row, ten times the time of encoding the row.  If a version
     of mcap has no such chunk builder, rows are added with ``add_message``. pyproject.toml bounds
-    the version of mcap, and ``tests/project/test_private_names.py`` fails for a version without the
+    the version of mcap, and ``tests/project/test_house.py`` fails for a version without the
     chunk builder.
     """
 

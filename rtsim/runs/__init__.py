@@ -25,21 +25,4 @@ __all__ = [
     "simulate",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "rtsim.runs.diverging": ("diverge",),
-        "rtsim.runs.replay": ("rerun",),
-        "rtsim.runs.request": (
-            "Connections",
-            "Output",
-            "Pace",
-            "RunRequest",
-        ),
-        "rtsim.runs.result": ("RunResult",),
-        "rtsim.runs.simulation": (
-            "run",
-            "simulate",
-        ),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -7,6 +7,7 @@ needed and an exported notebook needs no network.  Nothing appears within the fi
 from __future__ import annotations
 
 import html
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,24 +27,41 @@ class Display(Protocol):
     def write(self, text: str, share: float) -> None:
         """Show ``text``; ``share`` is how much of the work is done, 0 to 1."""
 
+    def keep(self, text: str) -> None:
+        """Show ``text`` for good, apart from the text that is replaced."""
+
     def close(self) -> None:
         """Remove the text."""
 
 
 class TerminalLine:
-    """The present line of the terminal of stderr."""
+    """The present line of the terminal of stderr; text that does not fit is cut."""
 
     _written = False
 
     def write(self, text: str, share: float) -> None:  # noqa: ARG002
         self._written = True
+        shown = text[: _columns() - 1]  # a line that wraps could not be written again
         with suppress(OSError):  # a terminal that is gone
-            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.write(f"\r{shown}\x1b[K")
             sys.stderr.flush()
+
+    def keep(self, text: str) -> None:
+        self.write("", 0.0)
+        with suppress(OSError):
+            sys.stderr.write(f"{text}\n")
 
     def close(self) -> None:
         if self._written:
             self.write("", 1.0)
+
+
+def _columns() -> int:
+    """Return the width of the terminal in characters; 80 if it is unknown."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 class _Markup:
@@ -76,6 +94,9 @@ class NotebookBar:
             self._handle = self._display(markup, display_id=True)
         else:
             self._handle.update(markup)
+
+    def keep(self, text: str) -> None:
+        self._display(_Markup(text, 0.0))
 
     def close(self) -> None:
         if self._handle is not None:
@@ -170,3 +191,71 @@ def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Obs
         yield show
     finally:
         display.close()
+
+
+# The line of a command while a run is prepared and in progress.
+
+
+class ProgressLine:
+    """One line on the terminal, rewritten five times per second in the slack of a frame.
+
+    The text is formatted here, because a library's progress bar takes milliseconds to draw and
+    this code runs in the thread of the loop.
+    """
+
+    def __init__(self, name: str, enabled: bool, noted: bool = False) -> None:
+        """Prepare the line for the run ``name``; the line is written if ``enabled``.
+
+        ``noted``: report a first compilation even if the line is not written.
+        """
+        self.begun = False
+        """True if at least one frame has been computed."""
+        self._name = name
+        self._enabled, self._noted = enabled, noted and not enabled
+        self._texts, self._pulse = RunText(Pulse(first_ns=0)), Pulse(first_ns=0)
+        self._line = TerminalLine()
+
+    def compiling(self, what: str) -> None:
+        """Report that ``what`` is compiled, which takes seconds; the result is cached."""
+        if self._enabled:
+            self._write(f"compiling {self._name} (only the first time; some seconds): {what} …")
+        elif self._noted:
+            self._noted = False
+            sys.stderr.write(f"compiling {self._name} (only the first time; some seconds)\n")
+            sys.stderr.flush()
+
+    def show(self, progress: Progress) -> None:
+        self.begun = True
+        if self._enabled and (text := self._texts.due(progress)):
+            self._write(text)
+
+    def say(self, text: str) -> None:
+        """Show ``text`` as the present line, for work other than a run."""
+        if self._enabled:
+            self._write(text)
+
+    def count(self, what: str, done: int, of: int) -> None:
+        """Show that so many of so many are done, at most five times per second."""
+        if self._enabled and self._pulse.due():
+            self._write(f"{what} {done} / {of}")
+
+    def tell(self, text: str) -> None:
+        """Print ``text`` at once, on a line of its own, even without a terminal."""
+        if self._enabled:
+            self._write("")
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    @property
+    def when_interrupted(self) -> str:
+        """Message for an interrupt that came before the loop began or after it ended."""
+        if self.begun:
+            return "interrupted while the recording was being completed; it may be cut off"
+        return "interrupted before the run began"
+
+    def close(self) -> None:
+        if self._enabled:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        self._line.write(text, 0.0)

@@ -148,8 +148,8 @@ def pacer_of(request: RunRequest, system: System) -> Pacer:
         check_outside(system)
     pacer = _pacer(system, clock, request.pace.policy, may_change=told)
     if clock.paced:
-        offered = (t.rehearsal() for t in system.controllers)
-        pacer.rehearsals += [rehearsal for rehearsal in offered if rehearsal is not None]
+        offered = (t.warm_up() for t in system.controllers)
+        pacer.warm_ups += [warm_up for warm_up in offered if warm_up is not None]
     return pacer
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from rtsim.scenario.body import Body, Mesh
+    from rtsim.scenario.body import Body, Ground, GroundGrid, Mesh
     from rtsim.scenario.component import Built, Component, Settable, Site, Validity
-    from rtsim.scenario.ground import Ground, GroundGrid
     from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue, Hud, Sound
@@ -31,30 +30,4 @@ __all__ = [
     "load_scenario",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "rtsim.scenario.body": (
-            "Body",
-            "Mesh",
-        ),
-        "rtsim.scenario.component": (
-            "Built",
-            "Component",
-            "Settable",
-            "Site",
-            "Validity",
-        ),
-        "rtsim.scenario.ground": (
-            "Ground",
-            "GroundGrid",
-        ),
-        "rtsim.scenario.shown": (
-            "Cue",
-            "Hud",
-            "Sound",
-        ),
-        "rtsim.scenario.loading": ("load_scenario",),
-        "rtsim.scenario.scenario": ("Scenario",),
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

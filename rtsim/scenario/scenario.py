@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -21,22 +21,33 @@ from rtsim.components.latency import ZERO, LatencyModel, latency_model
 from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.old_names import OldName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.discrete import Processes
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import Given, all_different, gather
-from rtsim.engine.system import System
+from rtsim.engine.system import (
+    System,
+)
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
+from rtsim.named.controller import Controller as NamedController
+from rtsim.named.fields import ALGEBRAIC, INPUT, MEMORY, PARAMETER, STATE, NamedSignals, snake_case
+from rtsim.named.plant import Plant
 from rtsim.record.views import Viewed
 from rtsim.scenario.builder import Builder
-from rtsim.scenario.component import Component, Settable, Values, check_component, readable
-from rtsim.scenario.controller_component import ControllerComponent, taking_over
+from rtsim.scenario.component import (
+    Component,
+    Settable,
+    Values,
+    check_component,
+    readable,
+)
+from rtsim.scenario.handles import Handle, SignalName, check_connection, refused
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
+    ControllerComponent,
     ExternalInputComponent,
     NoiseComponent,
     PlantComponent,
@@ -45,6 +56,7 @@ from rtsim.scenario.standard_components import (
     SourceComponent,
     check_plant,
     stated,
+    taking_over,
 )
 from rtsim.solve import Solver, solver_named
 
@@ -55,6 +67,8 @@ if TYPE_CHECKING:
 # The components of a scenario by name.
 
 C = TypeVar("C", bound=Component)
+P = TypeVar("P", bound=Plant)
+N = TypeVar("N", bound=NamedController)
 
 RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
 """Names of tracks that every recording has, which a component must not have."""
@@ -130,12 +144,12 @@ class NamedComponents:
             raise ScenarioError(problem)
         return controllers[name]
 
-    def settable_of(self, target: str) -> Settable:
+    def settable_of(self, target: SignalName) -> Settable:
         """Return the declared values that contain ``target``, ``"component.name"``.
 
         Raises :class:`UnknownName` if no component has such a value.
         """
-        owner, dot, name = target.partition(".")
+        owner, dot, name = str(target).partition(".")
         if not dot:
             raise ScenarioError(f"{target!r} is not the name of a value; write 'component.name'")
         choices = self.component(owner).settable()
@@ -144,10 +158,6 @@ class NamedComponents:
                 return choice
         known = [n for choice in choices for n in choice.signals.names]
         raise UnknownName("value", name, known, owner)
-
-    parts = OldName("components")
-    part = OldName("component")
-    controller_part = OldName("controller_component")
 
 
 # The drawing of a scenario, and what a notebook shows of it.
@@ -174,6 +184,19 @@ class Drawn:
         from rtsim.record.reports.drawing import component_table
 
         return self.draw().html() + component_table(self.describe())
+
+
+def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
+    """Return the name and the object of a component, whose class can give its name."""
+    if part is not None or isinstance(name, str):
+        if part is None:
+            raise ScenarioError(f"{kind} {name} has no model; give scenario.{kind}({name!r}, ...)")
+        return str(name), part
+    if isinstance(name, type) and issubclass(name, NamedSignals):
+        raise ScenarioError(f"{name.__name__} is a class; give an object: {name.__name__}()")
+    if not isinstance(name, NamedSignals):
+        raise ScenarioError(f"{name!r} is not a {kind}; give its name first: {kind}('name', ...)")
+    return snake_case(type(name).__name__), name
 
 
 class Scenario(NamedComponents, Presented, Drawn):
@@ -221,6 +244,17 @@ class Scenario(NamedComponents, Presented, Drawn):
 
     # -- components ----------------------------------------------------------------------------
 
+    def _handle(self, name: str) -> Handle:
+        """Return the handle of component ``name``."""
+
+        def names() -> list[str]:
+            component = self.components[name]
+            settable = [n for values in component.settable() for n in values.signals.names]
+            return list(dict.fromkeys((*readable(component, self.components).names, *settable)))
+
+        return Handle(name, names)
+
+    @overload
     def plant(
         self,
         name: str,
@@ -236,18 +270,71 @@ class Scenario(NamedComponents, Presented, Drawn):
         update_period: Duration | Period | None = None,
         update_offset: Duration = 0,
         priority: int = 0,
-    ) -> None:
-        """Declare a plant: a model with its solver and its step (s).
+    ) -> Handle: ...
+    @overload
+    def plant(
+        self,
+        name: P,
+        model: None = None,
+        *,
+        step: Duration | Period,
+        solver: str | Solver = "rk4",
+        inputs: Mapping[str, Source] | None = None,
+        update_period: Duration | Period | None = None,
+        update_offset: Duration = 0,
+        priority: int = 0,
+    ) -> P: ...
+    @overload
+    def plant(
+        self,
+        name: str,
+        model: P,
+        *,
+        step: Duration | Period,
+        solver: str | Solver = "rk4",
+        inputs: Mapping[str, Source] | None = None,
+        update_period: Duration | Period | None = None,
+        update_offset: Duration = 0,
+        priority: int = 0,
+    ) -> P: ...
+    def plant(
+        self,
+        name: str | Plant,
+        model: Model | Plant | None = None,
+        *,
+        step: Duration | Period,
+        solver: str | Solver = "rk4",
+        states: Values | None = None,
+        inputs: Mapping[str, Source] | None = None,
+        parameters: Values | None = None,
+        discrete: Values | None = None,
+        algebraic: Values | None = None,
+        update_period: Duration | Period | None = None,
+        update_offset: Duration = 0,
+        priority: int = 0,
+    ) -> Any:
+        """Declare a plant with its solver and its step (s), and return its handle.
+
+        The plant is an object of a class of plants, ``plant(Cart(), step=0.01)``, with its name in
+        front if it is not that of the class: ``plant("left", Cart(), step=0.01)``.  Or it is a
+        :class:`Model` with its name.
 
         ``inputs`` gives for each input of the model ``"component.signal"`` or a number.
         ``algebraic`` gives the values at which the first search for the algebraic values begins.
         """
+        name, model = _named(name, model, "plant")
+        if isinstance(model, Plant):
+            states = {**model.given(STATE), **(states or {})}
+            parameters = {**model.given(PARAMETER), **(parameters or {})}
+            discrete = {**model.given(MEMORY), **(discrete or {})}
+            algebraic = {**model.given(ALGEBRAIC), **(algebraic or {})}
+            inputs = {**model.given(INPUT), **(inputs or {})}
+            model = model.model()
         check_plant(name, model, solver, update_period)
-        model = explicit(model)
         self.add(
             name,
             PlantComponent(
-                model,
+                explicit(model),
                 Period.of(step, "step"),
                 solver_named(solver),
                 dict(states or {}),
@@ -259,7 +346,9 @@ class Scenario(NamedComponents, Presented, Drawn):
                 priority,
             ),
         )
+        return self._handle(name)
 
+    @overload
     def controller(
         self,
         name: str,
@@ -274,8 +363,58 @@ class Scenario(NamedComponents, Presented, Drawn):
         failure: str = "end",
         priority: int = 0,
         on: Sequence[str] = (),
-    ) -> None:
-        """Declare a controller that samples its inputs every ``period`` s.
+    ) -> Handle: ...
+    @overload
+    def controller(
+        self,
+        name: N,
+        controller: None = None,
+        *,
+        period: Duration | Period | None = None,
+        offset: Duration = 0,
+        inputs: Mapping[str, Source] | None = None,
+        compute: LatencyModel | Duration = ZERO,
+        transport: LatencyModel | Duration = ZERO,
+        late: str = "hold",
+        failure: str = "end",
+        priority: int = 0,
+        on: Sequence[str] = (),
+    ) -> N: ...
+    @overload
+    def controller(
+        self,
+        name: str,
+        controller: N,
+        *,
+        period: Duration | Period | None = None,
+        offset: Duration = 0,
+        inputs: Mapping[str, Source] | None = None,
+        compute: LatencyModel | Duration = ZERO,
+        transport: LatencyModel | Duration = ZERO,
+        late: str = "hold",
+        failure: str = "end",
+        priority: int = 0,
+        on: Sequence[str] = (),
+    ) -> N: ...
+    def controller(
+        self,
+        name: str | NamedController,
+        controller: Controller | NamedController | None = None,
+        *,
+        period: Duration | Period | None = None,
+        offset: Duration = 0,
+        inputs: Mapping[str, Source] | None = None,
+        compute: LatencyModel | Duration = ZERO,
+        transport: LatencyModel | Duration = ZERO,
+        late: str = "hold",
+        failure: str = "end",
+        priority: int = 0,
+        on: Sequence[str] = (),
+    ) -> Any:
+        """Declare a controller that samples its inputs every ``period`` s; return its handle.
+
+        The controller is an object of a class of controllers, ``controller(Brake(), period=0.1)``,
+        or any :class:`rtsim.components.controller.Controller` with its name in front.
 
         With ``on`` it samples when a message of one of these topics arrives.  Its answer leaves
         ``compute`` after the sample and arrives ``transport`` later; each is a latency model, or a
@@ -283,6 +422,9 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``failure``: what happens if the controller fails or gives invalid outputs ("end" the run,
         or "hold" the last outputs).
         """
+        name, controller = _named(name, controller, "controller")
+        if isinstance(controller, NamedController):
+            controller = controller.controller(name)
         if (period is None) == (not on):
             raise ScenarioError(f"controller {name}: give exactly one of period= and on=")
         self.add(
@@ -300,6 +442,47 @@ class Scenario(NamedComponents, Presented, Drawn):
                 failure,
             ),
         )
+        return self._handle(name)
+
+    def connect(self, source: SignalName, target: SignalName) -> None:
+        """Connect ``source``, a signal or a number, to the input ``target`` of a component.
+
+        Both are ``"component.signal"``, or ``component.signal`` of a handle.  Raises
+        :class:`ScenarioError`, with the line, if the target is not an input or is connected
+        already, or if the units or the shapes differ.
+        """
+        try:
+            self._connect(source, target)
+        except ScenarioError as error:
+            raise refused(str(error)) from None
+
+    def _connect(self, source: SignalName, target: SignalName) -> None:
+        if not isinstance(target, str):
+            raise ScenarioError(f"the target of a connection is {target!r}; give an input")
+        owner, _, name = target.partition(".")
+        component = self.component(owner)
+        inputs: dict[str, Any] = getattr(component, "inputs", {})
+        wanted = next((v.signals for v in component.settable() if v.values is inputs), Signals())
+        if name not in wanted:
+            if name not in readable(component, self.components):
+                raise UnknownName("input", name, wanted.names, owner)
+            raise ScenarioError(
+                f"{target} is not an input, so nothing can be connected to it; write "
+                "connect(source, input)"
+            )
+        if isinstance(inputs.get(name), str):
+            raise ScenarioError(f"{target} is already connected, to {inputs[name]}")
+        if not isinstance(source, str):
+            wanted.initial({name: source})
+            inputs[name] = source
+            return
+        other, _, signal = source.partition(".")
+        if other in self.components:
+            signals = readable(self.components[other], self.components)
+            if signal not in signals:
+                raise UnknownName("signal", signal, signals.names, other)
+            check_connection(source, signals[signal], target, wanted[name])
+        inputs[name] = str(source)
 
     def replace_controller(
         self,
@@ -345,7 +528,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         offset: Duration = 0,
         transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
-    ) -> None:
+    ) -> Handle:
         """Declare a sensor that samples ``sources`` every ``period`` s and sends a message.
 
         ``sources`` gives ``"component.signal"`` for each signal of the sensor.  A signal has the
@@ -359,6 +542,7 @@ class Scenario(NamedComponents, Presented, Drawn):
             latency_model(transport, f"transport of {name}"),
         )
         self.add(name, component)
+        return self._handle(name)
 
     def noise(
         self,
@@ -368,13 +552,15 @@ class Scenario(NamedComponents, Presented, Drawn):
         deviation: float,
         period: Duration | Period,
         mean: float = 0.0,
-    ) -> None:
+    ) -> Handle:
         """Declare white noise, constant over each ``period`` s: N(mean, deviation^2 / period)."""
         self.add(name, NoiseComponent(signals, mean, deviation, Period.of(period)))
+        return self._handle(name)
 
-    def source(self, name: str, signals: Signals, values: Values | None = None) -> None:
+    def source(self, name: str, signals: Signals, values: Values | None = None) -> Handle:
         """Declare named values that :meth:`at` changes, for example commands of an autopilot."""
         self.add(name, SourceComponent(signals, dict(values or {})))
+        return self._handle(name)
 
     def processes(
         self,
@@ -386,7 +572,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         on: Sequence[str] = (),
         transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
-    ) -> None:
+    ) -> Handle:
         """Declare discrete-event processes (SimPy).
 
         ``on``: the topics and guards (``"plant.guard"``) that they wait for.  Their outputs
@@ -401,33 +587,34 @@ class Scenario(NamedComponents, Presented, Drawn):
             priority,
         )
         self.add(name, component)
+        return self._handle(name)
 
     def external_input(
         self, name: str, signals: Signals, device: InputDevice, *, wake: Wake | None = None
-    ) -> None:
+    ) -> Handle:
         """Declare an external input: read at each tag, recorded, and fed again in a replay.
 
         ``wake`` makes it an event input, which can insert a tag.
         """
         self.add(name, ExternalInputComponent(ExternalInput(name, signals, device, wake)))
-
-    inlet = OldName("external_input")
+        return self._handle(name)
 
     # -- relations and settings ------------------------------------------------------------------
 
-    def order(self, *names: str) -> None:
+    def order(self, *names: str | Handle | NamedController) -> None:
         """Let the controllers ``names`` react one after the other in a microstep.
 
         Each controller receives the answers of the earlier ones in the same microstep, if these
         answers take no time and no other process computes them.
         """
-        for name in names:
+        known = [str(name) for name in names]
+        for name in known:
             self.controller_component(name, f"{name} is not a controller, so it has no order")
-        self._orders.extend(pairwise(names))
+        self._orders.extend(pairwise(known))
 
-    def at(self, time: Duration, target: str, value: object) -> None:
+    def at(self, time: Duration, target: SignalName, value: object) -> None:
         """Change ``"component.name"``, a parameter or a source, to ``value`` at ``time`` s."""
-        ns = declared_ns(time, "time of a change")
+        ns, target = declared_ns(time, "time of a change"), str(target)
         if ns < 0:
             raise ScenarioError(
                 f"change of {target} at {time!r} s is before the start of the run; give a time >= 0"
@@ -459,10 +646,10 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Declare ``given`` in place of all earlier faults, as a replay does."""
         self._faults = gather(given)
 
-    def set(self, target: str, value: object) -> None:
+    def set(self, target: SignalName, value: object) -> None:
         """Set the initial value of ``"component.name"``: parameter, state or value of a source."""
         values, signals, _ = self.settable_of(target)
-        name = target.partition(".")[2]
+        name = str(target).partition(".")[2]
         signals.initial({name: value})
         values[name] = value
 

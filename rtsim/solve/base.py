@@ -32,7 +32,7 @@ OUT_OF_BUDGET = -3
 TOO_MANY = -4
 """Result of an advance that took more internal steps than the solver's ``most_steps``."""
 PAUSED = -5
-"""Result of a paused advance: the same call continues it (:mod:`rtsim.solve.legs`).
+"""Result of a paused advance: the same call continues it (:mod:`rtsim.solve.internal_steps`).
 
 ``Stepper.advance`` never returns it."""
 WRONG_JACOBIAN = -7

@@ -21,17 +21,16 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import needs
 from rtsim.core.raised import own_frames
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.equations.addresses import vector_at
-from rtsim.equations.evaluation import first_not_finite
+from rtsim.equations.calls import first_not_finite
 from rtsim.equations.model import BoundModel
 from rtsim.solve.adaptive import Adaptive, StepTolerance
 from rtsim.solve.base import GOOD, TOO_MANY, TOO_SMALL, Stall, Stepper
+from rtsim.solve.internal_steps import BEGAN, LAST, NOTES, PHASE, SPENT, TAKEN, TRIED, Legs, nothing
 from rtsim.solve.jacobians import TAKERS, Jacobian, wanted
-from rtsim.solve.legs import Legs, nothing
-from rtsim.solve.look import AT, BEGAN, LAST, NOTES, PHASE, SPENT, TAKEN, TRIED
 from rtsim.solve.resident import STEP_LAYOUT, model_sizes
 
 STEP, EVALUATIONS, STEPS, RECENT = range(4)
@@ -99,7 +98,8 @@ class SciPy(StepTolerance):
 
     def maker(self) -> Callable[..., Any]:
         """Return SciPy's class."""
-        import scipy.integrate
+        with needs("scipy", f"the solver {self.method.lower()}"):
+            import scipy.integrate
 
         found: Callable[..., Any] = getattr(scipy.integrate, self.method)
         return found
@@ -192,9 +192,7 @@ class SciPyStepper:
 
         def between(look: Any, part: float, _: float) -> int:
             solver = self._solver
-            vector_at(look, AT.y)[:] = self._between(
-                solver.t_old + part * (solver.t - solver.t_old)
-            )
+            look.y[:] = self._between(solver.t_old + part * (solver.t - solver.t_old))
             return GOOD
 
         k, dense = (

@@ -27,9 +27,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import prepared
-from rtsim.equations.constraints import coupled, typical
+from rtsim.equations.constraints import SMALL, coupled, typical
 from rtsim.equations.model import BoundModel
-from rtsim.equations.newton import SMALL
 from rtsim.solve.adaptive import Adaptive, StepTolerance
 from rtsim.solve.base import Stepper
 from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, SciPyStepper

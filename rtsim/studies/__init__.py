@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rtsim.studies.factors import normals
     from rtsim.studies.folder import Folder
     from rtsim.studies.interim_analysis import Stop
+    from rtsim.studies.measures import Requirement
     from rtsim.studies.reductions import (
         REDUCTIONS,
         FirstCrossing,
@@ -46,30 +47,10 @@ if TYPE_CHECKING:
         SettlingTime,
     )
     from rtsim.studies.report.page import write_report
-    from rtsim.studies.requirements import Requirement
     from rtsim.studies.running import repeat, resume, start
     from rtsim.studies.study import Study
     from rtsim.studies.summary import interactions, sensitivity, summarise
 
-_HOMES = {
-    "rtsim.studies.factors": ("normals",),
-    "rtsim.studies.designs": (
-        "DESIGNS", "Antithetic", "CommonRandomNumbers", "Design", "Grid", "LatinHypercube",
-        "MonteCarlo", "Morris", "OneAtATime", "Points", "Replications", "Saltelli", "Search",
-        "SobolSequence", "Space", "Strata", "Table", "UnitDesign",
-    ),
-    "rtsim.studies.folder": ("Folder",),
-    "rtsim.studies.summary": ("interactions", "sensitivity", "summarise"),
-    "rtsim.studies.reductions": (
-        "REDUCTIONS", "FirstCrossing", "IntegralSquaredError", "Last", "Max", "MaxAbs", "Mean",
-        "MeanOfRows", "Min", "Overshoot", "Reduction", "Running", "SettlingTime",
-    ),
-    "rtsim.studies.report.page": ("write_report",),
-    "rtsim.studies.requirements": ("Requirement",),
-    "rtsim.studies.running": ("repeat", "resume", "start"),
-    "rtsim.studies.interim_analysis": ("Stop",),
-    "rtsim.studies.study": ("Study",),
-}  # fmt: skip
 __all__ = [
     "DESIGNS", "REDUCTIONS", "Antithetic", "CommonRandomNumbers", "Design", "FirstCrossing",
     "Folder", "Grid", "IntegralSquaredError", "Last", "LatinHypercube", "Max", "MaxAbs", "Mean",
@@ -80,4 +61,4 @@ __all__ = [
     "write_report",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__)

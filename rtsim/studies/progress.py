@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.estimates import Estimate
-from rtsim.runs.progress import Pulse, display_of
+from rtsim.runs.progress import FIRST_NS, Display, Pulse
 from rtsim.studies.designs.base import Rate, rate
 from rtsim.studies.folder import Folder
 from rtsim.studies.measures import DECIDED, OK, STATES, Row, decided, margin_name
@@ -167,25 +166,47 @@ class Speed:
         return (runs - before) / ((now - then) * 1e-9) if now > then else 0.0
 
 
-@contextmanager
-def study_shown(wanted: bool | None) -> Iterator[Callable[[Tally, object], object]]:
-    """Give what shows the progress of a study, where
-    :func:`~rtsim.runs.progress.display_of` says."""
-    display = display_of(wanted)
-    if display is None:
-        yield lambda *_: None
-        return
-    pulse, speed = Pulse(every_ns=_EVERY_NS), Speed()
+class Watched(Protocol):
+    """What runs a study."""
 
-    def show(tally: Tally, pool: object) -> None:  # noqa: ARG001
-        if now := pulse.due():
-            text = text_of(tally, speed.of(now, tally.new))
-            display.write(text, tally.rows / max(1, tally.runs))
+    @property
+    def about(self) -> str:
+        """Where it can be watched, such as the address of a dashboard; may be empty."""
 
-    try:
-        yield show
-    finally:
-        display.close()
+
+class StudyProgress:
+    """Shows the progress of a study twice per second.
+
+    The address of the dashboard gets a line of its own, which stays.
+    """
+
+    def __init__(self, display: Display | None, first_ns: int = FIRST_NS) -> None:
+        """``display``: where progress appears; ``None``: nowhere.  ``first_ns`` as in Pulse."""
+        self._display = display
+        self._pulse, self._speed = Pulse(first_ns, _EVERY_NS), Speed()
+        self._about, self._records = "", False
+
+    def show(self, tally: Tally, pool: Watched) -> None:
+        """Show the totals so far, if it is time to."""
+        if self._display is None or not (now := self._pulse.due()):
+            return
+        if pool.about != self._about:
+            self._about = pool.about
+            self._display.keep(f"dashboard: {pool.about}")
+        text = text_of(tally, self._speed.of(now, tally.new))
+        self._display.write(text, tally.rows / max(1, tally.runs))
+
+    def recordings(self, done: int, wanted: int) -> None:
+        """Show how many of the ``wanted`` recordings are there: the first time, then if due."""
+        due = self._pulse.due()
+        if self._display is not None and (due or not self._records):
+            self._display.write(f"{done} / {wanted} recordings written", done / wanted)
+        self._records = True
+
+    def close(self) -> None:
+        """Remove what is shown."""
+        if self._display is not None:
+            self._display.close()
 
 
 def text_of(tally: Tally, speed: float) -> str:

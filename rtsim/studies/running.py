@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -15,18 +15,18 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.record.events import TO_THE_END
 from rtsim.record.file import FileRecorder
+from rtsim.runs.progress import display_of
 from rtsim.runs.request import MAX, Pace
 from rtsim.studies.campaign import Campaign, InProcess, Pool, Searching
-from rtsim.studies.cluster import DaskPool
 from rtsim.studies.factors import uniforms
 from rtsim.studies.folder import Folder, Stored, StudyError
 from rtsim.studies.interim_analysis import needed
 from rtsim.studies.measures import ERROR, FAILED, NAN, Row, decided
 from rtsim.studies.one_run import Live, Runner
 from rtsim.studies.plan import Job, Orders, Plan, find_study, ordered
-from rtsim.studies.progress import Tally, study_shown
+from rtsim.studies.progress import StudyProgress, Tally
 from rtsim.studies.study import EXTREMES, FAILURES, Study
-from rtsim.studies.workers import LOCAL, Where
+from rtsim.studies.workers import LOCAL, DaskPool, Where
 
 # Recordings of selected runs: each of them is run again, with a recorder.
 
@@ -60,9 +60,7 @@ def chosen(folder: Folder) -> list[int]:
     return [int(run) for run in runs[wanted]]
 
 
-def _record_selected(
-    folder: Folder, job: Job, show: Callable[[int, int], object] = lambda *_: None
-) -> None:
+def _record_selected(folder: Folder, job: Job, show: ShowRecordings = lambda *_: None) -> None:
     """Write the recordings that the plan keeps and that are not there yet.
 
     ``show`` is called with the numbers of recordings that are written and that are wanted.  Raises
@@ -117,7 +115,7 @@ def run_into(
 
 
 Show = Callable[[Tally, Pool], object]
-Keeping = Callable[[int, int], object]
+ShowRecordings = Callable[[int, int], object]
 
 
 def start(
@@ -145,8 +143,12 @@ def start(
         )
     where = Where(workers)
     out = begin(scenario, study, Path(folder), where)
-    with out.removed_if_refused(), out.locked(), study_shown(progress) as show:
-        carry_out(out, where, show, named=True)
+    with (
+        out.removed_if_refused(),
+        out.locked(),
+        closing(StudyProgress(display_of(progress))) as shown,
+    ):
+        carry_out(out, where, shown.show, recordings=shown.recordings, named=True)
     return out
 
 
@@ -174,8 +176,9 @@ def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL
 def resume(folder: str | Path, *, workers: int | None = 0, progress: bool | None = None) -> Folder:
     """Run what is missing in ``folder``, and return it; arguments as in :func:`start`."""
     out = Folder.open(Path(folder))
-    with out.locked(), study_shown(progress) as show:
-        carry_out(out, Where(workers), show)
+    shown = StudyProgress(display_of(progress))
+    with out.locked(), closing(shown):
+        carry_out(out, Where(workers), shown.show, recordings=shown.recordings)
     return out
 
 
@@ -184,14 +187,14 @@ def carry_out(
     where: Where,
     show: Show = lambda *_: None,
     *,
-    keeping: Keeping = lambda *_: None,
+    recordings: ShowRecordings = lambda *_: None,
     named: bool = False,
 ) -> Tally:
     """Run all runs of a locked folder that have no row yet; return the totals.
 
     The scenario that the plan names must be trusted (docs/trust.md), unless the user has just
     ``named`` it.  ``show`` is called about once per second, and then
-    ``keeping`` as :func:`_record_selected` calls it.
+    ``recordings`` as :func:`_record_selected` calls it.
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
@@ -204,7 +207,7 @@ def carry_out(
                 campaign.run()
             else:
                 Searching(campaign).run()
-    _record_selected(folder, job, keeping)
+    _record_selected(folder, job, recordings)
     return tally
 
 

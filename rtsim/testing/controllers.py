@@ -15,10 +15,10 @@ from rtsim.components.protocols import (
     Explaining,
     Fresh,
     Prepared,
-    Rehearsed,
     Savable,
     Stamped,
     Tunable,
+    WarmedUp,
     own_time,
     silence_s,
 )
@@ -58,8 +58,8 @@ def check_controller(
         "two new controllers answer the same inputs differently; reset all memory in fresh(), and "
         "use no clock and no random numbers"
     )
-    assert np.array_equal(wanted, _answers(make, tags, table, rehearsed=True)), (
-        "the controller answers differently after its rehearsal() was called; a rehearsal must not "
+    assert np.array_equal(wanted, _answers(make, tags, table, warmed_up=True)), (
+        "the controller answers differently after its warm_up() was called; a warm-up must not "
         "change the controller"
     )
     if not prototype.outside and not isinstance(prototype, Prepared | Fresh):
@@ -88,13 +88,13 @@ def _started(controller: Controller) -> Controller:
     return controller.fresh() if isinstance(controller, Fresh) else controller
 
 
-def _answer(controller: Controller, tag: Tag, inputs: Vector, rehearsed: bool = False) -> Vector:
+def _answer(controller: Controller, tag: Tag, inputs: Vector, warmed_up: bool = False) -> Vector:
     if (own := own_time(controller)) is not None:
         own.advance(tag)
-    if rehearsed and isinstance(controller, Rehearsed):
-        rehearse = controller.rehearsal()
-        if rehearse is not None:
-            rehearse()
+    if warmed_up and isinstance(controller, WarmedUp):
+        warm_up = controller.warm_up()
+        if warm_up is not None:
+            warm_up()
     handed = inputs.copy()
     controller.send(tag, handed)
     handed[:] = np.nan  # the simulation also reuses this vector
@@ -126,12 +126,12 @@ def _answers(
     make: Callable[[], Controller],
     tags: list[Tag],
     table: NDArray[np.float64],
-    rehearsed: bool = False,
+    warmed_up: bool = False,
 ) -> NDArray[np.float64]:
     controller = _started(make())
     try:
         rows = zip(tags, table, strict=True)
-        return np.array([_answer(controller, tag, row, rehearsed) for tag, row in rows])
+        return np.array([_answer(controller, tag, row, warmed_up) for tag, row in rows])
     finally:
         controller.close()
 

@@ -8,8 +8,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.model import Model
 from rtsim.models.piloting.findings import Findings
-from rtsim.models.piloting.task import Task, measure
-from rtsim.models.piloting.task_setup import Flying, add_flying
+from rtsim.models.piloting.task import Flying, Task, add_flying, measure
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

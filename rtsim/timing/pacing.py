@@ -183,7 +183,7 @@ CommandsInWait = Callable[[int], bool] | None
 """Executes commands during a wait for the tag at a time, ns; returns True to end the wait."""
 _LONG_NS = 150_000_000  # a wait of this length can be ended early by a command
 _PIECE_NS = 50_000_000  # period of the checks for such a command
-_REHEARSED_NS = 40_000  # a rehearsal of a component begins only if more time is left
+_COMPONENT_WARM_UP_NS = 40_000  # a warm-up of a component begins only if more time is left
 
 DEFAULT_TOLERANCE_NS = 1_000_000
 
@@ -249,10 +249,10 @@ class Pacer:
         """Margin of the latest frame [ns]."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
-            clock.rehearsal = self._rehearse
-        self.rehearsals: list[Callable[[], object]] = []
+            clock.warm_up = self._warm_up
+        self.warm_ups: list[Callable[[], object]] = []
         """Functions of components that run code of the next tag without effect, before the tag is
-        due; see ``rehearse`` in :mod:`rtsim.components.protocols`."""
+        due; see ``warm_up`` in :mod:`rtsim.components.protocols`."""
         self.line: RunQueue | None = None
         """Measures how long the loop waits for a CPU; None without a wall clock."""
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
@@ -475,25 +475,25 @@ class Pacer:
         self.frame.closed = False
         return True
 
-    def _rehearse(self, left_ns: int) -> None:
+    def _warm_up(self, left_ns: int) -> None:
         """Run :meth:`_woken` once before the wake, so that its code is in the CPU's caches.
 
         The attributes that it writes are written again at the end of the wait.  The components'
         code comes first, while more than enough of the ``left_ns`` until the deadline is left.
         """
-        if self.rehearsals:
-            self._rehearse_components(left_ns)
+        if self.warm_ups:
+            self._warm_up_components(left_ns)
         frame = self.frame
         kept = frame.began_late, frame.late_by_wake, frame.woke_late
         self._woken(frame.tag_ns, 2**63)
         frame.began_late, frame.late_by_wake, frame.woke_late = kept
 
-    def _rehearse_components(self, left_ns: int) -> None:
-        until = self.read() + left_ns - _REHEARSED_NS
-        for rehearsal in self.rehearsals:
+    def _warm_up_components(self, left_ns: int) -> None:
+        until = self.read() + left_ns - _COMPONENT_WARM_UP_NS
+        for warm_up in self.warm_ups:
             if self.read() >= until:
                 break
-            rehearsal()
+            warm_up()
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
         """Begin a tag that is already due; late wakes before it can explain its lateness."""

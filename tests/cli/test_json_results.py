@@ -108,7 +108,7 @@ def test_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rtsim.cli.progress.ProgressLine.show", stopped)
+    monkeypatch.setattr("rtsim.runs.progress.ProgressLine.show", stopped)
     told = check(rtsim("run", *UNSTABLE, "--no-record", "--json"), "undecided")
     assert (told["exit_status"], told["reason"]) == (130, "interrupted")
     assert told["why"].startswith("the run was interrupted at ")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rtsim.cli import main
-from rtsim.cli.latency import parse_latencies
+from rtsim.cli.run_options import parse_latencies
 from rtsim.components.allowed_latency import latency_in_words
 from rtsim.components.latency import Empirical
 from rtsim.core.errors import RtsimError, ScenarioError

@@ -1,4 +1,9 @@
-"""Every kind of component passes the suite: those that rtsim ships, and one from outside."""
+"""Every kind of component passes the suite: those that rtsim ships, and one from outside.
+
+Wires: units on both ends, sensors that pass them on, arrays and constants.
+
+Kinds of components and controllers from outside in prepared runs: put back, or built anew.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +14,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim import PythonController, Scenario
+from rtsim import PythonController, Scenario, Signals, simulate
 from rtsim.components.bus import Topic
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.components.latency import ZERO
+from rtsim.components.latency import ZERO, Fixed, Loss
 from rtsim.components.ports import SignalPort, Source, Wiring
 from rtsim.components.tasks import Environment, Ticking
-from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Vector
 from rtsim.core.tag import Period, Tag
+from rtsim.equations.model import Model
 from rtsim.models.ball import BALL
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.runs.prepared import prepare
 from rtsim.scenario import Built, Component, Settable, Site
-from rtsim.scenario.component import Others, changeable
-from rtsim.scenario.controller_component import ControllerComponent
+from rtsim.scenario.component import Others, changeable, initials
 from rtsim.scenario.standard_components import (
+    ControllerComponent,
     ExternalInputComponent,
     NoiseComponent,
     PlantComponent,
@@ -296,3 +304,272 @@ class NotPlain(Counter):
 def test_the_suite_says_what_is_wrong(kind: type[Counter], words: str) -> None:
     with pytest.raises((AssertionError, ScenarioError), match=words):
         check_component(lambda: kind({"u": "set.u"}, {"gain": 1.0}), beside=with_source)
+
+
+def turn(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = 10.0
+    dx[1] = u[0] + u[1]
+
+
+ARM = Model(
+    "arm",
+    Signals(Signal("angle", "rad", kind="angle"), "speed [rad/s]"),
+    turn,
+    inputs=Signals(Signal("torques", "N m", shape=(2,))),
+)
+
+
+def echo(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = u[0]
+    y[1] = 2.0 * u[0]
+
+
+def make(unit: str, source: str = "arm.speed") -> Scenario:
+    scenario = Scenario("arm", until=0.1)
+    scenario.plant("arm", ARM, step=0.01, inputs={"torques": "drive.torques"})
+    drive = PythonController(
+        echo, Signals(f"speed [{unit}]"), Signals(Signal("torques", "N m", shape=(2,)))
+    )
+    scenario.controller("drive", drive, period=0.02, inputs={"speed": source})
+    return scenario
+
+
+@pytest.mark.parametrize("unit", ["rad/s", "rad / s", "1"])
+def test_the_same_unit_or_none_declared(unit: str) -> None:
+    make(unit).build()
+
+
+@pytest.mark.parametrize("unit", ["deg/s", "rad", "rpmm"])
+def test_another_unit_is_refused(unit: str) -> None:
+    message = f"arm.speed is in rad/s, but drive.speed is in {unit}; declare the same unit"
+    with pytest.raises(ScenarioError, match=message):
+        make(unit).build()
+
+
+def test_a_sensor_passes_units_and_kinds_on() -> None:
+    scenario = make("rad/s", "encoder.speed")
+    sources = {"angle": "arm.angle", "speed": "arm.speed"}
+    scenario.sensor("encoder", sources, period=0.01, transport=Loss(Fixed(0.002), 0.3))
+    recording = trace_of(scenario)
+    seen = recording.track("messages/encoder").signals
+    assert (seen["angle"].unit, seen["angle"].kind) == ("rad", "angle")
+    assert seen["speed"].unit == "rad/s"
+    statuses = recording.track("messages/encoder").integer("status").tolist()
+    assert set(statuses) == {0, 1}
+    wrong = make("deg/s", "encoder.speed")
+    wrong.sensor("encoder", sources, period=0.01)
+    with pytest.raises(ScenarioError, match=r"encoder\.speed is in rad/s"):
+        wrong.build()
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        ("arm", ScenarioError, "names no signal"),
+        ("arms.angle", UnknownName, "did you mean arm"),
+        ("arm.angel", UnknownName, "did you mean angle"),
+        ("encoder.angle", ScenarioError, "in a cycle"),
+    ],
+)
+def test_a_sensor_of_nothing_is_named(source: str, error: type[Exception], message: str) -> None:
+    scenario = make("rad/s")
+    scenario.sensor("encoder", {"angle": source}, period=0.01)
+    with pytest.raises(error, match=message):
+        scenario.build()
+
+
+def test_arrays_are_wired_whole() -> None:
+    recording = trace_of(make("rad/s"))
+    torques = recording["arm.torques"]
+    assert torques.shape == (len(torques), 2)
+    assert (torques[:, 1] == 2.0 * torques[:, 0]).all()
+
+
+U, GAIN, SUM = Signals("u [1]"), Signals("gain [1]"), Signals("sum [1]")
+
+
+class SumTask(Ticking):
+    """Adds its input up; ``forgets`` names what it does not save."""
+
+    forgets = ""
+
+    def __init__(self, name: str, wiring: Wiring, gain: Vector) -> None:
+        super().__init__(name, Period.of(0.1), 0, 0)
+        self.wiring, self.gain, self.sum = wiring, gain, 0.0
+
+    def react(self, tag: Tag, environment: Environment) -> None:
+        self.wiring.gather()
+        self.sum += float(self.gain[0] * self.wiring.into[0])
+        environment.send(self.name, tag, tag, np.array([self.sum]))
+
+    def save(self) -> dict[str, Any]:
+        return {**super().save(), "sum": self.sum, "gain": self.gain.tolist()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        super().restore(saved)
+        if self.forgets != "sum":
+            self.sum = saved["sum"]
+        if self.forgets != "gain":
+            self.gain[:] = saved["gain"]
+
+
+@dataclass
+class Sum(Component):
+    """A kind of component that the package does not know."""
+
+    kind = "sum"
+    inputs: dict[str, Source]
+    gains: dict[str, object] = field(default_factory=dict)
+    task = SumTask
+
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
+        return SUM
+
+    def settable(self) -> list[Settable]:
+        return [Settable(self.gains, GAIN, live=True), Settable(self.inputs, U)]
+
+    def resettable(self) -> bool:
+        return True
+
+    def build(self, name: str, site: Site) -> Built:
+        wiring = site.wiring(U.initial(), U, self.inputs, name)
+        gain = GAIN.initial(self.gains)
+        return Built(
+            port=SignalPort(name, SUM, SUM.initial()), topic=Topic(name, name, SUM),
+            tasks=[self.task(name, wiring, gain)], wiring=wiring,
+            changeable=changeable(name, GAIN, gain), initials=initials(GAIN, gain),
+        )  # fmt: skip
+
+
+class ForgetsSum(SumTask):
+    forgets = "sum"
+
+
+class ForgetsGain(SumTask):
+    forgets = "gain"
+
+
+class ForgetfulOfSum(Sum):
+    task = ForgetsSum
+
+
+class ForgetfulOfGain(Sum):
+    task = ForgetsGain
+
+
+class OwnBuild(Sum):
+    """Its ``build`` is not that about which the inherited answer speaks."""
+
+    def build(self, name: str, site: Site) -> Built:
+        return super().build(name, site)
+
+
+class OwnBuildToo(OwnBuild):
+    def resettable(self) -> bool:
+        return True
+
+
+class Mixin:
+    """No component, but its ``build`` comes first."""
+
+    def build(self, name: str, site: Site) -> Built:
+        raise AssertionError(name, site)
+
+
+class Mixed(Mixin, NoiseComponent):
+    pass
+
+
+class Renamed(NoiseComponent):
+    kind = "renamed"
+
+
+def summing(kind: type[Sum] = Sum) -> Scenario:
+    out = Scenario("sums", until=1)
+    with_source(out)
+    out.add("sum", kind({"u": "set.u"}, {"gain": 2.0}))
+    out.at(0.4, "sum.gain", 3.0)
+    return out
+
+
+def test_a_kind_from_outside_is_put_back() -> None:
+    check_component(lambda: Sum({"u": "set.u"}, {"gain": 2.0}), beside=with_source)
+    prepared = prepare(summing())
+    assert prepared.rebuilt == ()
+    systems = set()
+    for gain in (1.0, 2.0, 1.0):
+        changed = summing()
+        changed.set("sum.gain", gain)
+        wanted = simulate(changed, seed=3, recorder=MemoryRecorder()).recording().digest()
+        result = prepared.run(seed=3, set={"sum.gain": gain})
+        assert result.recording().digest() == wanted
+        systems.add(id(result.system))
+    assert len(systems) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (ForgetfulOfSum, "a run after a reset differs from a new run|continues from a saved state"),
+        (ForgetfulOfGain, "restore.. does not put component.gain back"),
+    ],
+)
+def test_the_suite_finds_what_is_not_put_back(kind: type[Sum], words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_component(lambda: kind({"u": "set.u"}, {"gain": 2.0}), beside=with_source)
+
+
+def test_a_build_of_its_own_needs_an_answer_of_its_own() -> None:
+    assert prepare(summing(OwnBuild)).rebuilt == ("sum",)
+    assert prepare(summing(OwnBuildToo)).rebuilt == ()
+    given = (Signals("n [1]"), 0.0, 1.0, Period.of(0.1))
+    assert Renamed(*given).resettable()
+    assert not Mixed(*given).resettable()
+
+
+def doubled(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = 2.0 * u[0]
+
+
+class Derived(PythonController):
+    """A class that may have memory of its own."""
+
+
+class Said(PythonController):
+    """A class that says that it has none."""
+
+    @property
+    def resettable(self) -> bool:
+        return True
+
+
+class Unsaved:
+    """A controller without memory that cannot be saved."""
+
+    inputs, outputs, outside, resettable = U, SUM, False, True
+
+    def send(self, tag: Tag, inputs: Vector) -> None: ...
+
+    def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
+        return np.zeros(1)
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("controller", "rebuilt"),
+    [
+        (PythonController(doubled, U, SUM), ()),
+        (Derived(doubled, U, SUM), ("law",)),
+        (Said(doubled, U, SUM), ()),
+        (Unsaved(), ("law",)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_controller_says_whether_it_can_be_put_back(
+    controller: Any, rebuilt: tuple[str, ...]
+) -> None:
+    out = Scenario("law", until=0.3)
+    with_source(out)
+    out.controller("law", controller, period=0.1, inputs={"u": "set.u"})
+    assert prepare(out).rebuilt == rebuilt

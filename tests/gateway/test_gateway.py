@@ -1,9 +1,17 @@
-"""The channel to a run in progress: real processes, real sockets, hostile clients."""
+"""The channel to a run in progress: real processes, real sockets, hostile clients.
+
+The pipe between the loop and its gateway: messages whole, bounded, and nobody waits.
+
+What a client may ask a gateway: anything else is refused before it is believed.
+
+A run with more values than a live run can show: those are left out, and it says so.
+"""
 
 from __future__ import annotations
 
 import os
 import random
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
+import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
 from gateway_parts import live
@@ -20,19 +30,28 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.net.messagepack import pack
 from rtsim.core.net.sockets import Caller
-from rtsim.gateway.client import NEXT_TAG, VERSION, ControlError, connect
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Model
+from rtsim.gateway import publishing as catalogues
+from rtsim.gateway.client import (
+    NEXT_TAG,
+    VERSION,
+    ControlError,
+    RequestError,
+    connect,
+    read_request,
+)
 from rtsim.gateway.loop import Gateway
+from rtsim.gateway.pipe import MOST_BYTES, Pipe, PipeError
+from rtsim.gateway.publishing import MOST_VALUES, Sampler, StateTable, catalogue, decode_sample
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Progress, simulate
-
-
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
+from rtsim.scenario.scenario import Scenario
+from rtsim.timing.frames import Tally
 
 
 class Going:
@@ -238,3 +257,166 @@ def test_a_gateway_that_dies_leaves_the_run_alone() -> None:
 def test_only_loopback_without_keys() -> None:
     with pytest.raises(RtsimError, match="rtsim keys"):
         Caller("tcp://192.0.2.1:5555")
+
+
+def _pair() -> tuple[Pipe, Any]:
+    a, b = socket.socketpair()
+    b.setblocking(False)
+    return Pipe(a, most_waiting=3 * MOST_BYTES), b
+
+
+def test_a_pipe_takes_messages_in_any_pieces() -> None:
+    pipe, far = _pair()
+    data = b"".join(len(p := pack({"k": k})).to_bytes(4, "little") + p for k in range(20))
+    found = []
+    for byte in data:
+        far.send(bytes([byte]))
+        found += pipe.receive()
+    assert found == [{"k": k} for k in range(20)]
+    far.close()
+    assert pipe.receive() == []
+    assert pipe.gone
+    pipe.close()
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x01\x00\x00\x00\xc1"])
+def test_a_pipe_refuses_what_is_no_message(data: bytes) -> None:
+    pipe, far = _pair()
+    far.send(data)
+    with pytest.raises(PipeError):
+        pipe.receive()
+    pipe.close()
+    far.close()
+
+
+def test_a_pipe_never_waits_for_an_end_that_takes_nothing() -> None:
+    pipe, far = _pair()
+    sent = 0
+    while pipe.send({"x": bytes(100_000)}):
+        sent += 1
+        assert sent < 100
+    assert pipe.busy
+    pipe.close()
+    far.close()
+
+
+def test_no_more_than_a_tag_takes_is_taken_at_once() -> None:
+    """The rest waits its turn, whether more comes or not."""
+    ours, theirs = socket.socketpair()
+    near, far = Pipe(ours), Pipe(theirs)
+    for k in range(10):
+        assert far.send({"k": k, "load": "x" * 1000})
+    seen: list[int] = []
+    while not seen or near.more:
+        assert near.wait(0.0)
+        took = [message["k"] for message in near.receive(2500)]
+        assert len(took) <= 3
+        seen += took
+    assert seen == list(range(10))
+    assert not near.wait(0.0)
+    near.close()
+    far.close()
+
+
+BAD: list[object] = [
+    None, 3, [], {"id": -1}, {"id": True, "v": VERSION}, {"id": 1, "v": VERSION + 1},
+    {"id": 1, "v": VERSION, "do": "eval"},
+    {"id": 1, "v": VERSION, "do": "get", "names": "x"},
+    {"id": 1, "v": VERSION, "do": "get", "names": [1]},
+    {"id": 1, "v": VERSION, "do": "get", "names": ["x"] * 2000},
+    {"id": 1, "v": VERSION, "do": "watch", "rate": -1},
+    {"id": 1, "v": VERSION, "do": "watch", "rate": 1e9},
+    {"id": 1, "v": VERSION, "do": "command", "command": 1},
+    {"id": 1, "v": np.ones(2)}, {"id": 1, "v": VERSION, "do": np.ones(2)}, {"id": np.ones(2)},
+    {"id": 1, "v": True}, {"id": 1, "v": VERSION, "do": b"get"},
+    {"id": 2**63, "v": VERSION}, {"id": 1, "v": VERSION, "do": "get", "names": ["x" * 300]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", BAD)
+def test_requests_that_are_none(said: object) -> None:
+    with pytest.raises(RequestError):
+        read_request(pack(said) if not _wide(said) else msgpack.packb(said))
+
+
+def _wide(said: object) -> bool:
+    return isinstance(said, dict) and type(said.get("id")) is int and said["id"] >= 2**63
+
+
+def test_bytes_that_are_no_request() -> None:
+    chance = random.Random(3)
+    for _ in range(3000):
+        with pytest.raises(RequestError):
+            read_request(chance.randbytes(chance.randrange(100)))
+    deep: Any = 1
+    for _ in range(50):
+        deep = [deep]
+    with pytest.raises(RequestError, match="deeper"):
+        read_request(msgpack.packb(deep))
+    with pytest.raises(RequestError, match="cut off"):
+        read_request(b"\xdd\xff\xff\xff\xff")
+
+
+MANY = 120_000
+
+
+def decay(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[:] = -x
+
+
+def scenario(*sizes: int) -> Scenario:
+    """A plant of three states, and sources of so many values."""
+    out = Scenario("large", until=1000)
+    states = Signals(Signal("x", shape=(3,), initial=(1.0, 1.0, 1.0)))
+    out.plant("plant", Model("plant", states, decay), step=0.05, solver="rk4")
+    for k, many in enumerate(sizes):
+        out.source(f"s{k}", Signals(Signal("v", shape=(many,))))
+    return out
+
+
+@pytest.mark.live
+def test_a_part_of_more_values_than_can_be_shown_is_left_out_and_the_rest_is_there() -> None:
+    with live(scenario(MANY)) as run:
+        assert run.left_out == {"s0": MANY, "s0.v": MANY}
+        assert list(run.signals) == ["plant.x_0", "plant.x_1", "plant.x_2"]
+        assert 0 < float(np.sum(run.get("plant.x_0"))) <= 1
+        with pytest.raises(ControlError, match="because s0 has too many values"):
+            run.get("s0.v_7")
+        run.pause()
+        assert run.status.standing
+
+
+@pytest.mark.live
+def test_a_run_of_which_nothing_can_be_shown_can_be_held_and_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Pipe, "fits", lambda *_: False)
+    with live(scenario()) as run:
+        assert run.left_out == {"all of it": 3}
+        assert list(run.signals) == []
+        run.pause()
+        assert run.status.standing
+
+
+def test_what_is_listed_is_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts are left out whole, by their number of values and by the bytes of their names."""
+    system = scenario(MOST_VALUES - 2, 2, MOST_VALUES - 4).build(compile=False)
+    for k in range(3):
+        system.ports[f"s{k}"].value[:] = k
+    listed = catalogue(system)
+    assert list(listed["left_out"]) == ["s2.v", "s0", "s2"]
+    assert [row["name"] for row in listed["signals"]] == [
+        "plant.x_0", "plant.x_1", "plant.x_2", "s1.v_0", "s1.v_1"]  # fmt: skip
+    values = decode_sample(Sampler(system, Tally([])).take(vars(StateTable())), 0).values
+    assert values.tolist() == [1.0, 1.0, 1.0, 1.0, 1.0]
+    assert [row["name"] for row in listed["parameters"]] == ["s0.v", "s1.v"]
+    monkeypatch.setitem(catalogues._MOST_BYTES, "signals", 150)
+    assert list(catalogue(system)["left_out"]) == ["s2.v", "s0", "s1", "s2"]
+
+
+def test_a_pipe_knows_what_its_other_end_takes() -> None:
+    """Too many bytes, too many values."""
+    pipe = Pipe.__new__(Pipe)
+    assert pipe.fits({"run": [1] * 1000})
+    assert not pipe.fits({"run": [1] * 100_001})
+    assert not pipe.fits({"run": "x" * (1 << 20)})

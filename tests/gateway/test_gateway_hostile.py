@@ -222,11 +222,6 @@ def flown_with(make: Callable[[str], Hostile], clock: FakeClock | None = None) -
     return run
 
 
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("clock", [None, FakeClock], ids=["max", "paced"])
 @pytest.mark.parametrize("hostile", [Flood, Garbage, Hanging, Killed, Stopped])

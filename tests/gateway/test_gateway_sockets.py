@@ -20,11 +20,6 @@ from rtsim.gateway.loop import Gateway
 RTSIM = [sys.executable, "-m", "rtsim"]
 
 
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
-
-
 class Going:
     """A run in a process of its own."""
 

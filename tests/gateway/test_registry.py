@@ -18,11 +18,6 @@ from rtsim.gateway.registry import RegisteredRun, enter, find, folder, runs
 ME = os.getpid()
 
 
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
-
-
 @pytest.mark.parametrize("wrong", [0, -1, 2**31, 2**63, 10**30])
 def test_what_is_no_process_is_no_run(wrong: int) -> None:
     enter(RegisteredRun(ME, ME, "one", "ipc:///x"))

@@ -14,8 +14,7 @@ from emulated_board_parts import need
 from hitl.boards import open_board
 from hitl.boards.emulated import EmulatedBoard
 from hitl.firmware import Firmware
-from hitl.protocol.events import Connected, Event, Started, Stepped
-from hitl.protocol.session import Session
+from hitl.protocol.session import Connected, Event, Session, Started, Stepped
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 

@@ -1,4 +1,4 @@
-"""The I/O node on an emulated board, spoken to by a session in lockstep."""
+"""The I/O node on an emulated board, text_message to by a session in lockstep."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.known import board_named
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
-from hitl.protocol.events import Connected, Event, Failed, Started, Stepped, Stopped
-from hitl.protocol.session import Session
+from hitl.protocol.session import Connected, Event, Failed, Session, Started, Stepped, Stopped
 from hitl.rigs.rig import CLOCK_HZ, INTERFACE, NUMBER, PINS, NodeKind
 from rtsim.core.tag import NS_PER_S, Tag
 

@@ -9,13 +9,14 @@ import numpy as np
 from back_to_back_parts import Change, Stand, write_law
 
 from hitl.boards.paced import Timing
-from hitl.comparison.back_to_back import Rung, climb
-from hitl.comparison.verdict import Ladder
+from hitl.comparison.back_to_back import compare_chain
+from hitl.comparison.conditions import ComparisonRequest, Stage
+from hitl.comparison.verdict import ComparisonChain
 from hitl.interface import load_interface
 from hitl.protocol.codec import name_hash, wire_schema
-from hitl.protocol.events import EventCounts
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import VERSION, HelloReply
+from hitl.protocol.session import EventCounts
 from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
@@ -79,14 +80,16 @@ class FakeBoard(Stand):
         return answer
 
 
-def climbed(folder: Path, host: Change = same, board: Change = same, **how: object) -> Ladder:
+def chain_of(
+    folder: Path, host: Change = same, board: Change = same, **how: object
+) -> ComparisonChain:
     """Design, host C and board of the unstable plant's controller."""
     options: dict[str, object] = {"until": 3, **how}
-    rungs = [
-        Rung("host C", {"controller": Host(controller(), host)}),
-        Rung("board", {"controller": FakeBoard(controller(), board, folder)}),
+    stages = [
+        Stage("host C", {"controller": Host(controller(), host)}),
+        Stage("board", {"controller": FakeBoard(controller(), board, folder)}),
     ]
-    return climb(scenario(), rungs, **options)  # type: ignore[arg-type]
+    return compare_chain(scenario(), stages, ComparisonRequest(**options))  # type: ignore[arg-type]
 
 
 def as_float(step: int, y: Vector) -> Vector:  # noqa: ARG001

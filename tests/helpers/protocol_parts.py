@@ -13,7 +13,6 @@ import numpy as np
 
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import Codec, name_hash, wire_schema
-from hitl.protocol.events import BoardFailure, Connected, Event, Failed, Started, Stepped
 from hitl.protocol.framing import (
     GarbageBytes,
     Parser,
@@ -40,7 +39,7 @@ from hitl.protocol.messages import (
     Stop,
     StopReply,
 )  # fmt: skip
-from hitl.protocol.session import Session
+from hitl.protocol.session import BoardFailure, Connected, Event, Failed, Session, Started, Stepped
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 

@@ -115,7 +115,7 @@ def helped() -> pygame.Surface:
     surface = pygame.Surface((980, 320))
     OrbitScene({}).draw(surface, _recorded())
     run = {
-        "ns": 12_340_000_000, "paced": 1, "margin": 4_200_000, "overruns_wake": 2,
+        "ns": 12_340_000_000, "paced": 1, "margin_ns": 4_200_000, "overruns_wake": 2,
         "latency_median": 1_100_000, "latency_p95": 2_300_000, "latency_max": 9_000_000,
     }  # fmt: skip
     draw_strip(surface, run, 1.0, 60.0, 3)

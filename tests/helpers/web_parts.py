@@ -12,8 +12,9 @@ from websockets.sync.client import ClientConnection, connect
 
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway.addresses import PageAddress, open_port
+from rtsim.gateway.publishing import StateTable
 from rtsim.gateway.web.guard import Guard, guarded_server
-from rtsim.gateway.web.source import About, Look, PageState, Past
+from rtsim.gateway.web.source import About, Look, Past
 
 ANGLES = ("p.r", "p.p", "p.y")
 
@@ -33,7 +34,7 @@ class Made:
         self.asked = names
         self.ns += 50_000_000
         stamps = dict.fromkeys(self.about.topics, (self.ns, self.ns + 1, self.ns + 2))
-        return Look(PageState(self.ns, 1.0, False), dict.fromkeys(names, self.value), stamps)
+        return Look(StateTable(self.ns, rate=1.0), dict.fromkeys(names, self.value), stamps)
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
         seconds = np.linspace(0.0, span_s, 600)

@@ -201,7 +201,7 @@ def test_gain_margins_are_where_a_pole_reaches_the_unit_circle() -> None:
 
 
 def test_delay_margin_of_unstable() -> None:
-    """236.16 ms: tests/reference/test_unstable_latency.py has matrices of its own."""
+    """236.16 ms: tests/reference/test_delay_equations.py has matrices of its own."""
     found = open_loop(unstable(), "controller.force").delay_margin()
     assert found is not None
     assert found.seconds == pytest.approx(0.23616, abs=5e-6)

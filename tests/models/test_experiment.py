@@ -154,13 +154,16 @@ def test_a_result_is_never_overwritten_and_a_changed_file_is_refused(tmp_path: P
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"participants": []}, "give one or more different names"),
+        ({"participants": []}, "write one or more different names"),
         ({"participants": ["../p"]}, "letters, digits"),
-        ({"conditions": {"latency": 0.1}}, "give a list, such as latency = [0.0, 0.1]"),
+        (
+            {"conditions": {"latency": 0.1}},
+            "latency = 0.1 is not valid; write a list, such as [0.0, 0.1]",
+        ),
         ({"conditions": {"latency": [0.1, 0.1]}}, "has a value twice"),
         ({"conditions": {"gain": [1.0]}, "settings": {"gain": 2.0}}, "gain is given twice"),
         ({"repetitions": 0}, "whole number >= 1"),
-        ({"scenario": ""}, "names no scenario"),
+        ({"scenario": ""}, "write the name of a scenario"),
         ({"question": []}, "did you mean questions"),
         ({"questions": [{"name": "a b", "text": "x"}]}, "becomes a column"),
         ({"questions": [{"name": "a", "text": "x", "kind": "scales"}]}, "did you mean scale"),

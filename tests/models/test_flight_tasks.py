@@ -179,7 +179,7 @@ def test_a_formation_measures_the_place_beside_the_lead() -> None:
     ("text", "says"),
     [
         ('kind = "tracking"\nrms = [0.0]', "give one number > 0 for each axis"),
-        ('kind = "tracking"\nrms = "big"', "give a list of numbers"),
+        ('kind = "tracking"\nrms = "big"', "write a list of numbers"),
         ('kind = "tracking"\ndisplay = "pursuitt"', "did you mean pursuit"),
         ('kind = "tracking"\naxes = ["a", "b", "c"]\nrms = [1, 1, 1]', "have a sine in common"),
         ('kind = "tracking"\nmeasured = 5.0', "at most 60 rad/s can be measured"),
@@ -187,10 +187,10 @@ def test_a_formation_measures_the_place_beside_the_lead() -> None:
         ('kind = "gates"\ngates = [[1, 2, 3]]', "rows of four numbers"),
         ('kind = "gates"\nhalf = -1.0', "give numbers > 0"),
         ('kind = "approach"\nglide = 90.0', "between 0 and 45 deg"),
-        ('kind = "approach"\ntouchdown = 3', "give 'plant.signal'"),
+        ('kind = "approach"\ntouchdown = 3', "touchdown = 3 is not valid; write a text"),
         ('kind = "formation"\nweaves = 3', "did you mean weave"),
         ('kind = "race"', "unknown kind of task 'race'"),
-        ("rms = [0.1]", "has no kind"),
+        ("rms = [0.1]", 'no kind; write, for example, kind = "tracking"'),
         ("kind = ", "is not valid TOML"),
     ],
 )

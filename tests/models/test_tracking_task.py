@@ -24,10 +24,15 @@ from rtsim.linear.crossings import return_ratio
 from rtsim.models.f16.piloted_scenario import SCRIPTED
 from rtsim.models.piloting import PilotModel, Tracking, measure, task_named
 from rtsim.models.piloting.findings import Findings
-from rtsim.models.piloting.identification import Spectrum, closed_loop_error
 from rtsim.models.piloting.pages import task_section
 from rtsim.models.piloting.tracking import target
-from rtsim.models.piloting.tracking_measures import TrackedAxis, _remarks, oscillations
+from rtsim.models.piloting.tracking_measures import (
+    Spectrum,
+    TrackedAxis,
+    _remarks,
+    closed_loop_error,
+    oscillations,
+)
 from rtsim.models.tracking import PERIOD_S
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate

@@ -107,7 +107,7 @@ def test_what_each_control_does(plugged: list[VirtualJoystick]) -> None:
         assert line in out
     code, _, error = told("--once", "--mapping", "none.toml")
     assert code == 2
-    assert "none.toml is not a valid mapping" in error
+    assert "none.toml: No such file or directory; give the path of a mapping" in error
 
 
 def test_a_list_for_machines(plugged: list[VirtualJoystick]) -> None:

@@ -17,8 +17,7 @@ from rtsim.pilot.scenes.bodies import BodyScene
 from rtsim.pilot.scenes.camera import Camera
 from rtsim.pilot.scenes.scene import COCKPIT
 from rtsim.pilot.scenes.world import Relief, is_closed
-from rtsim.scenario.body import MOST_TRIANGLES, Body, Mesh
-from rtsim.scenario.ground import RUNWAY, Ground, GroundGrid
+from rtsim.scenario.body import MOST_TRIANGLES, RUNWAY, Body, Ground, GroundGrid, Mesh
 from rtsim.scenario.scenario import Scenario
 
 # -- meshes

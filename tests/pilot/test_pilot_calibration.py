@@ -274,13 +274,13 @@ def test_a_name_that_is_no_toml_is_written_so_that_it_is_read(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ("{ axis = 1, range = [1.0] }", r"expected \[low, high\] or \[low, middle, high\]"),
+        ("{ axis = 1, range = [1.0] }", r"write \[low, high\] or \[low, middle, high\]"),
         ("{ axis = 1, range = [0.5, 0.55] }", "raw positions that rise by at least 0.1"),
         ("{ axis = 1, range = [1.0, 0.0, -1.0] }", "raw positions that rise"),
-        ("{ axis = 1, range = [-2.0, 1.0] }", "expected -1 to 1"),
+        ("{ axis = 1, range = [-2.0, 1.0] }", "write a number from -1 to 1"),
         ("{ axis = 1, range = 3 }", "low, high"),
         ("{ axis = 1, invert = 3 }", "true or false"),
-        ("{ axis = 1, dead_zone = 0.95 }", "expected 0 to 0.9"),
+        ("{ axis = 1, dead_zone = 0.95 }", "write a number from 0 to 0.9"),
     ],
 )
 def test_a_range_that_is_none(tmp_path: Path, table: str, told: str) -> None:

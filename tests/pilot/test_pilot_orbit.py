@@ -12,8 +12,7 @@ from rtsim.core.signals import Vector
 from rtsim.models.orbit import ORBIT
 from rtsim.pilot.scenes import orbit
 from rtsim.pilot.scenes.orbit import ARROW, MOON, PLANET, TRACK, OrbitScene
-from rtsim.pilot.scenes.registry import scene_named
-from rtsim.pilot.scenes.scene import SceneMoment, Shown
+from rtsim.pilot.scenes.scene import SceneMoment, Shown, scene_named
 from rtsim.pilot.scenes.text import Colour
 
 SIZE = (400, 300)

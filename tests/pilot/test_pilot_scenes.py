@@ -18,8 +18,7 @@ from rtsim.pilot.scenes import hud as flat
 from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.hud import GREEN, FlightScene, Ground, HeadUp, HudFigures, geodetic, pegged
-from rtsim.pilot.scenes.registry import scene_named
-from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
+from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown, scene_named
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.scenes.world import BANDS, SKY, Terrain, draw_horizon
 from rtsim.scenario.standard_components import PlantComponent

@@ -79,7 +79,7 @@ def test_only_this_user_may_read_it_and_its_owner_removes_it(tmp_path: Path) -> 
     ("at", "bytes_", "told"),
     [
         (0, b"notours!", "not a file that a run of rtsim shares"),
-        (8, struct.pack("<I", 99), "has version 99; this viewer reads version 2"),
+        (8, struct.pack("<I", 99), "has version 99; this viewer reads version 3"),
         (12, struct.pack("<I", 2**31), "declares a schema of 2147483648 bytes"),
         (16, struct.pack("<Q", 2**40), "is not valid: it declares a schema"),
         (24, b"\0" * 32, "another release"),

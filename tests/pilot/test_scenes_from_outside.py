@@ -25,8 +25,7 @@ from rtsim.pilot.playback import Playback
 from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.checking import check_scene
 from rtsim.pilot.scenes.orbit import OrbitScene
-from rtsim.pilot.scenes.registry import check_scene_name, known_scenes, scene_named
-from rtsim.pilot.scenes.scene import SceneMoment, Shown
+from rtsim.pilot.scenes.scene import SceneMoment, Shown, check_scene_name, known_scenes, scene_named
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.viewer.player import play
 from rtsim.record.reading import Recording
@@ -173,13 +172,6 @@ def test_what_cannot_be_shown_is_refused() -> None:
         ball(scene="orbit", track=print)
     with pytest.raises(UnknownName, match="unknown plant 'moon' in scene orbit"):
         Cockpit(ball(scene="orbit", plant="moon"))
-
-
-def test_cues_by_the_old_call_still_warn() -> None:
-    scenario, cue = ball(), Cue("low", "ball.height", horn=0.1, below=True)
-    with pytest.warns(DeprecationWarning, match=r"scenario\.warn\(\) is deprecated; use show\(\)"):
-        scenario.warn(cue)
-    assert scenario.cues == (cue,)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def does_not_compile(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: V
 
 def one_plant(derivative: Derivative, **options: object) -> Scenario:
     scenario = Scenario("one", until=0.1)
-    scenario.plant("a", Model("broken", X2, derivative), step=0.01, **options)  # type: ignore[arg-type]
+    scenario.plant("a", Model("broken", X2, derivative), step=0.01, **options)  # type: ignore[call-overload]
     return scenario
 
 
@@ -127,12 +127,12 @@ def loop(**options: object) -> Scenario:
     scenario = Scenario("loop", until=1)
     scenario.plant("plant", UNSTABLE, step=0.01, inputs={"force": "controller.force"})
     inputs = {"x": "plant.x", "v": "plant.v"}
-    scenario.controller(
+    scenario.controller(  # type: ignore[call-overload]
         "controller",
         unstable_controller(),
         period=0.1,
         inputs=inputs,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
     return scenario
 

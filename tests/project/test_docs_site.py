@@ -1,13 +1,21 @@
-"""The documentation site has every page, and the links of pages lead somewhere."""
+"""The documentation site has every page, and the links of pages lead somewhere.
+
+docs/architecture.md names packages and files that are there, and every package.
+
+Each name that ``import rtsim`` offers has an example in its docstring, and the example runs.
+"""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
 
+import rtsim
 from tools.docs_site import (
     OUTSIDE,
     ROOT,
@@ -80,3 +88,65 @@ def test_the_reference_of_rtsim_has_every_name() -> None:
 
     page = (ROOT / "docs/api/rtsim.md").read_text(encoding="utf-8")
     assert set(rtsim.__all__) <= set(re.findall(r"`(?:rtsim\.)?(\w+)`", page))
+
+
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+FILES = sorted(set(re.findall(r"`((?:\w+/)+\w*(?:\.\w+)?)`", PAGE)))
+MOST_AT_THE_ROOT = 18
+
+
+def packages() -> set[str]:
+    """The packages at the root of rtsim."""
+    return {path.parent.name for path in (ROOT / "rtsim").glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_it_names_is_there(name: str) -> None:
+    assert (ROOT / name).exists() or (ROOT / "rtsim" / name).exists()
+
+
+def test_the_picture_has_every_package() -> None:
+    picture = PAGE.split("```text")[1].split("```")[0]
+    assert packages() <= set(re.findall(r"[a-z]+", picture))
+
+
+def test_the_root_stays_small() -> None:
+    assert len(packages()) <= MOST_AT_THE_ROOT
+    modules = {path.name for path in (ROOT / "rtsim").glob("*.py")}
+    assert modules == {"__init__.py", "__main__.py"}
+
+
+@pytest.mark.parametrize("name", sorted(packages()))
+def test_each_package_says_what_it_is_for(name: str) -> None:
+    first = (ROOT / "rtsim" / name / "__init__.py").read_text(encoding="utf-8").splitlines()[0]
+    assert re.match(r'"""[A-Z].{20,}[.:]', first), first
+
+
+NAMES = [name for name in rtsim.__all__ if name != "__version__"]
+FIRST = ("Signal", "Signals", "Model", "PythonController", "Scenario")
+"""Later examples use what these define."""
+NEEDS_A_RUN = ("connect", "simulate", "Recording", "Mesh")
+"""These examples need a run in progress, a scenario or a file; docs/ shows them at work."""
+
+
+def example(name: str) -> str:
+    """Return the indented block that ends the docstring."""
+    blocks = re.findall(
+        r"(?:^    .*\n?|^\n)+", (inspect.getdoc(getattr(rtsim, name)) or "") + "\n", re.M
+    )
+    found = [textwrap.dedent(block).strip() for block in blocks if block.strip()]
+    return found[-1] if found else ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_has_an_example(name: str) -> None:
+    assert name in example(name)
+    compile(example(name), name, "exec")
+
+
+def test_the_examples_run() -> None:
+    scope: dict[str, object] = {name: getattr(rtsim, name) for name in NAMES}
+    for name in (*FIRST, *(n for n in NAMES if n not in (*FIRST, *NEEDS_A_RUN))):
+        # of functions, numba needs the source: they stay plain Python here
+        exec(compile(example(name).replace("compile=True", "compile=False"), name, "exec"), scope)
+    assert {"heater", "thermostat", "room", "drag"} <= scope.keys()

@@ -1,14 +1,20 @@
-"""A wheel of its own adds one of each thing to rtsim, and no file of rtsim is touched."""
+"""A wheel of its own adds one of each thing to rtsim, and no file of rtsim is touched.
+
+The package's face: the names it offers exist, and cost nothing until they are used.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from wheel_parts import build_wheel
+
+import rtsim
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "tests/helpers/extension_wheel"
@@ -61,3 +67,32 @@ def test_every_check_of_the_program_is_asked_for_here(
 ) -> None:
     assert told.stdout.split()[1::2] == list(CHECKS), told.stderr
     assert told.returncode == 0, told.stderr
+
+
+def test_every_name_that_is_offered_exists() -> None:
+    for name in rtsim.__all__:
+        assert getattr(rtsim, name) is not None
+    assert set(rtsim.__all__) <= set(dir(rtsim))
+    with pytest.raises(AttributeError, match="no attribute 'Skenario'"):
+        getattr(rtsim, "Skenario")  # noqa: B009
+
+
+def test_importing_it_loads_no_compiler() -> None:
+    code = "import sys, rtsim; sys.exit('numba' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+FACES = (
+    "core", "equations", "components", "discrete", "linear", "models.piloting", "runs", "scenario",
+    "studies",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("package", [f"rtsim.{name}" for name in FACES])
+def test_each_package_offers_what_it_has_and_no_name_of_a_module_of_its_own(package: str) -> None:
+    """A name that is a module's too is the module as soon as somebody has imported it."""
+    found = import_module(package)
+    modules = {path.stem for path in Path(str(found.__file__)).parent.iterdir()}
+    for name in found.__all__:
+        assert getattr(found, name) is not None
+        assert name not in modules

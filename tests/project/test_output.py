@@ -168,7 +168,7 @@ def test_view_asks_where_there_are_several(tmp_path: Path, monkeypatch: pytest.M
     assert done.exit_code == 2
     listed = f"several runs are in progress; name one of {first} (f16), {second} (orbit)"
     assert listed in done.stderr
-    monkeypatch.setattr("rtsim.cli.view.is_terminal", lambda: True)
+    monkeypatch.setattr("rtsim.cli.window.is_terminal", lambda: True)
     asked = CliRunner().invoke(main, ["view"], input=f"{second}\n")
     assert f"{first}  f16\n{second}  orbit\nwhich one?" in asked.stdout
     assert f"watching orbit (process {second})" in asked.stdout

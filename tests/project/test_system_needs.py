@@ -1,11 +1,16 @@
-"""``tools/system.py``: what tests marked ``system`` want, said and installed in one place."""
+"""``tools/system.py``: what tests marked ``system`` want, said and installed in one place.
+
+``tools/setup.py``: what is installed once, and again when it has to be.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,3 +76,105 @@ def test_every_mark_names_a_need() -> None:
         for names in re.findall(r"\A<!-- system: (.*?) -->", text):
             marked |= set(names.split())
     assert marked == set(system.NEEDS)
+
+
+SETUP = Path(__file__).parents[2] / "tools" / "setup.py"
+
+
+class Calls:
+    """What would be called; the emulator's fetch ends with ``fetched``."""
+
+    def __init__(self) -> None:
+        self.made: list[list[str]] = []
+        self.fetched = 0
+
+    def __call__(self, command: list[str], **_: object) -> int:
+        self.made.append(command)
+        return self.fetched if "-c" in command else 0
+
+    @property
+    def fetches(self) -> int:
+        return sum("-c" in command for command in self.made)
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
+    out = Calls()
+    monkeypatch.setattr(subprocess, "call", out)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    return out
+
+
+def setup(lock: Path | None = None) -> Callable[[str], int]:
+    """Its ``main``, with another lock file of the emulator."""
+    main: Callable[[str], int] = runpy.run_path(str(SETUP))["main"]
+    if lock is not None:
+        main.__globals__["LOCKS"] = [lock]
+    return main
+
+
+def test_what_was_installed_is_left_alone(calls: Calls) -> None:
+    for _ in range(2):
+        assert setup()("dev") == 0
+        assert (len(calls.made), calls.fetches) == (2, 1), "pip, and the emulator"
+    assert setup()("run") == 0
+    assert (len(calls.made), calls.fetches) == (3, 1), "whoever only flies needs no emulator"
+
+
+def test_an_emulator_that_could_not_be_fetched_is_fetched_the_next_time(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls.fetched = 1
+    assert setup()("dev") == 0
+    assert "the next call tries again" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir()), "no stamp"
+    calls.fetched = 0
+    for _ in range(2):
+        assert setup()("dev") == 0
+    assert calls.fetches == 2
+
+
+def test_another_lock_file_of_the_emulator_is_installed(calls: Calls, tmp_path: Path) -> None:
+    lock = tmp_path / "lock.json"
+    for text, fetches in (("a", 1), ("a", 1), ("b", 2)):
+        lock.write_text(text)
+        assert setup(lock)("dev") == 0
+        assert calls.fetches == fetches
+
+
+def test_of_two_packages_for_two_pythons_one_is_named() -> None:
+    module = runpy.run_path(str(SETUP))
+    both = ["pygame-ce>=2.5.6; python_version >= '3.14'", "pygame>=2.6; python_version < '3.14'"]
+    assert module["names"]([*both, "rich>=13"]) in ("pygame rich", "pygame-ce rich")
+    found = [[module["suits"](one, version) for one in both] for version in ((3, 13), (3, 14))]
+    assert found == [[False, True], [True, False]]
+    assert module["suits"]("tomli; sys_platform == 'win32'")
+
+
+def test_lower_bounds_become_pins() -> None:
+    lowest = runpy.run_path(str(SETUP))["lowest"]
+    dev = ["ruff==0.17", "tomli>=2; python_version < '3.0'", "hypothesis==6.1", "a>=1.2"]
+    project = {"dependencies": ["a>=1.2", "b-c>=26,<27"], "optional-dependencies": {"dev": dev}}
+    assert lowest(project, ("dev",)) == ["a==1.2", "b-c==26", "hypothesis==6.1"]
+    for wrong in ("a>=1.3", "d", "d<3", "d>=1,>2"):
+        project["optional-dependencies"] = {"dev": [wrong]}
+        with pytest.raises(ValueError, match="lower bound"):
+            lowest(project, ("dev",))
+
+
+def test_what_is_pinned_for_the_lower_bounds_is_not_asked_for_at_another_version(
+    calls: Calls,
+) -> None:
+    assert setup()("oldest") == 0
+    pip = calls.made[0]
+    assert str(SETUP.parents[1]) in pip, "without extras, whose linters need newer ones"
+    assert "--only-binary=:all:" in pip
+    assert any(word.startswith("numba==") for word in pip)
+    assert not any(word.startswith("ruff") for word in pip)
+
+
+def test_the_tester_of_mutants_is_asked_for_by_itself_and_not_for_the_tests(calls: Calls) -> None:
+    assert setup()("mutants") == 0
+    assert calls.made[0][-1].endswith(("[dev,mutants]", "[dev,mutants,pitl]"))
+    assert setup()("dev") == 0
+    assert not any("mutants" in word for word in calls.made[-2])

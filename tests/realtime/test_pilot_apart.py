@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import rtsim.cli.view
+import rtsim.cli.window
 import rtsim.pilot.viewer.process
 from rtsim.cli import main
 from rtsim.pilot.loop import Cockpit
@@ -88,7 +88,9 @@ def test_a_window_that_is_opened_again_is_not_there_either(
         return "closed"
 
     monkeypatch.setattr(rtsim.pilot.viewer.process, "watch", opened)
-    monkeypatch.setattr(rtsim.cli.view, "_exchange", lambda *_: io.BytesIO())  # something to close
+    monkeypatch.setattr(
+        rtsim.cli.window, "_exchange", lambda *_: io.BytesIO()
+    )  # something to close
     done = CliRunner().invoke(main, ["view", run])
     assert done.exit_code == 0, done.output
     assert found == [{two[0]} if apart else set(two)]

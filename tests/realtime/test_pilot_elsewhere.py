@@ -87,7 +87,7 @@ def flood(endpoint: str, keys: Path) -> subprocess.Popen[str]:
     program = (
         "import socket, sys; from pathlib import Path\n"
         "from rtsim.core.net.keys import Keys; from rtsim.core.net.sockets import Caller\n"
-        "from rtsim.pilot.wire import Format\n"
+        "from rtsim.pilot.remote import Format\n"
         "host, port = sys.argv[1][6:].split(':')\n"
         "raw = socket.create_connection((host, int(port)))\n"
         "raw.sendall(bytes(range(256)) * 40)\n"

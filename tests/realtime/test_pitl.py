@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hitl import pitl
-from hitl.controllers.board import BoardController, ServedLink
+from hitl.controllers.board import BoardController, PacedLink
 from hitl.firmware import firmware
 from hitl.interface import load_interface
 from rtsim.core.tag import Tag
@@ -68,10 +68,10 @@ def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
 
 def test_an_emulator_that_was_stopped_is_told_and_not_taken_for_the_board(tmp_path: Path) -> None:
     """Its process stands still for 0.1 s in the run: the board's time slips."""
-    opened: list[ServedLink] = []
+    opened: list[PacedLink] = []
 
-    def link() -> ServedLink:
-        opened.append(ServedLink("board:uno", image))
+    def link() -> PacedLink:
+        opened.append(PacedLink("board:uno", image))
         return opened[-1]
 
     image = firmware(load_interface(LAW["controller"])).path

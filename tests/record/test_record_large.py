@@ -22,8 +22,8 @@ from mcap.writer import MCAP0_MAGIC
 from numpy.typing import NDArray
 from record_samples import fly, ticking
 
-from rtsim.cli.export import message_rows
 from rtsim.cli.main import main
+from rtsim.cli.recordings import message_rows
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.record import chunks, reading, replay_comparison
@@ -168,7 +168,7 @@ def test_messages_are_told_in_order_whatever_fits_at_once(
     ]
     printed = CliRunner().invoke(main, ["messages", str(path), "--inputs"]).stdout
     treat_as_large(monkeypatch)
-    monkeypatch.setattr("rtsim.cli.export._PIECE", 1 << 9)
+    monkeypatch.setattr("rtsim.cli.recordings._PIECE", 1 << 9)
     monkeypatch.setattr("rtsim.cli.terminal._PAGE", 5)
     for changes, before in zip((False, True), expected, strict=True):
         rows = message_rows(Recording.open(path), "*", True, changes)

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from loop_parts import MS, Paced, late, marks, scenario
 
 from rtsim.cli.main import main
-from rtsim.cli.overrun_replay import command
+from rtsim.cli.replay import command
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.engine.faults import read_faults
 from rtsim.engine.faults.description import fault_of, write_faults
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.runs.overrun_replay import timing_faults
+from rtsim.runs.replay import timing_faults
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
@@ -348,14 +348,3 @@ def test_a_recording_that_was_cut_off_cannot_be_reproduced(tmp_path: Path) -> No
     run.write_bytes(data[: len(data) * 2 // 3])
     with pytest.raises(RecordingError, match="needs the complete recording of a paced run"):
         timing_faults(Recording.open(run))
-
-
-def test_the_old_name_of_the_command_still_works_and_says_so(tmp_path: Path) -> None:
-    run = recorded(tmp_path / "run.mcap", scenario(*STALLS), Slip(), FakeClock())
-    result = CliRunner().invoke(main, ["bad-day", str(run), "-o", str(tmp_path / "old.toml")])
-    assert result.exit_code == 0, result.output
-    (line,) = result.stderr.splitlines()
-    assert line.endswith("bad-day' is deprecated; type: main overrun-replay")
-    told("overrun-replay", run, "-o", tmp_path / "new.toml")
-    assert read_faults(tmp_path / "old.toml") == read_faults(tmp_path / "new.toml")
-    assert "bad-day" not in told("--help")

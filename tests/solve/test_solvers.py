@@ -25,7 +25,7 @@ from rtsim.solve import (
     Solver,
     Tableau,
 )
-from rtsim.solve.rkn4 import RKN4_TABLEAU
+from rtsim.solve.fixed_step import RKN4_TABLEAU
 from rtsim.testing.solvers import FORCED, allocations, check_solver
 
 BUDGETED = (Adaptive(budget=40), Adaptive(budget=40, fallback="stop"))

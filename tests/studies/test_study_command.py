@@ -15,12 +15,12 @@ from click.testing import CliRunner, Result
 from study_commands import parsed, rtsim
 
 from rtsim.cli.main import main
-from rtsim.cli.study import StudyLine
+from rtsim.runs.progress import TerminalLine
 from rtsim.studies.campaign import InProcess
 from rtsim.studies.folder import Folder
 from rtsim.studies.measures import Row
 from rtsim.studies.plan import Ordered
-from rtsim.studies.progress import Tally, text_of
+from rtsim.studies.progress import StudyProgress, Tally, text_of
 from rtsim.testing.commands import check_command
 
 FACTOR = ("--factor", "plant.x=range:0.5,0.9")
@@ -274,23 +274,25 @@ def test_the_progress_line() -> None:
 def test_the_speed_is_that_of_the_last_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     start(*FACTOR, *PEAK, "--runs", "2")
     folder = Folder.open(Path("out"))
-    line, tally = StudyLine(folder, enabled=True), Tally(folder.plan)
+    now = "rtsim.runs.progress.stopwatch"
+    monkeypatch.setattr(now, lambda: 0)
+    line, tally = StudyProgress(TerminalLine(), first_ns=0), Tally(folder.plan)
     tally.runs = 100
     shown: list[str] = []
-    monkeypatch.setattr(line, "_write", shown.append)
+    monkeypatch.setattr(sys.stderr, "write", shown.append)
     pool = InProcess("")
     pool.about = "http://127.0.0.1:8787/status"
     for seconds, tally.new in ((60, 1), (60.2, 1), (65, 11), (70, 21), (80, 51), (90, 91)):
-        monkeypatch.setattr("rtsim.cli.study.stopwatch", lambda s=seconds: int(s * 1e9))
+        monkeypatch.setattr(now, lambda s=seconds: int(s * 1e9))
         line.show(tally, pool)
-    assert shown[0] == "dashboard: http://127.0.0.1:8787/status\n"
-    speeds = [re.findall(r"(\S+) runs/s", text) for text in shown[1:]]
+    assert shown[:2] == ["\r\x1b[K", "dashboard: http://127.0.0.1:8787/status\n"]
+    speeds = [re.findall(r"(\S+) runs/s", text) for text in shown[2:]]
     assert speeds == [[], ["2"], ["2"], ["3"], ["4"]]
-    monkeypatch.setattr("rtsim.cli.study._columns", lambda: 20)
+    monkeypatch.setattr("rtsim.runs.progress._columns", lambda: 20)
     line.show(tally, pool)
-    monkeypatch.setattr("rtsim.cli.study.stopwatch", lambda: int(91e9))
+    monkeypatch.setattr(now, lambda: int(91e9))
     line.show(tally, pool)
-    assert shown[6:] == ["0 / 100 runs  3.64 "]
+    assert shown[7:] == ["\r0 / 100 runs  3.64 \x1b[K"]
 
 
 @pytest.mark.parametrize(

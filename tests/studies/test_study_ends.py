@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,13 +16,14 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli.main import main
+from rtsim.core.cache import cache_folder
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo
 from rtsim.studies.folder import Folder
 from rtsim.studies.running import begin, resume, start
 from rtsim.studies.study import Study
-from rtsim.studies.workers import MARK, PREFIX, Where, scratch
+from rtsim.studies.workers import Where
 
 LIMITED = Study(design=MonteCarlo(3), results={"x": "last:plant.x"}, until=0.1, limit=2.0)
 
@@ -95,26 +95,6 @@ def test_no_folder_is_made_before_a_cluster_answers(
     assert "no Dask scheduler answers at tcp://127.0.0.1:0" in done.stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks on folders")
-def test_folders_of_killed_studies_are_removed_and_those_in_use_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = tmp_path / f"{PREFIX}left"
-    (left / "dask-scratch-space").mkdir(parents=True)
-    (left / MARK).touch()
-    others = [tmp_path / name for name in ("rtsim-study-a", "other", f"{PREFIX}a")]
-    for other in others:  # folders of the user, such as that of a study
-        other.mkdir()
-    with scratch() as first:
-        assert not left.exists()
-        with scratch() as second:
-            assert first.exists()
-            assert second.exists()
-        assert sorted(tmp_path.iterdir()) == sorted([first, *others])
-    assert sorted(tmp_path.iterdir()) == sorted(others)
-
-
 ENDLESS = """
 from pathlib import Path
 from rtsim import PythonController, Scenario, Signals
@@ -180,13 +160,19 @@ def within(seconds: float, done: Callable[[], bool]) -> bool:
 
 @pytest.mark.live
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_workers_end_with_the_process_of_the_study(tmp_path: Path) -> None:
+def test_workers_end_with_the_process_of_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The run is compiled code that never returns, so that no thread of Python can end it."""
     (tmp_path / "endless.py").write_text(ENDLESS)
     (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "cache").mkdir()
+    for one in cache_folder().glob("*"):  # what is compiled, but not the folder of the workers
+        if one.name != "workers":
+            (tmp_path / "cache" / one.name).symlink_to(one)
     client = subprocess.Popen(
         [sys.executable, "endless.py"], cwd=tmp_path, start_new_session=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.DEVNULL,
+        env={**os.environ, "RTSIM_CACHE_DIR": str(tmp_path / "cache")}, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         assert within(60, (tmp_path / "started").exists)
@@ -194,7 +180,11 @@ def test_workers_end_with_the_process_of_the_study(tmp_path: Path) -> None:
         client.kill()
         client.wait()
         assert within(10, lambda: not of_session(client.pid)), of_session(client.pid)
-        assert list(tmp_path.glob(f"{PREFIX}*"))  # the next study removes it
+        left = list((tmp_path / "cache" / "workers").glob("*/worker-*/"))
+        assert left
+        monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+        start("unstable", tmp_path / "next", replace(LIMITED, limit=None), workers=1)
+        assert not any(folder.exists() for folder in left)
     finally:
         if of_session(client.pid):
             os.killpg(client.pid, signal.SIGKILL)

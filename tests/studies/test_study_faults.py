@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import rtsim.studies.cluster as cluster_module
-import rtsim.studies.workers as nannies_module
+import rtsim.studies.workers as workers_module
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
-from rtsim.studies.cluster import ClusterLost, DaskPool
-from rtsim.studies.workers import LocalWorkers, Where
+from rtsim.studies.workers import ClusterLost, DaskPool, LocalWorkers, Where
 from tools.study_faults.__main__ import main as tool
 from tools.study_faults.faults import SIL, Fault, full_disk, table, wrong_run
 from tools.study_faults.flights import elsewhere, flights
@@ -140,7 +138,7 @@ def test_a_cluster_that_stays_without_workers_ends_the_study(
 ) -> None:
     now = [0]
     workers: dict[str, Any] = {"tcp://a": {}}
-    monkeypatch.setattr(cluster_module, "stopwatch", lambda: now[0])
+    monkeypatch.setattr(workers_module, "stopwatch", lambda: now[0])
     pool: Any = DaskPool.__new__(DaskPool)
     pool._client = SimpleNamespace(
         status="running", scheduler_info=lambda n_workers: {"workers": dict(workers)}  # noqa: ARG005
@@ -176,7 +174,7 @@ def test_a_local_worker_without_a_process_for_some_seconds_is_replaced(
 ) -> None:
     now = [0]
     scaled: list[int] = []
-    monkeypatch.setattr(nannies_module, "stopwatch", lambda: now[0])
+    monkeypatch.setattr(workers_module, "stopwatch", lambda: now[0])
     good, dead = Nanny(True), Nanny(False)
     cluster = SimpleNamespace(
         workers={0: good, 1: dead}, scale=scaled.append,

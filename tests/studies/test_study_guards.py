@@ -15,10 +15,8 @@ from rtsim.core.estimates import LEVEL
 from rtsim.core.signals import Vector
 from rtsim.record.file import FileRecorder
 from rtsim.scenario.trust import permitted
-from rtsim.studies import cluster as cluster_module
 from rtsim.studies import workers as workers_module
 from rtsim.studies.campaign import Batch, Campaign, InProcess, Outcome
-from rtsim.studies.cluster import DaskPool
 from rtsim.studies.designs import (
     DESIGNS,
     Antithetic,
@@ -40,7 +38,7 @@ from rtsim.studies.progress import Tally
 from rtsim.studies.running import start
 from rtsim.studies.study import Study
 from rtsim.studies.summary import summarise
-from rtsim.studies.workers import Where
+from rtsim.studies.workers import DaskPool, Where
 
 FOUR = Study(
     factors={"plant.x": (0.5, 0.9)}, design=MonteCarlo(4), results={"x": "last:plant.x"}, until=0.1
@@ -202,7 +200,7 @@ def test_a_design_from_outside_has_alternatives_and_looks_of_its_own(
 
 def checked_by(monkeypatch: pytest.MonkeyPatch, workers: dict[str, Any], task: Any) -> None:
     """Check the workers ``tcp://a`` by ``task`` of a client."""
-    monkeypatch.setattr(cluster_module, "_WAIT_S", 0.0)
+    monkeypatch.setattr(workers_module, "_WAIT_S", 0.0)
     pool: Any = DaskPool.__new__(DaskPool)
     pool._job_text, pool._present = "", 0
     pool._client = SimpleNamespace(

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from study_commands import parsed, rtsim
 
-from rtsim.cli.study import StudyLine
+from rtsim.runs.progress import TerminalLine
 from rtsim.studies.folder import Folder
 from rtsim.studies.measures import Row
 from rtsim.studies.plan import Ordered
 from rtsim.studies.progress import Tally, text_of
+from rtsim.studies.running import resume
 
 pytestmark = pytest.mark.usefixtures("empty_project")
 
@@ -89,12 +90,11 @@ def test_recordings_that_are_kept_have_a_progress_line(monkeypatch: pytest.Monke
     for path in Path("out/recordings").iterdir():
         path.unlink()
     shown: list[str] = []
-    line, seconds = StudyLine(Folder.open(Path("out")), enabled=True), iter(range(9))
-    monkeypatch.setattr(line, "_write", shown.append)
-    monkeypatch.setattr("rtsim.cli.study.stopwatch", lambda: next(seconds) * 10**9)
-    monkeypatch.setattr("rtsim.cli.study.StudyLine", lambda *_: line)
-    rtsim("resume", "out", "--workers", "0")
-    assert shown == [*(f"{done} / 4 recordings written" for done in range(4)), ""]
+    seconds = iter(range(9))
+    monkeypatch.setattr(TerminalLine, "write", lambda _, text, *__: shown.append(text))
+    monkeypatch.setattr("rtsim.runs.progress.stopwatch", lambda: next(seconds) * 10**9)
+    resume("out", workers=0, progress=True)
+    assert shown == [f"{done} / 4 recordings written" for done in range(4)]
 
 
 def test_the_progress_line_counts_runs_without_a_margin() -> None:

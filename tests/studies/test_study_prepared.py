@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from distributed.protocol.pickle import dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.runs.prepared import Prepared
-from rtsim.studies.cluster import orders_of_text, received, sent, text_of_orders
+from rtsim.studies.campaign import Batch
 from rtsim.studies.designs import Replications, Table
 from rtsim.studies.measures import Row
 from rtsim.studies.one_run import Runner
@@ -206,10 +207,11 @@ def test_orders_and_rows_are_the_same_behind_the_wire(file: str) -> None:
     }
     plan = Plan.of(Study(design=Table(columns), results={"last": "last:tank.a"}), file)
     orders = [Orders(plan)[k] for k in range(4)]
-    assert repr(orders_of_text(text_of_orders(orders))) == repr(orders)
+    batch = Batch(orders)
+    assert repr(loads(dumps(batch))) == repr(batch)
     rows = [Row(orders[0], "ok", values={"last": 0.1}, digest="d", wall_s=1.0)]
     rows.append(Row(orders[1], "error", "because", attempts=2))
-    assert received(orders[:2], sent(rows)) == rows
+    assert loads(dumps(rows)) == rows
 
 
 def test_digests_are_those_of_folders_written_before() -> None:

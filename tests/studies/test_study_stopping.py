@@ -80,7 +80,7 @@ def test_a_look_takes_the_runs_before_it_and_no_others(tmp_path: Path) -> None:
 
 
 def test_the_pass_rate_of_a_requirement_can_stop_a_study(tmp_path: Path) -> None:
-    from rtsim.studies.requirements import Requirement
+    from rtsim.studies.measures import Requirement
 
     rule = [Requirement("last", below=2.0, name="near")]
     folder = start("unstable", tmp_path / "s", study("near:0.08,looks=20 50", requirements=rule))

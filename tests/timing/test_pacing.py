@@ -1,19 +1,26 @@
-"""Every policy and every cause, on a clock whose wakes and computing times are scripted."""
+"""Every policy and every cause, on a clock whose wakes and computing times are scripted.
+
+The pacer to the nanosecond: what it begins with, long waits, and pauses that were asked for.
+
+The pacer: what a policy is read from, and the warm-up of a wake.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import pytest
 from pacing_parts import MS, LaterClock, fly, make
 
-from rtsim.core.clock import Clock, Timeline, VirtualClock, Wake
-from rtsim.core.errors import OverrunError
+from rtsim.core.clock import Clock, Timeline, VirtualClock, Wake, WallClock
+from rtsim.core.errors import OverrunError, ScenarioError
 from rtsim.testing import FakeClock
 from rtsim.timing.frames import NEXT, REST
 from rtsim.timing.pacing import DEFAULT_TOLERANCE_NS, Pacer, tolerance_ns
-from rtsim.timing.policy import Abort, CatchUp, Freeze, Slip
+from rtsim.timing.policy import Abort, CatchUp, Freeze, Policy, Slip, parse_policy
 
 
 def test_a_loop_in_time_has_no_overruns() -> None:
@@ -427,3 +434,264 @@ def test_memory_does_not_grow_with_the_run() -> None:
     pacer.stop()
     assert pacer.log.compute.count == 20_001
     assert len(pacer.log.worst) == 10
+
+
+def test_a_pacer_begins_with_nothing() -> None:
+    pacer = Pacer(FakeClock())
+    assert (pacer.holds, pacer.held_ns, pacer.margin_ns, pacer.slipped_ns) == (0, 0, 0, 0)
+    assert (pacer.overrun, pacer.frozen, pacer.injected) == (None, False, {})
+    assert pacer.tolerance_ns == DEFAULT_TOLERANCE_NS == MS
+    assert Pacer(FakeClock(), frame_ns=5 * MS).tolerance_ns == MS // 2
+
+
+def test_a_tolerance_may_be_nothing_and_not_less() -> None:
+    for given in (0, 5):
+        assert Pacer(FakeClock(), frame_ns=MS, tolerance_ns=given).tolerance_ns == given
+    assert Pacer(FakeClock(), keep_worst=0).log.worst == []
+    for name in ("frame_ns", "tolerance_ns", "keep_worst"):
+        with pytest.raises(ScenarioError, match=f"{name}=-1.*a value is negative"):
+            Pacer(FakeClock(), **{name: -1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wait_ns", "heard"),
+    [
+        (150 * MS, []),
+        (150 * MS + 1, [50]),
+        (200 * MS, [50]),
+        (201 * MS, [50, 100]),
+        (330 * MS, [50, 100, 150, 200]),
+    ],
+)
+def test_in_a_long_wait_it_listens_each_50_ms_and_not_near_its_end(
+    wait_ns: int, heard: list[int]
+) -> None:
+    clock = FakeClock()
+    pacer = Pacer(clock)
+    asked: list[int] = []
+
+    def commands(ns: int) -> bool:
+        assert ns == wait_ns
+        asked.append(clock.now() - clock.wall(0))
+        return False
+
+    pacer.start(0)
+    assert pacer.wait(wait_ns, commands=commands)
+    assert clock.now() == clock.wall(wait_ns)
+    assert [round(ns / MS) for ns in asked] == heard
+    assert all(abs(ns - 50 * MS * (k + 1)) <= k + 1 for k, ns in enumerate(asked))
+
+
+def test_a_long_wait_is_waited_out_where_nobody_listens_and_cut_where_somebody_hears() -> None:
+    clock = FakeClock()
+    pacer = Pacer(clock)
+    pacer.start(0)
+    assert pacer.wait(1000 * MS)
+    assert not pacer.wait(2000 * MS, commands=lambda _: True)
+    assert clock.simulated(clock.now()) == pytest.approx(1050 * MS, abs=2)
+    assert pacer.wait(2000 * MS)
+    assert clock.now() == clock.wall(2000 * MS)
+
+
+def test_a_pause_that_was_asked_for_is_no_time_of_the_frame() -> None:
+    clock = FakeClock()
+    pacer = Pacer(clock, frame_ns=MS)
+    pacer.start(0)
+    clock.advance(300_000)
+    pacer.hold()
+    clock.advance(5_000 * MS)
+    assert pacer.end_hold(0) == 5_000 * MS
+    assert (pacer.holds, pacer.held_ns, pacer.slipped_ns) == (1, 5_000 * MS, 0)
+    assert clock.now() - clock.wall(0) == 300_000, "it was due as long ago as it was then"
+    assert pacer.wait(MS)
+    assert clock.now() == clock.wall(MS)
+    pacer.hold(MS)
+    clock.advance(7)
+    assert pacer.end_hold(MS) == 7
+    assert (pacer.holds, pacer.held_ns) == (2, 5_000 * MS + 7)
+    assert pacer.overruns == {"compute": 0, "wake": 0}
+
+
+def test_of_lateness_before_a_pause_no_more_than_a_frame_is_handed_on() -> None:
+    clock = FakeClock()
+    pacer = Pacer(clock, frame_ns=MS)
+    pacer.start(0)
+    clock.advance(3 * MS)
+    pacer.hold()
+    pacer.end_hold(0)
+    assert clock.now() - clock.wall(0) == MS
+    assert pacer.slipped_ns == 2 * MS
+
+
+def stands_in_line(pacer: Pacer) -> bool:
+    return pacer.line is not None
+
+
+def test_only_the_walls_clock_has_a_thread_that_stands_in_line() -> None:
+    pacer, fake = Pacer(WallClock()), Pacer(FakeClock())
+    assert not stands_in_line(pacer)
+    pacer.start(0)
+    fake.start(0)
+    assert stands_in_line(pacer)
+    assert not stands_in_line(fake)
+    pacer.stop()
+    assert not stands_in_line(pacer)
+
+
+ODD = ("freeze:0", "freeze:nan", "freeze:inf", "abort:1")
+
+
+@pytest.mark.parametrize("policy", [CatchUp(), CatchUp(5), Slip(7), Freeze(), Freeze(2.5), Abort()])
+def test_policies_are_read_from_their_own_text(policy: Policy) -> None:
+    assert parse_policy(str(policy)) == policy
+    assert parse_policy(policy) is policy
+
+
+def test_policies_have_finite_defaults() -> None:
+    assert parse_policy("catch_up") == CatchUp(100)
+    assert parse_policy("slip") == Slip(1000)
+    assert parse_policy(" freeze ") == Freeze(30.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "catchup", "catch_up:x", "catch_up:-1", "slip:inf", "slip:99999999999", *ODD],
+)
+def test_a_policy_that_cannot_be_read_says_what_to_type(text: str) -> None:
+    with pytest.raises(ScenarioError, match=r"catch_up:100|slip:100|freeze:30"):
+        parse_policy(text)
+
+
+def test_a_pacer_refuses_negative_numbers() -> None:
+    with pytest.raises(ScenarioError, match="give values >= 0"):
+        Pacer(FakeClock(), frame_ns=-1)
+
+
+def test_the_warm_up_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = [0]
+
+    def sleep(seconds: float) -> None:
+        time[0] += round(seconds * 1e9)
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
+    monkeypatch.setattr("time.sleep", sleep)
+    results = []
+    for warmed_up in (True, False):
+        clock = WallClock(spin_ns=100_000)
+        pacer = Pacer(clock, Abort(), frame_ns=MS)
+        assert clock.warm_up is not None
+        warm_ups: list[int] = []
+        warm_up = clock.warm_up
+
+        def counted(warm_up: Callable[[int], object], warm_ups: list[int], left_ns: int) -> None:
+            warm_up(left_ns)
+            warm_ups.append(time[0])
+            time[0] -= 100  # the one reading that it takes
+
+        clock.warm_up = partial(counted, warm_up, warm_ups) if warmed_up else None
+        pacer.start(0)
+        for k in range(1, 50):
+            time[0] += 1000 * k
+            assert pacer.wait(k * MS)
+        pacer.stop()
+        assert len(warm_ups) == 49 * warmed_up
+        results.append((pacer.log.compute.summary(), pacer.log.margin.summary(), pacer.log.worst))
+        assert pacer.log.lateness.count == 49
+    assert results[0][0] == results[1][0]
+    assert results[0][2][0].compute_ns == results[1][2][0].compute_ns
+
+
+@pytest.mark.parametrize(("takes_ns", "called"), [(10_000, 3), (35_000, 2), (70_000, 1)])
+def test_components_warm_up_while_enough_time_is_left(
+    takes_ns: int, called: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 us before the deadline, a warm-up begins only if more than 40 us are left."""
+    time, calls = [0], [0]
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    def warm_up() -> None:
+        calls[0] += 1
+        time[0] += takes_ns
+
+    monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
+    monkeypatch.setattr(
+        "time.sleep", lambda seconds: time.append(time.pop() + round(seconds * 1e9))
+    )
+    pacer = Pacer(WallClock(spin_ns=100_000), Abort(), frame_ns=MS)
+    pacer.warm_ups += [warm_up] * 3
+    pacer.start(0)
+    assert pacer.wait(MS)
+    assert calls == [called]
+    assert pacer.frame.woke_late < 1000, "the deadline was kept"
+    pacer.stop()
+
+
+def test_an_interrupt_after_the_warm_up_counts_no_wake(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = [0]
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    def interrupted(warm_up: Callable[[int], object], left_ns: int) -> None:
+        warm_up(left_ns)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
+    monkeypatch.setattr(
+        "time.sleep", lambda seconds: time.append(time.pop() + round(seconds * 1e9))
+    )
+    clock = WallClock(spin_ns=100_000)
+    pacer = Pacer(clock, Abort(), frame_ns=MS)
+    assert clock.warm_up is not None
+    clock.warm_up = partial(interrupted, clock.warm_up)
+    pacer.start(0)
+    with pytest.raises(KeyboardInterrupt):
+        pacer.wait(MS)
+    pacer.stop()
+    assert pacer.log.lateness.count == 0
+
+
+def test_a_wake_right_after_the_warm_up_finds_the_frame_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time = [0]
+
+    class Sleepy(Wake):
+        def wait(self, seconds: float) -> bool:
+            time[0] += round(seconds * 1e9)
+            return self.is_set()
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
+    clock, wake = WallClock(spin_ns=100_000), Sleepy()
+    pacer = Pacer(clock, Abort(), frame_ns=MS)
+    warm_up = clock.warm_up
+    assert warm_up is not None
+
+    def warm_up_and_set(left_ns: int) -> None:
+        warm_up(left_ns)
+        wake.set()
+
+    pacer.start(0)
+    assert pacer.wait(MS, wake)
+    clock.warm_up = warm_up_and_set
+    assert not pacer.wait(2 * MS, wake)
+    wake.clear()
+    clock.warm_up = None
+    assert pacer.wait(2 * MS, wake)
+    pacer.stop()
+    assert pacer.log.frames == 3
+    assert pacer.log.lateness.count == 2
+    assert len(pacer.log.worst) == 3
+    assert all(0 <= frame.late_ns < 1000 for frame in pacer.log.worst)

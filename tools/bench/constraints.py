@@ -30,7 +30,7 @@ def run(model: Model, solver: Any, step: str, until: float) -> tuple[float, list
         last_ns = int(until * 1e9)
         began = time.process_time()
         while plant.ns < last_ns:
-            if plant.run_on(last_ns) is None:
+            if plant.take_steps(last_ns) is None:
                 plant.propagate(last_ns)
                 plant.commit()
         least = min(least, time.process_time() - began)

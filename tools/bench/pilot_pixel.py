@@ -10,7 +10,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Inbox, read_command
 from rtsim.equations.model import Model
-from rtsim.models.piloting.task_setup import Untouched
+from rtsim.models.piloting.task import Untouched
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.processes import ViewerProcess, Window
 from rtsim.runs.simulation import Pace, Progress, simulate

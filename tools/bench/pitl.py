@@ -21,7 +21,6 @@ from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import Codec, name_hash, wire_schema
-from hitl.protocol.events import Connected, Event, Started, Stepped
 from hitl.protocol.framing import Parser, ProtocolFrame, decode_message, encode_message
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import (
@@ -31,7 +30,7 @@ from hitl.protocol.messages import (
     StartReply,
     StepReply,
 )
-from hitl.protocol.session import Session
+from hitl.protocol.session import Connected, Event, Session, Started, Stepped
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S, Tag

@@ -165,7 +165,7 @@ def _stepping(undo: ExitStack, controller: SilController | InProcess) -> Callabl
 
 def _exchange(undo: ExitStack, controller: SilController) -> sil_link.Exchange:
     running = controller.fresh()
-    return sil_link.Exchange(_step_of(undo, running), running.rehearsal())
+    return sil_link.Exchange(_step_of(undo, running), running.warm_up())
 
 
 def _step_of(undo: ExitStack, running: SilController | InProcess) -> Callable[[], None]:

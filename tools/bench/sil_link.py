@@ -1,7 +1,7 @@
 """A step of a worker at 1 kHz over each link, against a bare C ping-pong over the same memory.
 
 Both wait as a run in real time does: they sleep to the same time before the deadline, and spin.
-Before the deadline the pacer calls the controller's rehearsal, as it does in a run.
+Before the deadline the pacer calls the controller's warm-up, as it does in a run.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _ABSENT = "step at 1 kHz over shared memory: only on Linux"
 
 @dataclass(frozen=True)
 class Exchange:
-    """One exchange with a controller, and the rehearsal of one."""
+    """One exchange with a controller, and the warm-up of one."""
 
     step: Callable[[], None]
-    rehearsal: Callable[[], object] | None
+    warm_up: Callable[[], object] | None
 
 
 def rows(step: dict[str, Exchange], sizes: Sequence[int], rounds: int, steps: int) -> list[Row]:
@@ -74,8 +74,8 @@ def _paced(exchange: Exchange, steps: int, spin_ns: int, into: list[int]) -> flo
     """The median of ``steps`` calls [ns], one each period; each is added to ``into``."""
     took = []
     pacer = Pacer(WallClock(spin_ns=spin_ns), CatchUp(10**9), frame_ns=PERIOD_NS)
-    if exchange.rehearsal is not None:
-        pacer.rehearsals.append(exchange.rehearsal)
+    if exchange.warm_up is not None:
+        pacer.warm_ups.append(exchange.warm_up)
     step = exchange.step
     pacer.start(0)
     for k in range(steps):

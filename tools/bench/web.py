@@ -103,7 +103,7 @@ def _alone() -> Iterator[Inbox]:
 @contextmanager
 def _shown(scenario: Scenario, seconds: float) -> Iterator[Inbox]:
     """Give the inbox of a run with a page and a browser that reads it."""
-    from rtsim.gateway.web.launching import Order, WebPage
+    from rtsim.gateway.pipe import Order, WebPage
 
     about = {"scenario": scenario.name, **told(scenario, ())}
     page = WebPage(Order(run=str(os.getpid()), wait_s=60.0))

@@ -1,4 +1,4 @@
-/* The runtime's end of a link over shared memory, as a library that hitl/worker/shared.py calls. */
+/* The runtime's end of a link over shared memory, as a library that hitl/worker/link.py calls. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * Each queue has one writer and one reader.  A reader spins for a short time and then sleeps on a futex.
  * Each end keeps its own counters to itself, so the other end cannot make it read or write outside of
  * the segment; a counter or a length that cannot be right is reported as BROKEN.
- * The runtime makes the segment (hitl/worker/shared.py); the worker inherits its file descriptor.
+ * The runtime makes the segment (hitl/worker/link.py); the worker inherits its file descriptor.
  */
 #ifndef RTSIM_LINK_H
 #define RTSIM_LINK_H

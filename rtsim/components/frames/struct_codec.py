@@ -19,30 +19,59 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rtsim.components.frames.contract import FrameError, RawType, check_identifiers, integer
-from rtsim.core import toml
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import to_ns
+from rtsim.core.toml import (
+    Entries,
+    Key,
+    choice,
+    flag,
+    named,
+    number,
+    open_toml,
+    read,
+    table,
+    text,
+    whole,
+)
 
 MOST_BYTES = 65_507
 """Bytes of the longest UDP datagram."""
-MOST_FILE_BYTES = 1 << 20
 PADDING = "padding"
 _CODES = {
     "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
     "int64": "q", "uint64": "Q", "float32": "f", "float64": "d", "bool": "B", PADDING: "x",
 }  # fmt: skip
 _ENDIAN = {"little": "<", "big": ">"}
-_FRAME_KEYS = ("endian", "identifier", "extended", "period", "fields")
-_FIELD_KEYS = (
-    "type", "count", "scale", "bias", "unit", "overflow", "value", "initial", "description",
-)  # fmt: skip
+_FIELD = {
+    "type": choice(_CODES, what="type"),
+    "count": whole(1, MOST_BYTES, None),
+    "scale": number(default=1.0),
+    "bias": number(default=0.0),
+    "unit": text("1", empty=True),
+    "overflow": text(None),
+    "value": Key(default=None),
+    "initial": number(default=None),
+    "description": text("", empty=True),
+}
+_EXAMPLE = 'lines such as roll = { type = "int16", scale = 0.01 }'
+_FRAME = {
+    "endian": choice(_ENDIAN, "little", "endian"),
+    "identifier": whole(0, 2**29 - 1, default=None),
+    "extended": flag(),
+    "period": Key("seconds, or 0 for no period", 0, lambda given: to_ns(given, "period")),
+    "fields": named(
+        table(_FIELD, 'a table such as { type = "float64" }'), f"a table with {_EXAMPLE}"
+    ),
+}
+_FILE = table(_FRAME, "a table [NAME] with a table [NAME.fields]")
 
 
 @dataclass(frozen=True)
@@ -59,69 +88,37 @@ class _Field:
 class StructCodec:
     """The codec of one frame of a TOML file; its constants must be equal in a received frame."""
 
-    def __init__(
-        self, name: str, table: Mapping[str, Any], overflow: str, path: Path, source: str
-    ) -> None:
-        self.name = name
-        self._where = f"{path}: frame {name}"
-        self._source = source
-        _known(table, _FRAME_KEYS, self._where)
-        self.identifier = self._whole(table, "identifier", 0, 2**29 - 1)
-        self.extended = bool(table.get("extended", False))
-        self.period_ns = to_ns(table.get("period", 0), f"{self._where}: period")
-        endian = table.get("endian", "little")
-        if endian not in _ENDIAN:
-            raise ScenarioError(f"{self._where}: endian = {endian!r}; choose little or big")
-        rows = table.get("fields")
-        if not isinstance(rows, Mapping) or not rows:
-            raise ScenarioError(
-                f"{self._where} has no fields; add [{name}.fields] with lines such as "
-                'roll = { type = "int16", scale = 0.01 }'
-            )
+    def __init__(self, name: str, frame: Entries, overflow: str, source: str) -> None:
+        self.name, self._source = name, source
+        self.identifier, self.extended = frame["identifier"] or 0, frame["extended"]
+        self.period_ns = frame["period"]
+        rows = frame["fields"]
+        if not rows:
+            raise frame.error("fields", f"no fields; add [{name}.fields] with {_EXAMPLE}")
         made = [self._field(field, row, overflow) for field, row in rows.items()]
         self._fields = [field for field, _ in made]
         self.signals = Signals(*(signal for _, signal in made if signal is not None))
         codes = "".join(f"{f.count}{f.code}" for f in self._fields)
-        self._struct = struct.Struct(_ENDIAN[endian] + codes)
+        self._struct = struct.Struct(_ENDIAN[frame["endian"]] + codes)
         self.length = self._struct.size
         if self.length > MOST_BYTES:
-            raise ScenarioError(
-                f"{self._where} has {self.length} bytes; a datagram has at most {MOST_BYTES}"
-            )
+            problem = f"the frame has {self.length} bytes; a datagram has at most {MOST_BYTES}"
+            raise frame.error("fields", problem)
 
-    def _whole(self, table: Mapping[str, Any], key: str, default: int, most: int) -> int:
-        value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            raise ScenarioError(
-                f"{self._where}: {key} = {value!r}; give a whole number from 0 to {most}"
-            )
-        return value
-
-    def _field(self, name: str, row: object, overflow: str) -> tuple[_Field, Signal | None]:
-        where = f"{self._where}, field {name}"
-        if not isinstance(row, Mapping):
-            raise ScenarioError(f'{where} is {row!r}; write {name} = {{ type = "float64" }}')
-        _known(row, _FIELD_KEYS, where)
-        kind, count = row.get("type"), row.get("count", 1)
-        if kind not in _CODES:
-            raise UnknownName("type", str(kind), _CODES, where)
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_BYTES:
-            raise ScenarioError(f"{where}: count = {count!r}; give a whole number >= 1")
+    def _field(self, name: str, row: Entries, overflow: str) -> tuple[_Field, Signal | None]:
+        kind, count = row["type"], row["count"] or 1
         if kind == PADDING:
             return _Field(None, count, "x"), None
-        scale, bias = (
-            _number(row, key, start, where) for key, start in (("scale", 1), ("bias", 0))
-        )
-        raw = _raw_type(name, kind, scale, bias, row.get("overflow", overflow))
-        if "value" in row:
-            return _Field(raw, count, _CODES[kind], _constant(raw, row["value"], where)), None
-        initial = _number(row, "initial", raw.value(0.0), where)
-        shape = (count,) if "count" in row else ()
+        with row.checking():
+            raw = _raw_type(name, kind, row["scale"], row["bias"], row["overflow"] or overflow)
+        if row["value"] is not None:
+            with row.checking("value"):
+                return _Field(raw, count, _CODES[kind], _constant(raw, row["value"])), None
+        initial = raw.value(0.0) if row["initial"] is None else row["initial"]
+        shape = () if row["count"] is None else (count,)
         start: float | tuple[float, ...] = (initial,) * count if shape else initial
-        unit = row.get("unit", "1")
-        if not isinstance(unit, str):
-            raise ScenarioError(f"{where}: unit = {unit!r} is not a text")
-        signal = Signal(name, unit or "1", shape=shape, initial=start)
+        with row.checking():
+            signal = Signal(name, row["unit"] or "1", shape=shape, initial=start)
         return _Field(raw, count, _CODES[kind]), signal
 
     def encode(self, values: Vector) -> bytes:
@@ -189,23 +186,19 @@ def read_structs(path: Path, overflow: str = "error") -> dict[str, StructCodec]:
 
     Raises :class:`ScenarioError` for a mistake in the file.
     """
-    if path.stat().st_size > MOST_FILE_BYTES:
-        raise ScenarioError(f"{path} has more than {MOST_FILE_BYTES} bytes, too many for frames")
-    try:
-        tables = toml.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ScenarioError(f"{path} is not valid TOML: {error}") from None
+    file = open_toml(path, "a file of frames", "frames.toml")
+    frames = read(file.data, dict.fromkeys(file.data, _FILE), file.place)
     source = f"{path.name} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
-    out: dict[str, StructCodec] = {}
-    for name, table in tables.items():
-        if not isinstance(table, Mapping) or not name.isidentifier():
-            raise ScenarioError(
-                f"{path}: {name} is not a frame; write a table [NAME] with a table [NAME.fields]"
-            )
-        out[name] = StructCodec(name, table, overflow, path, source)
+    out = {}
+    for name, frame in frames.items():
+        if not name.isidentifier():
+            raise frame.error("", "the name of a frame must have letters, digits and _ only")
+        out[name] = StructCodec(name, frame, overflow, source)
     if not out:
         raise ScenarioError(f"{path} describes no frames; write a table [NAME.fields] for each")
-    check_identifiers(path, (out[name] for name, table in tables.items() if "identifier" in table))
+    check_identifiers(
+        path, (out[name] for name, frame in frames.items() if "identifier" in frame.given)
+    )
     return out
 
 
@@ -217,22 +210,8 @@ def _raw_type(name: str, kind: str, scale: float, bias: float, overflow: str) ->
     return integer(name, int(kind.lstrip("uint")), kind[0] == "i", scale, bias, overflow)
 
 
-def _constant(raw: RawType, value: object, where: str) -> int | float:
+def _constant(raw: RawType, value: Any) -> int | float:
     fits = isinstance(value, int | float) and (bool(raw.float_bits) or raw.low <= value <= raw.high)
     if not fits or isinstance(value, float) > bool(raw.float_bits):
-        raise ScenarioError(f"{where}: value = {value!r} does not fit into the type of the field")
-    assert isinstance(value, int | float)
-    return value
-
-
-def _number(row: Mapping[str, Any], key: str, default: float, where: str) -> float:
-    value = row.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ScenarioError(f"{where}: {key} = {value!r} is not a finite number")
-    return float(value)
-
-
-def _known(table: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
-    for key in table:
-        if key not in keys:
-            raise UnknownName("entry", key, keys, where)
+        raise ValueError(f"value = {value!r} does not fit into the type of the field")
+    return value  # type: ignore[no-any-return]

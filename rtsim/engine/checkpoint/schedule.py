@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from rtsim.components.latency import not_saved
 from rtsim.components.protocols import free_running
 from rtsim.core.errors import CheckpointError, ScenarioError
-from rtsim.core.old_names import names_moved
 from rtsim.core.tag import NEVER, NS_PER_S, Duration, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint, CheckpointHistory
 from rtsim.engine.system import System
 
 _TRUST = 64
 """Each postponement reduces the assumed cost of a checkpoint by 1/64."""
-
-
-_KEPT = "rtsim.engine.checkpoint.file"
-if not TYPE_CHECKING:  # without this, a type checker would accept any name
-    __getattr__ = names_moved(
-        __name__, dict.fromkeys(("MOST_FILES", "Files", "Ring", "beside", "path_beside"), _KEPT)
-    )
 
 
 class Keeper(Protocol):

@@ -15,13 +15,14 @@ import json
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rtsim.core.clock import Wake
+from rtsim.core.clock import Wake, stopwatch
 from rtsim.core.errors import RtsimError, UnknownName
+from rtsim.timing.frames import NO_SAMPLE
 
 if TYPE_CHECKING:  # a process of a client imports no engine
     from rtsim.engine.system import System
@@ -262,8 +263,28 @@ class Inbox:
         self.standing = False
         """True if the run starts paused, because it was paused when it was restored."""
 
-    def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
+    def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:  # noqa: ARG002
         """Prepare for a run; called before the run's first tag."""
+        self._system, self._pacer = system, pacer
+
+    def state(self, ns: int, wall_ns: int, standing: bool) -> dict[str, Any]:
+        """Return the state of the run after the tag at ``ns``, as all clients see it; times in ns.
+
+        ``rate`` is 0 if the run is as fast as possible, and ``lateness_ns`` -1 if it is not known.
+        """
+
+        pacer, controllers = self._pacer, self._system.controllers
+        lateness = pacer.log.last[0]
+        return {
+            "ns": ns, "wall_ns": wall_ns, "standing": standing,
+            "rate": float(getattr(pacer.clock, "rate", 0.0)) if pacer.clock.paced else 0.0,
+            "late": sum(c.lates for c in controllers),
+            "missed": sum(c.missed for c in controllers),
+            "overruns_compute": pacer.overruns["compute"],
+            "overruns_wake": pacer.overruns["wake"],
+            "margin_ns": pacer.margin_ns, "frames": pacer.log.frames,
+            "lateness_ns": -1 if lateness == NO_SAMPLE else lateness,
+        }  # fmt: skip
 
     def fileno(self) -> int:
         """Return the file from which :meth:`poll` reads; -1 if there is none."""
@@ -304,6 +325,15 @@ class Inbox:
         self.waiting.append(PendingCommand(command, answer))
         self.given[0] += 1
         self.wake.set()
+
+    def take(self, data: object, initiated_ns: int, answer: Answer) -> None:
+        """Queue the command of :func:`read_command` in ``data``, or answer why it is refused."""
+        try:
+            command = read_command(data)
+            stamped = replace(command, initiated_ns=initiated_ns, completed_ns=stopwatch())
+            self.give(stamped, answer)
+        except CommandError as error:
+            answer(str(error), -1)
 
     def close(self, why: str) -> None:
         """Refuse all waiting and all later commands, with the reason ``why``."""

@@ -32,7 +32,7 @@ from rtsim.engine.trace import Trace
 from rtsim.equations.addresses import WORDS
 from rtsim.equations.compiling import Native, compile_function
 from rtsim.record.track import BLOCK_BYTES
-from rtsim.solve.legs import nothing
+from rtsim.solve.internal_steps import nothing
 from rtsim.timing.pacing import Pacer
 
 _MOST_DRAWS = 512

@@ -60,11 +60,10 @@ from rtsim.equations.addresses import (
     vector_of,
     words_of,
 )
+from rtsim.equations.calls import evaluate
 from rtsim.equations.compiling import compiled
-from rtsim.equations.evaluation import evaluate
 from rtsim.solve import GOOD, PAUSED
-from rtsim.solve.flips import sign
-from rtsim.solve.look import CAME_TO, LEFT_AT, SIDE_BEFORE, SIGN
+from rtsim.solve.guard_table import CAME_TO, LEFT_AT, SIDE_BEFORE, SIGN, sign
 
 _MOST_MICROSTEPS = 1000
 _evaluate = compiled(evaluate)
@@ -397,8 +396,8 @@ def _advance(t: Any, plant: Any, now: int, target: int) -> int:
         state_of(t).paused = answer == PAUSED
         return NOTHING
     answer = call_drive(
-        plant.drive, plant.leg, plant.retake, plant.between, words, words_of(plant.look), now,
-        target,
+        plant.drive, plant.leg, plant.retake, plant.between, words, words_of(plant.guard_table),
+        now, target,
     )  # fmt: skip
     if answer != GOOD:
         state_of(t).paused = answer == PAUSED

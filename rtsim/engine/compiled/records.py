@@ -101,7 +101,7 @@ PLANT = _record(
     x=PLACE, next=PLACE, memory=PLACE, after=PLACE, values=PLACE, u=PLACE,
     into=PLACE,  # what the wires read
     copies=RANGE,
-    look=PLACE,
+    guard_table=PLACE,
     known=PLACE, ahead=PLACE,  # what is known of the guards here, and at the provisional end
     directions=PLACE, at_start=PLACE, fired=PLACE, reached=PLACE,
     guards=PLACE,  # the block of the guards' values

@@ -398,7 +398,7 @@ class Table:
             row["leg"], row["retake"], row["between"] = drive.functions
             self.alive.append(guards.block)
             vectors |= {
-                "words": drive.words, "look": drive.look, "known": drive.here.reshape(-1),
+                "words": drive.words, "guard_table": drive.table, "known": drive.here.reshape(-1),
                 "ahead": drive.there.reshape(-1), "directions": drive.directions,
                 "at_start": drive.at_start, "fired": drive.fired, "reached": drive.reached,
                 "guards": guards.block.words, "g": guards.g,

@@ -15,10 +15,11 @@ import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from rtsim.components.ports import SignalPort, resolve
+from rtsim.core import toml
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
@@ -107,28 +108,23 @@ def _bound(
 Level = Literal["signal", "message", "line", "loop"]
 Check = Literal["number", "positive", "not negative", "whole", "natural", "seconds", "bit"]
 
-WANTED: dict[Check, str] = {
-    "number": "a finite number",
-    "positive": "a number > 0",
-    "not negative": "a number >= 0",
-    "whole": "a whole number >= 0",
-    "natural": "a whole number >= 1",
-    "seconds": "seconds >= 0, such as 0.05 or '1/60'",
-    "bit": "a whole number from 0 to 7",
-}
 _LARGEST = 1e300
 
 
-def passes(check: Check, value: object) -> bool:
-    """Return whether ``value``, from a fault file, is valid for a parameter with ``check``."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    if abs(value) > _LARGEST or not math.isfinite(value):
-        return False
-    if check in ("whole", "natural", "bit"):
-        least, most = (1 if check == "natural" else 0), (7 if check == "bit" else 2**31)
-        return isinstance(value, int) and least <= value <= most
-    return check == "number" or value > 0 or (value == 0 and check == "not negative")
+def _within(wanted: str, low: float = -_LARGEST, above: float = -math.inf) -> toml.Key:
+    return replace(toml.number(low, _LARGEST, above=above), wanted=wanted)
+
+
+CHECKS: dict[Check, toml.Key] = {
+    "number": _within("a finite number"),
+    "positive": _within("a number > 0", above=0.0),
+    "not negative": _within("a number >= 0", low=0.0),
+    "whole": replace(toml.whole(0, 2**31), wanted="a whole number >= 0"),
+    "natural": replace(toml.whole(1, 2**31), wanted="a whole number >= 1"),
+    "seconds": toml.seconds(zero=True),
+    "bit": toml.whole(0, 7),
+}
+"""What the value of a parameter must be; that of ``seconds`` is read in ns."""
 
 
 class FaultError(ScenarioError):

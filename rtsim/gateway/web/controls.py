@@ -18,7 +18,9 @@ from typing import Any
 import viser
 
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.web.source import About, Look, PageState
+from rtsim.gateway.publishing import StateTable
+from rtsim.gateway.web.source import About, Look
+from rtsim.timing.frames import NO_SAMPLE
 
 # The state of the run and its latest messages, as HTML.
 
@@ -30,7 +32,7 @@ _STYLE = "font-size:0.8em;font-variant-numeric:tabular-nums;border-spacing:0.5em
 
 
 def state_html(
-    state: PageState, measured: float | None, title: str, said: str, note: str = ""
+    state: StateTable, measured: float | None, title: str, said: str, note: str = ""
 ) -> str:
     """Return the state as a table; ``measured`` is the measured rate, ``said`` the last answer.
 
@@ -45,12 +47,12 @@ def state_html(
         ("overruns", _overruns(state)),
         ("late answers, missed requests", f"{state.late}, {state.missed}"),
     ]
-    if state.margin_ns is not None:
+    if state.rate and state.margin_ns != NO_SAMPLE:
         rows.append(("margin of the last frame", f"{state.margin_ns / 1e6:.3f} ms"))
-    if state.lateness_ns is not None:
+    if state.lateness_ns >= 0:
         rows.append(("lateness of the last wake", f"{state.lateness_ns / 1e6:.3f} ms"))
-    if state.segment > 1:
-        rows.append(("segment of the run", str(state.segment)))
+    if state.leg > 1:
+        rows.append(("segment of the run", str(state.leg)))
     cells = "".join(
         f"<tr><td style='text-align:left'>{escape(a)}</td><td>{escape(b)}</td></tr>"
         for a, b in rows
@@ -61,12 +63,11 @@ def state_html(
     return f"<div style='{_PADDED}'><b>{escape(title)}</b>{above}{table}{last}</div>"
 
 
-def _overruns(state: PageState) -> str:
+def _overruns(state: StateTable) -> str:
     if not state.overruns:
         return "0"
-    wake = state.overruns - state.overruns_compute
-    known = f" (compute {state.overruns_compute}, wake {wake})" if state.frames else ""
-    return f"{state.overruns}{known}"
+    causes = f" (compute {state.overruns_compute}, wake {state.overruns_wake})"
+    return f"{state.overruns}{causes if state.frames else ''}"
 
 
 def messages_html(about: About, look: Look) -> str:
@@ -155,7 +156,7 @@ class RunControls:
     """The buttons of a run in progress or of a recording."""
 
     def __init__(self, gui: viser.GuiApi, about: About, commands: Commands) -> None:
-        self._commands, self._state = commands, PageState(0, 1.0, False)
+        self._commands, self._state = commands, StateTable(rate=1.0)
         self._bar: Any = None
         self._shown_ns = -1
         tell = commands.add
@@ -174,7 +175,7 @@ class RunControls:
             self._bar = gui.add_slider("Time [s]", begin, end, step, begin)
             self._bar.on_update(self._moved)
 
-    def show(self, state: PageState) -> None:
+    def show(self, state: StateTable) -> None:
         """Show the present time on the time bar; a user's hand on the bar goes first."""
         self._state = state
         if self._bar is not None and state.ns != self._shown_ns:

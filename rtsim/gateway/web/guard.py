@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hmac
 import http
-import ipaddress
 import logging
 import socket
 import types
@@ -26,6 +25,7 @@ from websockets.datastructures import Headers, MultipleValuesError
 from websockets.http11 import Request, Response
 
 from rtsim.core.errors import RtsimError
+from rtsim.gateway.addresses import is_this_machine
 
 MOST_VIEWERS = 64
 MOST_ASKED = 1 << 20
@@ -105,12 +105,7 @@ def _is_loopback(host: str) -> bool:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return False
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return is_this_machine(name)
 
 
 def _response(status: http.HTTPStatus, text: str, **headers: str) -> Response:

@@ -20,6 +20,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
+from rtsim.gateway.publishing import StateTable
 from rtsim.gateway.web.controls import (
     MOST_TOPICS,
     Commands,
@@ -32,7 +33,7 @@ from rtsim.gateway.web.controls import (
 )
 from rtsim.gateway.web.guard import Guard
 from rtsim.gateway.web.scene import PageScene
-from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, About, Look, PageState, Past, Source
+from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, About, Look, Past, Source
 from rtsim.record.views import Published, View, with_unit
 
 # Curves over time, and curves of one signal over another.
@@ -297,7 +298,7 @@ class Page:
         live = source.about.ends is None
         self._said = "read-only; start rtsim with --control to change this" * (live and not control)
         self._rate_from: tuple[int, int] | None = None
-        self._last: PageState | None = None
+        self._last: StateTable | None = None
         self._looks = 0
         self._guard, self._opened, self._rested_ns = guard, 0, 0
         gui = server.gui

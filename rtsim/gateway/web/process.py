@@ -1,20 +1,17 @@
-"""The process of a page.  Started as ``python -m rtsim.gateway.web.process LISTENER PIPE``.
+"""The process of a page, which :class:`rtsim.gateway.pipe.WebPage` starts.
 
-``LISTENER`` and ``PIPE`` are descriptors of sockets.  The first line of the pipe is the
-:class:`Order` as JSON; it has the token, which other users could read on the command line.  A
-second line ``{"over": TEXT}`` says why the run ended.  The process writes ``{"ready": true}`` or
-``{"error": TEXT}``, and at the end ``{"ended": TEXT, ...}``.
+The first message in the pipe to it is the :class:`rtsim.gateway.pipe.Order`; it has the token,
+which other users could read on the command line.  A second message ``{"over": TEXT}`` says why the
+run ended.  The last message of the process is ``{"ended": TEXT, ...}``.
 It ends when the run ends, or when the other end of the pipe is closed.
 """
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -23,9 +20,10 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import ControlError, Run, connect
+from rtsim.gateway.pipe import Pipe
 from rtsim.gateway.web.guard import Guard, guarded_server
 from rtsim.gateway.web.page import Page
-from rtsim.gateway.web.source import About, History, Look, PageState, Past, RecordedRun, Source
+from rtsim.gateway.web.source import About, History, Look, Past, RecordedRun, Source
 from rtsim.record.reading import Recording
 from rtsim.timing.background import OffTheLoop, step_back
 
@@ -69,12 +67,7 @@ class LiveRun:
         if state.leg != self._leg:
             self._leg, self.about = state.leg, _about(self._run)
         self._history.add(state.ns, glance.values)
-        shown = PageState(
-            state.ns, state.rate, state.standing, state.late, state.missed, state.overruns,
-            state.overruns_compute, state.margin_ns if state.rate else None,
-            state.lateness_ns if state.lateness_ns >= 0 else None, state.frames, state.leg,
-        )  # fmt: skip
-        return Look(shown, glance.values, glance.stamps)
+        return Look(state, glance.values, glance.stamps)
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
         if self._wanted != (tuple(names), span_s):
@@ -133,12 +126,19 @@ def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
     return None
 
 
+def _received(pipe: Pipe) -> dict[str, Any]:
+    """Wait for the next message; return no entries at the end of the pipe."""
+    found: list[dict[str, Any]] = []
+    while not (found or pipe.gone):
+        pipe.wait(1.0)
+        found = pipe.receive()
+    return found[0] if found else {}
+
+
 class _Process:
     """Serves one page until the run or the pipe ends."""
 
-    def __init__(
-        self, listener: socket.socket, pipe: socket.socket, order: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, listener: socket.socket, pipe: Pipe, order: Mapping[str, Any]) -> None:
         self._pipe, self._order, self._ended = pipe, order, Event()
         self._guard = Guard(str(order["token"]))
         self._browsers = 0
@@ -151,18 +151,12 @@ class _Process:
         self._browsers += 1
 
     def _listen(self) -> None:
-        """Wait for the end of the pipe, or for the line that says why the run ended."""
-        said = b""
-        with suppress(OSError):
-            while not said.endswith(b"\n") and (data := self._pipe.recv(_CHUNK)):
-                said += data
-        with suppress(ValueError):
-            self._over = str(json.loads(said)["over"])
+        """Wait for the end of the pipe, or for the message that says why the run ended."""
+        self._over = str(_received(self._pipe).get("over", ""))
         self._ended.set()
 
     def tell(self, **what: Any) -> None:
-        with suppress(OSError):
-            self._pipe.sendall(json.dumps(what).encode() + b"\n")
+        self._pipe.send(what)
 
     def serve(self) -> None:
         late = bool(self._order["wait_s"])
@@ -190,23 +184,20 @@ def _carried(work: Callable[[], None], tell: Callable[..., None]) -> int:
     try:
         work()
     except RtsimError as error:
-        tell(error=str(error))
+        tell(failed=str(error))
         return 2
     return 0
 
 
 def main(arguments: list[str]) -> int:
-    """Serve the page that the first line of the pipe orders."""
-    listener, pipe = (socket.socket(fileno=int(one)) for one in arguments)
+    """Serve the page that the first message in the pipe orders."""
+    pipe, listener = (socket.socket(fileno=int(one)) for one in arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other end of the pipe ends this process
     step_back()
-    said = b""
-    while not said.endswith(b"\n"):
-        if not (data := pipe.recv(_CHUNK)):
-            return 0
-        said += data
-    order = json.loads(said)
-    process = _Process(listener, pipe, order)
+    order = _received(messages := Pipe(pipe))
+    if not order:
+        return 0
+    process = _Process(listener, messages, order)
     return _carried(process.serve, process.tell)
 
 

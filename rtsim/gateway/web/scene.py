@@ -28,8 +28,7 @@ from rtsim.gateway.shapes import (
     world_over,
 )
 from rtsim.gateway.web.source import About
-from rtsim.scenario.body import Body, Mesh
-from rtsim.scenario.ground import Ground
+from rtsim.scenario.body import Body, Ground, Mesh
 
 MOST_BODIES = 64
 BALL = "ball"

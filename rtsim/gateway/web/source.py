@@ -15,7 +15,7 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.publishing import MOST_VIEWS
+from rtsim.gateway.publishing import MOST_VIEWS, StateTable
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.table import MESSAGES
 from rtsim.record.views import Place, places, views_of
@@ -28,34 +28,13 @@ MOST_NAMES = 900
 
 
 @dataclass(frozen=True)
-class PageState:
-    """The state of a run or of a recording that is played, at simulated time ``ns``.
-
-    ``rate`` is 0 if as fast as possible.  ``margin_ns`` and ``lateness_ns`` are those of the latest
-    frame, ``None`` if the run is not paced.
-    """
-
-    ns: int
-    rate: float
-    standing: bool
-    late: int = 0
-    missed: int = 0
-    overruns: int = 0
-    overruns_compute: int = 0
-    margin_ns: int | None = None
-    lateness_ns: int | None = None
-    frames: int = 0
-    segment: int = 1
-
-
-@dataclass(frozen=True)
 class Look:
     """One look at a source: state, values by name, and stamps of the latest messages by topic.
 
     The stamps are the times, ns, at which the message was initiated, was completed and arrives.
     """
 
-    state: PageState
+    state: StateTable
     values: Mapping[str, float]
     stamps: Mapping[str, tuple[int, int, int]]
 
@@ -251,19 +230,20 @@ class RecordedRun:
         stamps = {t: found for t in topics if (found := self._stamps(MESSAGES + t, ns))}
         return Look(self._state(ns), values, stamps)
 
-    def _state(self, ns: int) -> PageState:
+    def _state(self, ns: int) -> StateTable:
+        """Return the state at ``ns``; its rate is that of the playback."""
         many = {kind: int(np.searchsorted(at, ns, "right")) for kind, at in self._events.items()}
+        compute = int(np.searchsorted(self._computed, ns, "right"))
         frame = int(np.searchsorted(self._frames, ns, "right"))
-        margin = lateness = None
+        lateness, margin = -1, NO_SAMPLE
         if self._timing is not None and frame:
             row = self._timing.words[frame - 1]
-            found = (
+            lateness, margin = (
                 int(row[1 + self._timing.integers.index(n)]) for n in ("wake_lateness", "margin")
             )
-            lateness, margin = (None if ns == NO_SAMPLE else ns for ns in found)
-        return PageState(
-            ns, self._rate, self._standing, many["Late"], many["Missed"], many["Overrun"],
-            int(np.searchsorted(self._computed, ns, "right")), margin, lateness, frame,
+        return StateTable(
+            ns, 0, self._rate, self._standing, many["Late"], many["Missed"], compute,
+            many["Overrun"] - compute, margin, frame, lateness_ns=lateness,
         )  # fmt: skip
 
     def _values(self, names: Sequence[str], ns: int) -> dict[str, float]:

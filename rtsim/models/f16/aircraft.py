@@ -47,7 +47,7 @@ from rtsim.models.f16.stevens_lewis import power_rate
 from rtsim.models.terrain import HIGHEST, RUNWAY_LENGTH, along_runway, cover, local, terrain
 from rtsim.models.units import DEG
 from rtsim.models.wind import AIR_INPUTS, air_moves, air_velocity, in_moving_air
-from rtsim.scenario.ground import ROAD, RUNWAY, WATER
+from rtsim.scenario.body import ROAD, RUNWAY, WATER
 
 # The landing gear of the F-16: legs with spring and damper, tyres, brakes and nose-wheel steering.
 

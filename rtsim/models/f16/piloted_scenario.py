@@ -39,14 +39,13 @@ from rtsim.models.f16.by_wire import (
 from rtsim.models.f16.plant import F16, STANDARD_GRAVITY
 from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
-from rtsim.models.piloting.pilot import PilotModel
+from rtsim.models.piloting.pilot_model import PilotModel
 from rtsim.models.piloting.place import along_across, place
-from rtsim.models.piloting.task import Task, task_named
-from rtsim.models.piloting.task_setup import PERSON, Flying, Untouched, add_flying
+from rtsim.models.piloting.task import PERSON, Flying, Task, Untouched, add_flying, task_named
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, ground_grid
 from rtsim.models.units import DEG, FT, KT, LBF
 from rtsim.models.wind import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
-from rtsim.scenario.ground import Ground
+from rtsim.scenario.body import Ground
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue, Sound
 

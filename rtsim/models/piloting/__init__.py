@@ -14,19 +14,10 @@ if TYPE_CHECKING:
     from rtsim.models.piloting.findings import Findings, Row
     from rtsim.models.piloting.formation import Formation
     from rtsim.models.piloting.gates import Gates
-    from rtsim.models.piloting.pilot import PilotModel, link, pilot
+    from rtsim.models.piloting.pilot_model import PilotModel, link, pilot
     from rtsim.models.piloting.task import Task, add_task, measure, task_named
     from rtsim.models.piloting.tracking import Tracking
 
-_HOMES = {
-    "rtsim.models.piloting.approach": ("Approach",),
-    "rtsim.models.piloting.findings": ("Findings", "Row"),
-    "rtsim.models.piloting.formation": ("Formation",),
-    "rtsim.models.piloting.gates": ("Gates",),
-    "rtsim.models.piloting.pilot": ("PilotModel", "link", "pilot"),
-    "rtsim.models.piloting.task": ("Task", "add_task", "measure", "task_named"),
-    "rtsim.models.piloting.tracking": ("Tracking",),
-}
 __all__ = [
     "Approach",
     "Findings",
@@ -43,4 +34,4 @@ __all__ = [
     "task_named",
 ]
 
-__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
+__getattr__, __dir__ = lazy_exports(__name__)

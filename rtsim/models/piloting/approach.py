@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
-from rtsim.models.piloting.findings import check_keys, number
+from rtsim.models.piloting.findings import (
+    Findings,
+    Row,
+    TaskData,
+    last_values,
+    parameters_of,
+    rms_of,
+)
 from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, along_across, place
 
 if TYPE_CHECKING:
-    from rtsim.models.piloting.findings import Findings
     from rtsim.record.reading import Recording
 
 _LEAST_M = 30.0
@@ -23,7 +29,7 @@ _LEAST_M = 30.0
 
 
 @dataclass(frozen=True)
-class Approach:
+class Approach(TaskData):
     """Follow a glide path of ``glide`` deg to an aim point, and touch down.
 
     The aim point is ``aim`` m along the course from the reference point of the scenario, at
@@ -41,7 +47,7 @@ class Approach:
     entry: float = 6000.0
     exit: float = 300.0
     speed: float = 85.0
-    touchdown: str = ""
+    touchdown: str = field(default="", metadata={"example": "'plant.signal'"})
     wheels: float = 2.0
     seconds: float = 600.0
     title: str = "follow a glide path and land"
@@ -59,21 +65,6 @@ class Approach:
                 "give speed and seconds > 0, and wheels >= 0"
             )
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
-        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
-        check_keys(data, tuple(cls.__dataclass_fields__), where)
-        given: dict[str, Any] = {
-            k: v if k in ("title", "touchdown") else number(v, f"{where}: {k}")
-            for k, v in data.items()
-        }
-        if not isinstance(given.get("touchdown", ""), str):
-            raise ScenarioError(f"{where}: touchdown = {given['touchdown']!r}; give 'plant.signal'")
-        try:
-            return cls(**given)
-        except ScenarioError as error:
-            raise ScenarioError(f"{where}: {error}") from None
-
     @property
     def duration(self) -> float:
         return self.seconds
@@ -86,13 +77,6 @@ class Approach:
     def signals(self) -> Mapping[str, str]:
         """The signals that the task's data names itself."""
         return {"touchdown": self.touchdown} if self.touchdown else {}
-
-    @property
-    def scene(self) -> str:
-        return ""
-
-    def shown(self) -> Mapping[str, Any]:
-        return {}
 
     def model(self) -> Model:
         """Return the plant ``task``: the deviations, and the touchdown."""
@@ -135,10 +119,49 @@ class Approach:
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return the measures of the plant ``name`` in ``recording``."""
-        from rtsim.models.piloting.task_measures import approach_flown
+        """Return the deviations from the glide path, and the place and speed of the touchdown."""
+        from rtsim.models.piloting.tracking_measures import latency_rows
 
-        return approach_flown(recording, name)
+        last = last_values(recording, name)
+        touched = last["touched_at"] >= 0.0
+        p = parameters_of(recording, name)
+        table = recording.table(name)
+        before = table[f"{name}.distance"]
+        on = (before <= p["entry"]) & (before >= p["exit"])
+        if touched:
+            on &= table.time < last["touched_at"]
+
+        def rms(error: str) -> float | None:
+            return rms_of(table[f"{name}.{error}"][on])
+
+        def there(value: str) -> float | None:
+            return last[value] if touched else None
+
+        rows = [
+            Row("rms_glide", rms("glide_error"), "deg", "RMS of the deviation from the glide path"),
+            Row("rms_course", rms("course_error"), "deg", "RMS of the deviation from the course"),
+            Row("rms_speed", rms("speed_error"), "m/s", "RMS of the deviation from the speed"),
+            Row("touched_at", there("touched_at"), "s", "time of the touchdown"),
+            Row("touched_along", there("touched_along"), "m", "touchdown beyond the aim point"),
+            Row(
+                "touched_across",
+                there("touched_across"),
+                "m",
+                "touchdown to the right of the course",
+            ),
+            Row("touched_sink", there("touched_sink"), "m/s", "sink rate at the touchdown"),
+            Row("touched_speed", there("touched_speed"), "m/s", "airspeed at the touchdown"),
+        ]
+        passed = last["distance"] <= p["exit"]
+        notes = []
+        if not on.any():
+            notes.append("The aircraft never was between entry and exit of the glide path.")
+        elif not (passed or touched):
+            notes.append("The run ends on the glide path, so the deviations are those of a part.")
+        if not touched:
+            notes.append("The aircraft did not touch down.")
+        more, told = latency_rows(recording)
+        return Findings("approach", touched and bool(on.any()), (*rows, *more), (*notes, *told))
 
 
 @compiled

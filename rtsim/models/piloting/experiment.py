@@ -33,7 +33,21 @@ from numpy.typing import NDArray
 from rtsim.core import toml
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.random_streams import RandomStreams
-from rtsim.models.piloting.findings import check_keys, number, texts
+from rtsim.core.toml import (
+    NEEDED,
+    Entries,
+    Key,
+    ListKey,
+    Place,
+    TableKey,
+    choice,
+    number,
+    read,
+    table,
+    text,
+    texts,
+    whole,
+)
 from rtsim.record.table import SignalTable
 
 # The order of conditions: balanced Latin squares, after E. J. Williams.
@@ -77,7 +91,14 @@ def orders(count: int, participants: int, blocks: int, seed: int) -> list[list[l
 SCALE, CHOICE, TEXT = "scale", "choice", "text"
 KINDS = (SCALE, CHOICE, TEXT)
 MOST_TEXT = 1000
-_QUESTION_KEYS = ("name", "text", "kind", "low", "high", "choices")
+_QUESTION = {
+    "name": text(),
+    "text": text(),
+    "kind": choice(KINDS, SCALE, "kind of question"),
+    "low": number(default=1.0),
+    "high": number(default=10.0),
+    "choices": texts(),
+}
 Answer = float | str | None
 
 
@@ -96,27 +117,20 @@ class Question:
     choices: tuple[str, ...] = ()
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
-        """Return the question from plain data; raises :class:`ScenarioError`."""
-        check_keys(data, _QUESTION_KEYS, where)
-        for key in ("name", "text"):
-            if not isinstance(data.get(key), str) or not data[key]:
-                raise ScenarioError(f"{where}: {key} = {data.get(key)!r}; give a text")
-        kind = data.get("kind", SCALE)
-        if kind not in KINDS:
-            raise UnknownName("kind of question", str(kind), KINDS, where)
-        if not str(data["name"]).isidentifier():
-            raise ScenarioError(
-                f"{where}: name = {data['name']!r}; use letters, digits and _, because the name "
-                "becomes a column"
-            )
-        low, high = (number(data.get(k, d), f"{where}: {k}") for k, d in (("low", 1), ("high", 10)))
-        choices = texts(data.get("choices", []), f"{where}: choices")
+    def of(cls, row: Entries) -> Self:
+        """Return the question of a table ``[[questions]]``; raises :class:`ScenarioError`."""
+        kind, low, high = row["kind"], row["low"], row["high"]
+        if not row["name"].isidentifier():
+            raise row.error(
+                "name", f"name = {row['name']!r}; write letters, digits and _, because the name "
+                "becomes a column",
+            )  # fmt: skip
         if kind == SCALE and not low < high:
-            raise ScenarioError(f"{where}: low = {low:g}, high = {high:g}; give low < high")
-        if kind == CHOICE and len(choices) < 2:
-            raise ScenarioError(f"{where}: choices = {list(choices)}; give two or more texts")
-        return cls(str(data["name"]), str(data["text"]), str(kind), low, high, choices)
+            raise row.error("low", f"low = {low:g}, high = {high:g}; write low < high")
+        if kind == CHOICE and len(row["choices"]) < 2:
+            text = f"choices = {list(row['choices'])}; write two or more texts"
+            raise row.error("choices", text)
+        return cls(**row)
 
     @property
     def prompt(self) -> str:
@@ -155,14 +169,38 @@ class Question:
         return value
 
 
-MOST_BYTES = 1 << 20
 MOST_TRIALS = 10_000
-_KEYS = (
-    "scenario", "task", "participants", "repetitions", "seed", "until", "settings", "conditions",
-    "questions",
-)  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*\Z")
 Value = str | float
+
+
+def _value(given: Any) -> Value:
+    return given.strip() if isinstance(given, str) else float(number().convert(given))
+
+
+class _Nested(TableKey):
+    """A table of values with full names: TOML reads ``f16.cg`` as a table in a table."""
+
+    def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
+        flat = dict(_flat("", given)) if isinstance(given, Mapping) else given
+        return super().value(flat, place, name, element)
+
+
+_VALUE = Key("a number or a text", convert=_value)
+_VALUES = ListKey("a list, such as [0.0, 0.1]", of=_VALUE, count=range(1, MOST_TRIALS))
+_KEYS = {
+    "scenario": text(wanted='the name of a scenario, such as scenario = "f16"'),
+    "task": text("", empty=True),
+    "participants": texts(
+        NEEDED, 'one or more different names, such as participants = ["p1", "p2"]'
+    ),
+    "repetitions": whole(1, default=1),
+    "seed": whole(default=0),
+    "until": text(None, "a time in quotes", empty=True),
+    "settings": _Nested("a table [settings]", of=_VALUE),
+    "conditions": _Nested("a table [conditions]", of=_VALUES),
+    "questions": ListKey("tables [[questions]]", (), of=table(_QUESTION)),
+}
 
 
 @dataclass(frozen=True)
@@ -236,74 +274,55 @@ class Experiment:
 
 def read_experiment(path: Path) -> Experiment:
     """Return the experiment of a TOML file; raises :class:`ScenarioError` with what to type."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ScenarioError(f"experiment {path}: {error.strerror}; give a TOML file") from None
-    if len(raw) > MOST_BYTES:
-        raise ScenarioError(f"experiment {path} has more than {MOST_BYTES} bytes")
-    try:
-        text = raw.decode()
-        data = toml.loads(text)
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"experiment {path} is not valid TOML: {error}") from None
-    return experiment_of(data, f"experiment {path.name}", text)
+    file = toml.open_toml(path, "a file of an experiment")
+    return _experiment(read(file.data, _KEYS, file.place), file.text)
 
 
 def experiment_of(data: Mapping[str, Any], where: str, text: str) -> Experiment:
     """Return the experiment from plain data; ``where`` begins the messages of errors."""
-    check_keys(data, _KEYS, where)
-    people = texts(data.get("participants", []), f"{where}: participants")
+    return _experiment(read(data, _KEYS, Place(where)), text)
+
+
+def _experiment(top: Entries, text: str) -> Experiment:
+    people, conditions, settings = top["participants"], top["conditions"], top["settings"]
     for name in people:
         if not _NAME.match(name):
-            raise ScenarioError(
-                f"{where}: participant {name!r}: use letters, digits, _ and -, because the name "
-                "is part of file names"
+            problem = (
+                f"participant {name!r}: use letters, digits, _ and -, because the name is part of "
+                "file names"
             )
+            raise top.error("participants", problem)
     if not people or len(set(people)) != len(people):
-        raise ScenarioError(
-            f"{where}: participants = {list(people)}; give one or more different names, for "
-            'example participants = ["p1", "p2"]'
-        )
-    for key in ("scenario", "task", "until"):
-        if not isinstance(data.get(key, ""), str):
-            raise ScenarioError(f"{where}: {key} = {data[key]!r}; give a text in quotes")
-    if not data.get("scenario"):
-        raise ScenarioError(f'{where} names no scenario; write, for example, scenario = "f16"')
-    conditions = _conditions(data.get("conditions", {}), where)
-    settings = {k: _value(v, f"{where}: settings: {k}") for k, v in _table(data, "settings", where)}
-    twice = sorted(
-        {*settings} & {*conditions}
-        | ({"task"} & {*settings, *conditions} if data.get("task") else set())
-    )
+        wanted = _KEYS["participants"].wanted
+        raise top.error("participants", f"participants = {list(people)}; write {wanted}")
+    for name, values in conditions.items():
+        if len(set(values)) != len(values):
+            raise conditions.error(name, f"{name} has a value twice; leave one out")
+    names = [q["name"] for q in top["questions"]]
+    if len(set(names)) != len(names):
+        raise top.error("questions", "two questions have the same name; give each its own")
+    twice = sorted({*settings} & {*conditions})
+    if top["task"] and "task" in {*settings, *conditions}:
+        twice.append("task")
     if twice:
-        raise ScenarioError(f"{where}: {twice[0]} is given twice; leave one of them out")
+        raise top.error("settings", f"{twice[0]} is given twice; leave one of them out")
     found = Experiment(
-        data["scenario"],
+        top["scenario"],
         people,
-        conditions,
-        settings,
-        _whole(data.get("repetitions", 1), 1, f"{where}: repetitions"),
-        _whole(data.get("seed", 0), 0, f"{where}: seed"),
-        data.get("task", ""),
-        data.get("until") or None,
-        _questions(data.get("questions", []), where),
+        dict(conditions),
+        dict(settings),
+        top["repetitions"],
+        top["seed"],
+        top["task"],
+        top["until"] or None,
+        tuple(map(Question.of, top["questions"])),
         text,
     )
     count = len(found.cells) * found.repetitions
     if count > MOST_TRIALS:
-        raise ScenarioError(
-            f"{where}: {count} trials for each participant; the limit is {MOST_TRIALS}"
-        )
+        problem = f"{count} trials for each participant; the limit is {MOST_TRIALS}"
+        raise top.error("conditions", problem)
     return found
-
-
-def _table(data: Mapping[str, Any], key: str, where: str) -> list[tuple[str, Any]]:
-    found = data.get(key, {})
-    if not isinstance(found, Mapping):
-        raise ScenarioError(f"{where}: {key} = {found!r}; write a table [{key}]")
-    return list(_flat("", found))
 
 
 def _flat(prefix: str, found: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -314,44 +333,6 @@ def _flat(prefix: str, found: Mapping[str, Any]) -> list[tuple[str, Any]]:
             out += _flat(f"{prefix}{key}.", value)
         else:
             out.append((f"{prefix}{key}", value))
-    return out
-
-
-def _conditions(found: object, where: str) -> dict[str, tuple[Value, ...]]:
-    out = {}
-    for name, values in _table({"conditions": found}, "conditions", where):
-        if not isinstance(values, list) or not values:
-            raise ScenarioError(
-                f"{where}: condition {name} = {values!r}; give a list, such as {name} = [0.0, 0.1]"
-            )
-        known = tuple(_value(v, f"{where}: condition {name}") for v in values)
-        if len(set(known)) != len(known):
-            raise ScenarioError(f"{where}: condition {name} has a value twice; leave one out")
-        out[name] = known
-    return out
-
-
-def _value(value: object, what: str) -> Value:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ScenarioError(f"{what} = {value!r}; give a number or a text")
-    return value if isinstance(value, str) else float(value)
-
-
-def _whole(value: object, least: int, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ScenarioError(f"{what} = {value!r}; give a whole number >= {least}")
-    return value
-
-
-def _questions(found: object, where: str) -> tuple[Question, ...]:
-    if not isinstance(found, list) or not all(isinstance(q, Mapping) for q in found):
-        raise ScenarioError(f"{where}: questions: write tables [[questions]]")
-    out = tuple(
-        Question.from_data(q, f"{where}: question {i}") for i, q in enumerate(found, start=1)
-    )
-    names = [q.name for q in out]
-    if len(set(names)) != len(names):
-        raise ScenarioError(f"{where}: two questions have the same name; give each its own")
     return out
 
 

@@ -1,13 +1,17 @@
-"""The measures of a task in a recording, and the checks of the data of a task."""
+"""The measures of a task in a recording."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+import numpy as np
+
+from rtsim.core.errors import RtsimError, UnknownName
+from rtsim.core.signals import Vector
+from rtsim.core.toml import Place, read_as
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
@@ -89,32 +93,38 @@ def source_of(recording: Recording, name: str, signal: str) -> str:
     return found
 
 
-# Checks of the data of a task: what was found, what was expected, and what to type.
+def last_values(recording: Recording, name: str) -> dict[str, float]:
+    """Return the last values of the plant ``name`` by column."""
+    track = recording.track(name)
+    return {c: float(track.column(c)[-1]) for c in track.signals.columns}
 
 
-def check_keys(data: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    """Raise :class:`UnknownName` for a key of ``data`` that is not ``known``."""
-    for key in data:
-        if key not in known:
-            raise UnknownName("entry", str(key), known, where)
+def elements(values: dict[str, float], name: str, count: int) -> Vector:
+    return np.array([values[f"{name}_{i}"] for i in range(count)])
 
 
-def number(value: object, what: str) -> float:
-    """Return a finite number; raises :class:`ScenarioError` for any other value."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ScenarioError(f"{what} = {value!r}; give a number")
-    return float(value)
+def rms_of(values: Vector) -> float | None:
+    """Return the RMS of ``values`` (n,), or ``None`` if there are none."""
+    return math.sqrt(float(np.mean(values**2))) if len(values) else None
 
 
-def numbers(value: object, what: str) -> tuple[float, ...]:
-    """Return a list of finite numbers as a tuple."""
-    if not isinstance(value, list | tuple):
-        raise ScenarioError(f"{what} = {value!r}; give a list of numbers")
-    return tuple(number(v, f"{what}, element {i}") for i, v in enumerate(value))
+class TaskData:
+    """A kind of task whose fields are plain data: the base of dataclasses.
 
+    The type of a field shows what it takes: a number, a text, a list of either, or a list of rows
+    of numbers.
+    """
 
-def texts(value: object, what: str) -> tuple[str, ...]:
-    """Return a list of texts as a tuple."""
-    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-        raise ScenarioError(f"{what} = {value!r}; give a list of texts")
-    return tuple(value)
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
+        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
+        return read_as(cls, data, Place(where))
+
+    @property
+    def scene(self) -> str:
+        """The scene of the window; empty for that of the scenario."""
+        return ""
+
+    def shown(self) -> Mapping[str, Any]:
+        """Return options of the scene."""
+        return {}

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
-from rtsim.models.piloting.findings import check_keys, number
+from rtsim.models.piloting.findings import Findings, Row, TaskData, parameters_of, rms_of
 from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, along_across, place
 
 if TYPE_CHECKING:
-    from rtsim.models.piloting.findings import Findings
     from rtsim.record.reading import Recording
 
 
 @dataclass(frozen=True)
-class Formation:
+class Formation(TaskData):
     """Keep a place ``behind`` m behind the lead, ``beside`` m to its right and ``below`` m below.
 
     The lead flies along the course of the scenario with the aircraft's initial speed.  It weaves by
@@ -47,18 +45,6 @@ class Formation:
                 "give period and measured > 0 s, and begin >= 0 s"
             )
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
-        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
-        check_keys(data, tuple(cls.__dataclass_fields__), where)
-        given: dict[str, Any] = {
-            k: v if k == "title" else number(v, f"{where}: {k}") for k, v in data.items()
-        }
-        try:
-            return cls(**given)
-        except ScenarioError as error:
-            raise ScenarioError(f"{where}: {error}") from None
-
     @property
     def duration(self) -> float:
         return self.begin + self.measured
@@ -66,13 +52,6 @@ class Formation:
     @property
     def needs(self) -> tuple[str, ...]:
         return PLACE_NEEDS
-
-    @property
-    def scene(self) -> str:
-        return ""
-
-    def shown(self) -> Mapping[str, Any]:
-        return {}
 
     def model(self) -> Model:
         """Return the plant ``task``: the place of the lead, and the errors of the own place."""
@@ -104,10 +83,25 @@ class Formation:
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return the measures of the plant ``name`` in ``recording``."""
-        from rtsim.models.piloting.task_measures import formation_flown
+        """Return the RMS errors of the place beside the lead."""
+        from rtsim.models.piloting.tracking_measures import latency_rows
 
-        return formation_flown(recording, name)
+        p = parameters_of(recording, name)
+        end = recording.end_ns * 1e-9
+        table = recording.table(name)
+        on = (table.time >= p["begin"]) & (table.time < p["begin"] + p["measured"])
+        complete = end >= p["begin"] + p["measured"] - 1e-9
+
+        def rms(axis: str) -> float | None:
+            return rms_of(table[f"{name}.{axis}_error"][on])
+
+        told = {"along": "along the course", "across": "across the course", "above": "in height"}
+        rows = [
+            Row(f"rms_{a}", rms(a), "m", f"RMS of the error {text}") for a, text in told.items()
+        ]
+        notes = () if complete else (f"The run ends at {end:g} s, before the end of the task.",)
+        more, changed = latency_rows(recording)
+        return Findings("formation", complete, (*rows, *more), (*notes, *changed))
 
 
 @compiled

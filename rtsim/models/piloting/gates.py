@@ -9,17 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
-from rtsim.models.piloting.findings import check_keys, number, numbers
+from rtsim.models.piloting.findings import (
+    Findings,
+    Row,
+    TaskData,
+    elements,
+    last_values,
+    parameters_of,
+    rms_of,
+)
 from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, place
 
 if TYPE_CHECKING:
-    from rtsim.models.piloting.findings import Findings
     from rtsim.record.reading import Recording
 
 _HEAD = 4
@@ -31,7 +40,7 @@ _FARTHEST_M = 2000.0
 
 
 @dataclass(frozen=True)
-class Gates:
+class Gates(TaskData):
     """Fly through ``gates``: rows of distance along the course, across it, height (m), turn (deg).
 
     The distances begin at the reference point of the scenario, for example the middle of a runway;
@@ -56,25 +65,6 @@ class Gates:
                 f"half = {self.half:g}, seconds = {self.seconds:g}; give numbers > 0"
             )
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
-        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
-        check_keys(data, tuple(cls.__dataclass_fields__), where)
-        given: dict[str, Any] = dict(data)
-        for name in ("half", "seconds"):
-            if name in given:
-                given[name] = number(given[name], f"{where}: {name}")
-        if not isinstance(given.get("gates", []), list | tuple):
-            raise ScenarioError(f"{where}: gates = {given['gates']!r}; give a list of rows")
-        if "gates" in given:
-            given["gates"] = tuple(
-                numbers(row, f"{where}: gate {i + 1}") for i, row in enumerate(given["gates"])
-            )
-        try:
-            return cls(**given)
-        except ScenarioError as error:
-            raise ScenarioError(f"{where}: {error}") from None
-
     @property
     def duration(self) -> float:
         return self.seconds
@@ -82,10 +72,6 @@ class Gates:
     @property
     def needs(self) -> tuple[str, ...]:
         return PLACE_NEEDS
-
-    @property
-    def scene(self) -> str:
-        return ""
 
     def shown(self) -> Mapping[str, Any]:
         return {"gates": [list(row) for row in self.gates], "half": self.half}
@@ -133,10 +119,27 @@ class Gates:
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return the measures of the plant ``name`` in ``recording``."""
-        from rtsim.models.piloting.task_measures import gates_flown
+        """Return passed and missed gates, the time from the first to the last, and how exactly."""
+        from rtsim.models.piloting.tracking_measures import latency_rows
 
-        return gates_flown(recording, name)
+        n = len(parameters_of(recording, name)["along"])
+        last = last_values(recording, name)
+        passed = elements(last, "passed", n) > 0.5
+        at = elements(last, "passed_at", n)[passed]
+        off = np.hypot(elements(last, "lateral", n), elements(last, "vertical", n))[passed]
+        rows = [
+            Row("gates", float(n), "", "gates of the course"),
+            Row("passed", float(passed.sum()), "", "gates passed"),
+            Row("missed", last["missed"], "", "gates missed"),
+            Row("seconds", float(at[-1] - at[0]) if len(at) > 1 else None, "s",
+                "time from the first to the last passed gate"),
+            Row("rms_off_middle", rms_of(off), "m",
+                "RMS of the distance from the middle of the passed gates"),
+        ]  # fmt: skip
+        complete = last["next"] >= n
+        notes = [] if complete else ["The run ends before the last gate."]
+        more, told = latency_rows(recording)
+        return Findings("gates", complete, (*rows, *more), (*notes, *told))
 
 
 @compiled

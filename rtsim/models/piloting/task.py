@@ -4,25 +4,30 @@ A task is data that becomes a plant of the run, named ``task``.  The plant reads
 aircraft, and computes targets, errors and scores.  All of them are recorded and replayed, and every
 viewer can show them.  A kind of task is a class with the members of :class:`Task`; other packages
 add kinds by entry points of the group ``rtsim.tasks``.
+
+The stick is an external input, which a person moves, or a scripted pilot of the same name and
+signals.  Only this component changes from one to the other.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from rtsim.core import toml
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extension_point import ExtensionPoint
+from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period
 from rtsim.equations.model import Model
 from rtsim.models.piloting.approach import Approach
 from rtsim.models.piloting.findings import Findings
 from rtsim.models.piloting.formation import Formation
 from rtsim.models.piloting.gates import Gates
+from rtsim.models.piloting.pilot_model import PilotModel, link, pilot
 from rtsim.models.piloting.tracking import Tracking
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import PlantComponent
@@ -30,12 +35,12 @@ from rtsim.scenario.standard_components import PlantComponent
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
 
+
 NAME = "task"
 """The name of the plant that a task becomes."""
 SHIPPED = Path(__file__).parent / "shipped"
 """The folder of the tasks that come with rtsim, one TOML file each."""
 STEP_S = 0.01
-MOST_BYTES = 1 << 20
 
 
 class Task(Protocol):
@@ -157,23 +162,13 @@ def pinned(reference: str) -> str:
 
 def read_task(path: Path) -> Task:
     """Return the task of a TOML file; raises :class:`ScenarioError` with the file's name."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ScenarioError(f"task {path}: {error.strerror}; give a TOML file") from None
-    if len(raw) > MOST_BYTES:
-        raise ScenarioError(f"task {path} has more than {MOST_BYTES} bytes; give a smaller file")
-    try:
-        data = toml.loads(raw.decode())
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"task {path} is not valid TOML: {error}") from None
+    file = toml.open_toml(path, "a file of a task")
+    data = file.data
     kind = data.pop("kind", None)
     if not isinstance(kind, str):
-        raise ScenarioError(
-            f'task {path} has no kind; write, for example, kind = "tracking" '
-            f"(known kinds: {', '.join(KINDS)})"
-        )
+        known = ", ".join(KINDS)
+        text = f'no kind; write, for example, kind = "tracking" (known kinds: {known})'
+        raise file.place.error("kind", text)
     return KINDS.get_or_raise(kind, f"task {path}").from_data(data, f"task {path.name}")
 
 
@@ -230,3 +225,93 @@ def measure(recording: Recording) -> Findings:
             f"{recording.source} has no task; give a recording of rtsim fly SCENARIO --task NAME"
         )
     return KINDS.get_or_raise(kind, recording.source).findings(recording, NAME)
+
+
+# What a scenario adds for a pilot: the stick, the link behind it, and the task.
+
+PERSON, SCRIPT = "person", "script"
+WHO = (PERSON, SCRIPT)
+
+
+class Untouched:
+    """A stick that does not move; the run uses it until a viewer connects a stick."""
+
+    def poll(self) -> Vector | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Flying:
+    """Who moves the signals ``stick``, and how late they arrive at the aircraft.
+
+    ``period`` is the period of link and scripted pilot, s; ``latency`` that of the link, s.  ``by``
+    is ``person`` or ``script``.  ``models`` are the scripted pilot's parameters by axis, and
+    ``remnant`` is the density of the noise that is added to the error, in its unit per sqrt(Hz).
+    """
+
+    stick: Signals
+    period: float
+    latency: float = 0.0
+    by: str = PERSON
+    models: Mapping[str, PilotModel] = field(default_factory=dict)
+    remnant: float = 0.0
+
+
+def add_flying(
+    scenario: Scenario,
+    flying: Flying,
+    task: Task | None,
+    signals: Mapping[str, str],
+    values: Mapping[str, object] | None = None,
+) -> None:
+    """Add ``stick``, ``link`` and, if there is one, ``task`` to ``scenario``.
+
+    The aircraft of the scenario reads the stick from ``link``.  ``signals`` and ``values`` are
+    those of :func:`rtsim.models.piloting.task.add_task`.  Raises :class:`ScenarioError`.
+    """
+    if flying.by not in WHO:
+        raise UnknownName("pilot", flying.by, WHO, "the argument by")
+    names = flying.stick.names
+    period = Period.of(flying.period)
+    scenario.controller(
+        "link",
+        link(flying.stick, flying.period, flying.latency),
+        period=period,
+        inputs={name: f"stick.{name}" for name in names},
+    )
+    if task is not None:
+        add_task(scenario, task, signals, values=values)
+    if flying.by == PERSON:
+        scenario.external_input("stick", flying.stick, Untouched())
+        return
+    _add_script(scenario, flying, task, signals, period)
+
+
+def _add_script(
+    scenario: Scenario,
+    flying: Flying,
+    task: Task | None,
+    signals: Mapping[str, str],
+    period: Period,
+) -> None:
+    """Add a scripted pilot as the controller ``stick``, and its remnant."""
+    axes = () if task is None else getattr(task, "axes", ())
+    flown = {axis: flying.models[axis] for axis in axes if axis in flying.models}
+    if task is None or not flown:
+        raise ScenarioError(
+            "the scripted pilot flies tracking tasks only, on the axes "
+            f"{', '.join(flying.models) or 'none'}; give task=pitch-tracking, or by=person"
+        )
+    inputs = {}
+    for name in flown:
+        inputs[f"{name}_target"] = f"{NAME}.{name}_target"
+        inputs[f"{name}_answer"] = signals[name]
+        if flying.remnant > 0.0:
+            inputs[f"{name}_remnant"] = f"remnant.{name}"
+    if flying.remnant > 0.0:
+        noise = Signals(*flown)
+        scenario.noise("remnant", noise, deviation=flying.remnant, period=period)
+    scenario.controller(
+        "stick", pilot(flying.stick, flown, flying.period), period=period, inputs=inputs
+    )
+    scenario.order("stick", "link")

@@ -15,7 +15,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model
-from rtsim.models.piloting.findings import check_keys, number, numbers, texts
+from rtsim.models.piloting.findings import TaskData
 
 if TYPE_CHECKING:
     from rtsim.models.piloting.findings import Findings
@@ -45,7 +45,7 @@ _SHARES = 5
 
 
 @dataclass(frozen=True)
-class Tracking:
+class Tracking(TaskData):
     """Follow a sum of sines with the axes ``axes``, which name signals such as ``pitch``.
 
     ``rms`` is the RMS of the target of each axis, in ``unit``.  Sines above ``bandwidth`` (rad/s)
@@ -111,32 +111,6 @@ class Tracking:
             raise ScenarioError(
                 f"bandwidth = {self.bandwidth:g}, shelf = {self.shelf:g}; give numbers > 0"
             )
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
-        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
-        check_keys(data, tuple(cls.__dataclass_fields__), where)
-        given: dict[str, Any] = dict(data)
-        for name in ("bandwidth", "shelf", "fade", "begin", "measured"):
-            if name in given:
-                given[name] = number(given[name], f"{where}: {name}")
-        for name in ("display", "unit", "title"):
-            if name in given and not isinstance(given[name], str):
-                raise ScenarioError(f"{where}: {name} = {given[name]!r}; give a text")
-        if "axes" in given:
-            given["axes"] = texts(given["axes"], f"{where}: axes")
-        if "rms" in given:
-            given["rms"] = numbers(given["rms"], f"{where}: rms")
-        for name in ("multiples",):
-            if name in given:
-                found = numbers(given[name], f"{where}: {name}")
-                given[name] = tuple(int(v) for v in found)
-        if "realisation" in given:
-            given["realisation"] = int(number(given["realisation"], f"{where}: realisation"))
-        try:
-            return cls(**given)
-        except ScenarioError as error:
-            raise ScenarioError(f"{where}: {error}") from None
 
     @property
     def duration(self) -> float:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rtsim.core import toml
 from rtsim.core.signals import Signals
+from rtsim.core.toml import open_toml
 from rtsim.pilot.devices.device import DeviceSample, Stick, Which
 from rtsim.pilot.devices.mapping import COMMANDS, DeviceMapping, mapping_of
 from rtsim.pilot.devices.sources import GAMEPAD_AXES, LEAST_TRAVEL, AxisSource
@@ -278,7 +278,7 @@ _ORDER = ("joystick", "gamepad", "buttons", "keyboard", "mouse")
 
 def own_tables(stick: Signals) -> dict[str, Any]:
     """Return the tables of rtsim's default mapping for the values that ``stick`` has."""
-    tables = toml.loads(OWN_MAPPING.read_text(encoding="utf-8"))
+    tables = open_toml(OWN_MAPPING, "a mapping").data
     return {name: table for name, table in tables.items() if name in (*stick.names, COMMANDS)}
 
 

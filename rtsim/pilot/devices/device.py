@@ -1,14 +1,14 @@
-"""Devices: what they report, which one a mapping means, and checks of a mapping's entries."""
+"""Devices: what they report, and which one a mapping means."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
-from rtsim.core.errors import RtsimError, UnknownName
+from rtsim.core.errors import RtsimError
+from rtsim.core.toml import Entries, Key, text, whole
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,24 @@ class Described:
 # The device that a mapping means: by a part of its name, its GUID, or its number in a pair.
 
 MOST_OF_A_MODEL = 16
-DEVICE_KEYS = ("name", "guid", "number")
-_GUID = re.compile("[0-9a-f]{32}")
+
+
+def _guid(given: Any) -> str:
+    if not isinstance(given, str) or not re.fullmatch("[0-9a-f]{32}", given.lower()):
+        raise ValueError
+    return given.lower()
+
+
+NAME = text(wanted="a name of 1 to 100 characters", most=100)
+DEVICE_KEYS = {
+    "name": replace(NAME, default=""),
+    "guid": Key("the 32 digits 0 to 9, a to f that rtsim joystick shows", "", _guid),
+    "number": replace(
+        whole(1, MOST_OF_A_MODEL, default=0),
+        wanted=f"1 for the first device of this model, 2 for the second, to {MOST_OF_A_MODEL}",
+    ),
+}
+"""The keys by which an entry of a mapping means a device."""
 
 
 class Device(Protocol):
@@ -109,88 +125,10 @@ class Which:
         return {key: value for key, value in plain.items() if value}
 
     @classmethod
-    def of(cls, table: Mapping[str, Any], where: str) -> Which:
-        """Return the device that the keys ``name``, ``guid`` and ``number`` of ``table`` mean."""
-        name = checked_text(table["name"], f"{where}.name") if "name" in table else ""
-        guid = table.get("guid", "")
-        if guid and not (isinstance(guid, str) and _GUID.fullmatch(guid.lower())):
-            raise MappingError(
-                f"{where}.guid = {guid!r}; expected the 32 digits 0 to 9, a to f that rtsim "
-                "joystick shows"
-            )
-        count = table.get("number", 0)
-        valid = isinstance(count, int) and not isinstance(count, bool)
-        if "number" in table and not (valid and 1 <= count <= MOST_OF_A_MODEL):
-            raise MappingError(
-                f"{where}.number = {count!r}; expected 1 for the first device of this model, 2 "
-                f"for the second, to {MOST_OF_A_MODEL}"
-            )
-        return cls(name, guid.lower(), count)
-
-
-# Checks of the entries of a mapping file, one function for each kind of entry.
-
-_MOST_ENTRIES = 64
-_BOUNDS = {
-    "dead_zone": (0.0, 0.9),
-    "curve": (0.0, 1.0),
-    "detent_width": (0.0, 0.5),
-    "trim": (-1.0, 1.0),
-    "by": (-1.0, 1.0),
-    "rate": (-100.0, 100.0),
-    "range": (-1.0, 1.0),
-    "safe": (-math.inf, math.inf),
-    "rest": (-math.inf, math.inf),
-    "to": (-math.inf, math.inf),
-    "else": (-math.inf, math.inf),
-    "detents": (-math.inf, math.inf),
-}
+    def of(cls, row: Entries) -> Which:
+        """Return the device that the keys :data:`DEVICE_KEYS` of a table mean."""
+        return cls(row["name"], row["guid"], row["number"])
 
 
 class MappingError(RtsimError):
     """A mapping of devices that is malformed."""
-
-
-def checked_table(given: Any, known: Iterable[str], where: str, example: str) -> Mapping[str, Any]:
-    """Return ``given`` if it is a table with the keys ``known`` only."""
-    if not isinstance(given, dict):
-        raise MappingError(f"{where} is {given!r}; expected a table: {example}")
-    known = tuple(known)
-    for key in given:
-        if key not in known:
-            raise UnknownName("key", key, known, where)
-    return given
-
-
-def checked_entries(given: Any, where: str, example: str) -> list[tuple[Any, str]]:
-    """Return the entries of a list of tables, each with its name for messages.
-
-    One table counts as a list of one entry.
-    """
-    listed = [given] if isinstance(given, dict) else given
-    if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_ENTRIES:
-        raise MappingError(
-            f"{where} is {given!r}; expected 1 to {_MOST_ENTRIES} tables: [{example}]"
-        )
-    return [(one, f"{where}[{k}]" if len(listed) > 1 else where) for k, one in enumerate(listed)]
-
-
-def checked_number(key: str, value: Any, where: str) -> float:
-    low, high = _BOUNDS[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise MappingError(f"{where}.{key} = {value!r}; expected a finite number")
-    if not low <= value <= high:
-        raise MappingError(f"{where}.{key} = {value:g}; expected {low:g} to {high:g}")
-    return float(value)
-
-
-def checked_flag(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise MappingError(f"{where} = {value!r}; expected true or false")
-    return value
-
-
-def checked_text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= 100:
-        raise MappingError(f"{where} = {value!r}; expected a name of 1 to 100 characters")
-    return value

@@ -43,24 +43,27 @@ has no middle.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, overload
 
-from rtsim.core import toml
-from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signal, Signals
-from rtsim.pilot.devices.device import (
-    DEVICE_KEYS,
-    Described,
-    MappingError,
-    Which,
-    checked_entries,
-    checked_flag,
-    checked_number,
-    checked_table,
-    checked_text,
+from rtsim.core.toml import (
+    Entries,
+    Key,
+    ListKey,
+    Place,
+    choice,
+    flag,
+    number,
+    numbers,
+    open_toml,
+    read,
+    table,
+    whole,
 )
+from rtsim.pilot.devices.device import DEVICE_KEYS, NAME, Described, MappingError, Which
 from rtsim.pilot.devices.sources import (
     GAMEPAD_AXES,
     LEAST_TRAVEL,
@@ -69,36 +72,87 @@ from rtsim.pilot.devices.sources import (
     AxisSource,
     Curve,
     KeySource,
+    Points,
     Value,
     rising,
     travel,
 )
 from rtsim.pilot.devices.switches import (
+    BUTTON,
     GAMEPAD_BUTTONS,
+    KEY,
+    PRESS,
     PRESS_EXAMPLE,
-    PRESS_KEYS,
+    SWITCHES,
+    TRIMMERS,
     WINDOW_COMMANDS,
     Press,
-    button_named,
-    key_named,
-    read_switches,
-    read_trimmers,
+    presses,
+    switch_of,
+    trimmer_of,
 )
 
 MOST_BYTES = 1 << 16
 COMMANDS = "commands"
 """The table of the window's commands."""
-_DETENT_WIDTH = 0.04
-_KEYS = ("minus", "plus", "rate", "spring")
-_AXIS = ("axis", *DEVICE_KEYS, "rate", "range", "invert", "dead_zone")
-_SOURCES: dict[str, tuple[str, ...]] = {
-    "joystick": _AXIS, "gamepad": _AXIS, "keyboard": _KEYS, "buttons": (*_KEYS, *DEVICE_KEYS),
-    "mouse": ("axis", "rate", "invert", "dead_zone"),
+_RATE = number(-100.0, 100.0, None)
+_DEAD_ZONE = number(0.0, 0.9, None)
+_POSITION = number(-1.0, 1.0)
+_AXIS = {
+    "rate": _RATE,
+    "range": ListKey(
+        "[low, high] or [low, middle, high], raw positions from -1 to 1",
+        (-1.0, 1.0), of=_POSITION, count=range(2, 4),
+    ),
+    "invert": flag(None),
+    "dead_zone": _DEAD_ZONE,
+    **DEVICE_KEYS,
 }  # fmt: skip
-_OWN = (
-    "dead_zone", "curve", "invert", "trim", "rest", "safe", "pickup", "detents", "detent_width",
-    "switches", "trimmers", "ends",
-)  # fmt: skip
+_KEYS = {"rate": _RATE, "spring": flag(True)}
+_SOURCES = {
+    "joystick": table({"axis": whole(0, MOST_AXES - 1), **_AXIS}, "{ axis = 1 }", None),
+    "gamepad": table(
+        {"axis": choice(GAMEPAD_AXES, what="axis"), **_AXIS}, "{ axis = 'lefty' }", None
+    ),
+    "keyboard": table({"minus": KEY, "plus": KEY, **_KEYS}, "{ plus = 'b' }", None),
+    "buttons": table(
+        {"minus": BUTTON, "plus": BUTTON, **_KEYS, **DEVICE_KEYS}, "{ plus = 'button4' }", None
+    ),
+    "mouse": table({"axis": choice(MOUSE_AXES, what="axis"), **_AXIS}, "{ axis = 'y' }", None),
+}
+_CORNERS = ListKey(
+    "2 to 64 corners [position, deflection] from -1 to 1",
+    of=ListKey("a corner [position, deflection]", of=_POSITION, count=range(2, 3)),
+    count=range(2, 65),
+)
+
+
+class _Curve(Key):
+    """A number, or a list of corners."""
+
+    def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
+        key = _CORNERS if isinstance(given, list) else number(0.0, 1.0)
+        return key.value(given, place, name, element)
+
+
+_VALUE = {
+    **_SOURCES,
+    "dead_zone": replace(_DEAD_ZONE, default=0.0),
+    "curve": _Curve("a number from 0 to 1, or corners", 0.0),
+    "invert": flag(),
+    "trim": number(-1.0, 1.0, 0.0),
+    "rest": number(default=None),
+    "safe": number(default=None),
+    "pickup": flag(),
+    "detents": numbers((), "a list of at most 16 numbers", count=range(17)),
+    "detent_width": number(0.0, 0.5, 0.04),
+    "switches": SWITCHES,
+    "trimmers": TRIMMERS,
+    "ends": ListKey(
+        "two texts, for the low and the high end", ("-", "+"), of=NAME, count=range(2, 3)
+    ),
+}
+_COMMANDS = table(dict.fromkeys(WINDOW_COMMANDS, presses(PRESS, PRESS_EXAMPLE)))
 
 
 class DeviceMapping(Sequence[Value]):
@@ -122,22 +176,9 @@ class DeviceMapping(Sequence[Value]):
 
 def read_mapping(path: Path, stick: Signals) -> DeviceMapping:
     """Read the mapping in the file ``path``; return it for the signals of ``stick``, in order."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise MappingError(
-                f"{path} has more than {MOST_BYTES} bytes, which is too long for a mapping"
-            )
-        data = toml.loads(path.read_text(encoding="utf-8"))
-        return mapping_of(data, stick, str(path))
-    except (OSError, ValueError) as error:  # a number of 5000 digits raises ValueError
-        raise MappingError(
-            f"{path} is not a valid mapping: {error}; docs/controls.md describes mappings"
-        ) from error
-    except (RecursionError, OverflowError) as error:
-        raise MappingError(
-            f"{path} has too many levels of nested tables or too large a number; docs/controls.md "
-            "describes mappings"
-        ) from error
+    what = "a mapping (docs/controls.md describes mappings)"
+    file = open_toml(path, what, error=MappingError, most=MOST_BYTES)
+    return _mapping(file.data, stick, file.place)
 
 
 def mapping_of(data: Mapping[str, Any], stick: Signals, where: str) -> DeviceMapping:
@@ -145,181 +186,129 @@ def mapping_of(data: Mapping[str, Any], stick: Signals, where: str) -> DeviceMap
 
     A signal of ``stick`` without a table keeps its initial value.
     """
-    tables = {name: table for name, table in data.items() if name != COMMANDS or name in stick}
-    for name in tables:
-        if name not in stick:
-            raise UnknownName("value", name, (*stick.names, COMMANDS), where)
-    values = [_value(s.name, data.get(s.name, {}), stick, where) for s in stick]
-    given = {} if COMMANDS in tables else data.get(COMMANDS, {})
-    return DeviceMapping(values, _commands(given, f"{where}: {COMMANDS}"))
+    return _mapping(data, stick, Place(where, error_class=MappingError))
 
 
-def _commands(given: Any, where: str) -> list[tuple[Press, str]]:
-    table = checked_table(given, WINDOW_COMMANDS, where, f"[{COMMANDS}]")
+def _mapping(data: Mapping[str, Any], stick: Signals, place: Place) -> DeviceMapping:
+    keys = {COMMANDS: _COMMANDS} | dict.fromkeys(stick.names, table(_VALUE))
+    rows = read(data, keys, place)
+    values = [_value(signal, rows[signal.name], stick) for signal in stick]
+    return DeviceMapping(values, () if COMMANDS in stick else _commands(rows[COMMANDS]))
+
+
+def _commands(rows: Entries) -> list[tuple[Press, str]]:
     found: dict[Press, str] = {}
-    for name, presses_of in table.items():
-        for one, at in checked_entries(presses_of, f"{where}.{name}", PRESS_EXAMPLE):
-            press = Press.of(checked_table(one, PRESS_KEYS, at, PRESS_EXAMPLE), at)
+    for name, several in rows.items():
+        for row in several:
+            press = Press.of(row)
             if press in found:
-                raise MappingError(f"{at}: {press} already gives the command {found[press]}")
+                raise row.error("", f"{press} already gives the command {found[press]}")
             found[press] = name
     return list(found.items())
 
 
-def _value(name: str, given_table: Any, stick: Signals, where: str) -> Value:
-    where = f"{where}: {name}"
-    table = checked_table(given_table, (*_SOURCES, *_OWN), where, f"[{name}]")
-    signal = stick[name]
-    given: dict[str, Any] = {}
-    for key, value in table.items():
-        if key in _SOURCES:
-            given[key] = _source(key, value, f"{where}.{key}")
-        elif key == "invert":
-            given[key] = checked_flag(value, f"{where}.{key}")
-        elif key == "ends":
-            given[key] = _ends(value, f"{where}.{key}")
-        elif key in ("dead_zone", "trim", "rest", "safe"):
-            given[key] = checked_number(key, value, where)
-    given.setdefault("rest", float(stick.initial()[stick.slice(name)][0]))
-    given.setdefault("safe", given["rest"])
-    for key in ("rest", "safe"):
-        if not signal.low <= given[key] <= signal.high:
-            raise MappingError(
-                f"{where}.{key} = {given[key]:g} is outside the range of the signal, "
-                f"{signal.low:g} to {signal.high:g}"
+def _value(signal: Signal, row: Entries, stick: Signals) -> Value:
+    rest, safe = row["rest"], row["safe"]
+    if rest is None:
+        rest = float(stick.initial()[stick.slice(signal.name)][0])
+    if safe is None:
+        safe = rest
+    for key, value in (("rest", rest), ("safe", safe)):
+        if not signal.low <= value <= signal.high:
+            text = (
+                f"{key} = {value:g} is outside the range of the signal, {signal.low:g} to "
+                f"{signal.high:g}"
             )
-    given["lever"] = checked_flag(table.get("pickup", False), f"{where}.pickup")
-    given["curve"] = _curve(table, signal, where)
-    if "trimmers" in table:
-        given["trimmers"] = read_trimmers(table["trimmers"], f"{where}.trimmers")
-    if "switches" in table:
-        at = f"{where}.switches"
-        given["switches"] = read_switches(table["switches"], travel(signal), given["rest"], at)
-        _check_takes_turns(given, where)
-    return Value(name, **given)
-
-
-def _check_takes_turns(given: Mapping[str, Any], where: str) -> None:
-    """Raise an error if an axis would move the value back at once after a switch has set it."""
-    for key in ("joystick", "gamepad"):
-        source = given.get(key)
-        if source is not None and not source.rate and not given["lever"]:
-            raise MappingError(
-                f"{where}: the axis of {key} holds the value, so that the switches have no effect; "
-                "add pickup = true, or leave one of the two out"
-            )
-
-
-def _curve(table: Mapping[str, Any], signal: Signal, where: str) -> Curve:
-    given = table.get("curve", 0.0)
-    points = isinstance(given, list)
-    return Curve(
-        0.0 if points else checked_number("curve", given, where),
-        _points(given, f"{where}.curve") if points else (),
-        *_detents(table, signal, where),
+            raise row.error(key, text)
+    span = travel(signal)
+    curve = row["curve"]
+    points = isinstance(curve, tuple)
+    shape = Curve(
+        0.0 if points else curve, _points(row, curve) if points else (), *_detents(row, span)
     )
-
-
-def _points(given: list[Any], where: str) -> tuple[tuple[float, float], ...]:
-    pairs = all(isinstance(point, list) and len(point) == 2 for point in given)
-    if not pairs or not 2 <= len(given) <= 64:
-        raise MappingError(f"{where} = {given!r}; expected 2 to 64 corners [position, deflection]")
-    found = tuple(
-        (checked_number("range", x, where), checked_number("range", y, where)) for x, y in given
-    )
-    across, up = zip(*found, strict=True)
-    if not rising(across) or (across[0], across[-1]) != (-1.0, 1.0):
-        raise MappingError(f"{where}: the positions must rise from -1 to 1, but are {list(across)}")
-    if list(up) != sorted(up) or up[0] == up[-1]:
-        raise MappingError(
-            f"{where}: the deflections must not fall, but are {list(up)}; use invert to reverse "
-            "the direction"
-        )
+    sources: dict[str, Any] = {
+        kind: None if row[kind] is None else _source(kind, row[kind]) for kind in _SOURCES
+    }
+    found = Value(
+        signal.name, **sources,
+        switches=tuple(switch_of(one, span, rest) for one in row["switches"]),
+        trimmers=tuple(map(trimmer_of, row["trimmers"])),
+        dead_zone=row["dead_zone"], curve=shape, invert=row["invert"], trim=row["trim"],
+        rest=rest, safe=safe, lever=row["pickup"], ends=row["ends"],
+    )  # fmt: skip
+    if found.switches:
+        _check_takes_turns(found, row)
     return found
 
 
-def _detents(
-    table: Mapping[str, Any], signal: Signal, where: str
-) -> tuple[tuple[float, ...], float]:
+def _check_takes_turns(value: Value, row: Entries) -> None:
+    """Raise an error if an axis would move the value back at once after a switch has set it."""
+    for key, source in (("joystick", value.joystick), ("gamepad", value.gamepad)):
+        if source is not None and not source.rate and not value.lever:
+            raise row.error(
+                key,
+                f"the axis of {key} holds the value, so that the switches have no effect; add "
+                "pickup = true, or leave one of the two out",
+            )
+
+
+def _points(row: Entries, found: Points) -> Points:
+    across, up = zip(*found, strict=True)
+    if not rising(across) or (across[0], across[-1]) != (-1.0, 1.0):
+        text = f"the positions must rise from -1 to 1, but are {list(across)}"
+        raise row.error("curve", f"curve: {text}")
+    if list(up) != sorted(up) or up[0] == up[-1]:
+        text = f"the deflections must not fall, but are {list(up)}; use invert to reverse them"
+        raise row.error("curve", f"curve: {text}")
+    return found
+
+
+def _detents(row: Entries, span: tuple[float, float]) -> tuple[tuple[float, ...], float]:
     """Return the detents as deflections -1 to 1, and half their width."""
-    width = checked_number("detent_width", table.get("detent_width", _DETENT_WIDTH), where)
-    given = table.get("detents", [])
-    if not isinstance(given, list) or len(given) > 16:
-        raise MappingError(f"{where}.detents = {given!r}; expected a list of at most 16 values")
-    low, high = travel(signal)
-    values = [checked_number("detents", value, where) for value in given]
+    values, width = row["detents"], row["detent_width"]
+    low, high = span
     for value in values:
         if not low <= value <= high:
-            raise MappingError(
-                f"{where}.detents has {value:g}, which is outside the range {low:g} to {high:g}"
-            )
+            text = f"detents has {value:g}, which is outside the range {low:g} to {high:g}"
+            raise row.error("detents", text)
     found = tuple(2.0 * (value - low) / (high - low) - 1.0 for value in values)
     if any(b - a <= 2.0 * width for a, b in pairwise(found)):
-        raise MappingError(
-            f"{where}.detents = {given!r}; expected values that rise by more than "
+        text = (
+            f"detents = {list(values)}; write values that rise by more than "
             f"{width * (high - low):g}, twice the detent_width"
         )
+        raise row.error("detents", text)
     return found, width
 
 
-def _ends(value: Any, where: str) -> tuple[str, str]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise MappingError(f"{where} = {value!r}; expected two texts, for the low and the high end")
-    low, high = (checked_text(text, where) for text in value)
-    return low, high
-
-
-def _source(kind: str, given: Any, where: str) -> AxisSource | KeySource:
-    table = checked_table(given, _SOURCES[kind], where, f"{kind} = {{ ... }}")
-    rate = checked_number("rate", table["rate"], where) if "rate" in table else None
-    device = Which.of(table, where)
+def _source(kind: str, row: Entries) -> AxisSource | KeySource:
     if kind in ("keyboard", "buttons"):
-        of = button_named if kind == "buttons" else key_named
-        minus, plus = (
-            of(table[side], f"{where}.{side}") if side in table else ""
-            for side in ("minus", "plus")
-        )
+        minus, plus = row["minus"], row["plus"]
         if not (minus or plus):
-            raise MappingError(f"{where} has neither minus nor plus; give one of them or both")
+            raise row.error("", "neither minus nor plus is given; write one of them or both")
         if minus == plus:
-            raise MappingError(
-                f"{where}: minus and plus are both {plus!r}; give two different names"
-            )
-        spring = checked_flag(table.get("spring", True), f"{where}.spring")
-        return KeySource(minus, plus, 2.0 if rate is None else abs(rate), spring, device)
+            text = f"minus and plus are both {plus!r}; give two different names"
+            raise row.error("minus", text)
+        rate = 2.0 if row["rate"] is None else abs(row["rate"])
+        which = Which.of(row) if kind == "buttons" else Which()
+        return KeySource(minus, plus, rate, row["spring"], which)
+    axis = row["axis"]
+    names = {"gamepad": GAMEPAD_AXES, "mouse": MOUSE_AXES}.get(kind)
     return AxisSource(
-        _axis(kind, table.get("axis"), where),
-        device,
-        rate or 0.0,
-        _span(table.get("range", [-1.0, 1.0]), f"{where}.range"),
-        checked_flag(table["invert"], f"{where}.invert") if "invert" in table else None,
-        checked_number("dead_zone", table["dead_zone"], where) if "dead_zone" in table else None,
-    )
+        axis if names is None else names.index(axis),
+        Which.of(row), row["rate"] or 0.0, _span(row), row["invert"], row["dead_zone"],
+    )  # fmt: skip
 
 
-def _span(given: Any, where: str) -> tuple[float, float, float]:
+def _span(row: Entries) -> tuple[float, float, float]:
     """Return (low, middle, high) for a TOML ``[low, high]`` or ``[low, middle, high]``."""
-    if not isinstance(given, list) or len(given) not in (2, 3):
-        raise MappingError(f"{where} = {given!r}; expected [low, high] or [low, middle, high]")
-    found = [checked_number("range", value, where) for value in given]
+    found = row["range"]
     low, high = found[0], found[-1]
     middle = found[1] if len(found) == 3 else (low + high) / 2.0
     if min(middle - low, high - middle) < LEAST_TRAVEL:
-        raise MappingError(
-            f"{where} = {given!r}; expected raw positions that rise by at least {LEAST_TRAVEL:g}"
-        )
+        text = f"range = {list(found)}; write raw positions that rise by at least {LEAST_TRAVEL:g}"
+        raise row.error("range", text)
     return low, middle, high
-
-
-def _axis(kind: str, axis: Any, where: str) -> int:
-    names = {"gamepad": GAMEPAD_AXES, "mouse": MOUSE_AXES}.get(kind)
-    if names is not None:
-        if axis not in names:
-            raise UnknownName("axis", str(axis), names, where)
-        return names.index(axis)
-    if isinstance(axis, bool) or not isinstance(axis, int) or not 0 <= axis < MOST_AXES:
-        raise MappingError(f"{where}.axis = {axis!r}; expected a number 0 to {MOST_AXES - 1}")
-    return axis
 
 
 # The use of each control of a device, as text for ``rtsim joystick``.

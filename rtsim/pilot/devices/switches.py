@@ -10,18 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.errors import UnknownName
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.devices.device import (
-    DEVICE_KEYS,
-    DeviceSample,
-    MappingError,
-    Which,
-    checked_entries,
-    checked_number,
-    checked_table,
-    checked_text,
-)
+from rtsim.core.toml import Entries, Key, ListKey, choice, number, table
+from rtsim.pilot.devices.device import DEVICE_KEYS, NAME, DeviceSample, Which
 
 # The names of keys, as pygame returns them, and the keys that the window uses.
 
@@ -68,22 +60,20 @@ WINDOW_COMMANDS = {
 """The commands of the window, which keys and buttons can give, and what each of them does."""
 
 
-def check_key(name: str, where: str) -> str:
-    """Check that the key ``name`` exists and may move a value; return it.
+def key_named(given: Any) -> str:
+    """Return the name of a key that exists and may move a value.
 
     A letter means the key with this letter in the keyboard's layout.
     """
-    letter = len(name) == 1 and name.isprintable() and not name.isspace() and name == name.lower()
+    name = str(NAME.convert(given))
+    letter = len(name) == 1 and name.isprintable() and name == name.lower()
     if not letter and name not in NAMED:
         low = name.lower()
         if len(low) == 1 or low in NAMED:
-            raise ScenarioError(f"{where} = {name!r}: key names are in lower case; write {low!r}")
-        raise UnknownName("key", name, NAMED, where)
+            raise ValueError(f"key names are in lower case; write {low!r}")
+        raise UnknownName("key", name, NAMED)
     if name in OF_THE_WINDOW:
-        raise ScenarioError(
-            f"{where} = {name!r}: the window uses this key (F1 shows the keys of the window); "
-            "choose another key"
-        )
+        raise ValueError("the window uses this key (F1 shows the keys of the window)")
     return name
 
 
@@ -97,7 +87,6 @@ GAMEPAD_BUTTONS = (
 
 The names of a joystick's buttons are ``button0`` and so on, and ``hat0up``, ``hat0left`` and so on.
 """
-PRESS_KEYS = ("button", "key", *DEVICE_KEYS)
 PRESS_EXAMPLE = '{ button = "button4" }'
 _JOYSTICK_BUTTON = re.compile(r"button\d{1,3}|hat\d{1,2}(up|down|left|right)")
 _NOTHING = DeviceSample()
@@ -115,29 +104,33 @@ class Press:
         return self.key or " of ".join(filter(None, (self.button, self.which.name)))
 
     @classmethod
-    def of(cls, table: Mapping[str, Any], where: str) -> Press:
-        """Return the press that ``table`` means: its ``button`` or its ``key``."""
-        if ("button" in table) == ("key" in table):
-            raise MappingError(f"{where} needs either a button or a key, such as {PRESS_EXAMPLE}")
-        if "key" in table:
-            if of_device := [key for key in DEVICE_KEYS if key in table]:
-                raise MappingError(
-                    f"{where}: {of_device[0]} names a joystick, but a key has none; leave it out"
-                )
-            return cls(key=key_named(table["key"], f"{where}.key"))
-        return cls(button_named(table["button"], f"{where}.button"), which=Which.of(table, where))
+    def of(cls, row: Entries) -> Press:
+        """Return the press that a table means: its ``button`` or its ``key``."""
+        if bool(row["button"]) == bool(row["key"]):
+            raise row.error("", f"write either a button or a key, such as {PRESS_EXAMPLE}")
+        if row["key"] and (of_device := [key for key in DEVICE_KEYS if key in row.given]):
+            text = f"{of_device[0]} names a joystick, but a key has none; leave it out"
+            raise row.error(of_device[0], text)
+        return cls(row["button"], row["key"], Which.of(row))
 
 
-def key_named(given: Any, where: str) -> str:
-    return check_key(checked_text(given, where), where)
-
-
-def button_named(given: Any, where: str) -> str:
-    name = checked_text(given, where)
+def button_named(given: Any) -> str:
+    """Return the name of a button or of a direction of a hat."""
+    name = str(NAME.convert(given))
     if name not in GAMEPAD_BUTTONS and not _JOYSTICK_BUTTON.fullmatch(name):
-        known = ("button0", "hat0up", *GAMEPAD_BUTTONS)
-        raise UnknownName("button", name, known, where)
+        raise UnknownName("button", name, ("button0", "hat0up", *GAMEPAD_BUTTONS))
     return name
+
+
+BUTTON = Key("the name of a button, such as 'button4' or 'hat0up'", "", button_named)
+KEY = Key("the name of another key, such as 'j' or 'left'", "", key_named)
+PRESS = {"button": BUTTON, "key": KEY, **DEVICE_KEYS}
+
+
+def presses(keys: Mapping[str, Key], example: str) -> Key:
+    """Return the key of a list of tables with ``keys``; one table needs no brackets."""
+    of = table(keys, f"a table: {example}")
+    return ListKey(f"1 to 64 tables: [{example}]", (), of=of, count=range(1, 65), single=True)
 
 
 class Presses:
@@ -169,8 +162,8 @@ class Presses:
         before = self._before or self._now
         if press.key:
             return "keyboard" if press.key in self._now.keys - before.keys else ""
-        for number, stick in self._now.sticks.items():
-            earlier = before.sticks.get(number)
+        for instance, stick in self._now.sticks.items():
+            earlier = before.sticks.get(instance)
             if earlier is None or press.button in earlier.buttons:
                 continue
             if press.button in stick.buttons and press.which.fits(stick):
@@ -181,10 +174,7 @@ class Presses:
 REPEAT_AFTER_NS = NS_PER_S // 2
 REPEAT_NS = NS_PER_S // 10
 """A held trimmer acts again after this time, ns."""
-_SWITCH = ("do", "to", "else", *PRESS_KEYS)
-_TRIMMER = ("by", "to", *PRESS_KEYS)
-SWITCH_EXAMPLE = '{ button = "button4", do = "toggle" }'
-TRIMMER_EXAMPLE = '{ button = "hat0up", by = -0.02 }'
+_TRIMMER_EXAMPLE = '{ button = "hat0up", by = -0.02 }'
 
 
 @dataclass(frozen=True)
@@ -261,52 +251,42 @@ KINDS: dict[str, Callable[[Press, float, float, float], Switch]] = {
 """The kinds of switches by name: what a press, a second press and the release do."""
 
 
-def read_switches(
-    given: Any, span: tuple[float, float], rest: float, where: str
-) -> tuple[Switch, ...]:
-    """Return the switches of a mapping; ``span`` and ``rest`` are those of the value."""
-    found = checked_entries(given, where, SWITCH_EXAMPLE)
-    return tuple(_switch(table, span, rest, at) for table, at in found)
+SWITCHES = presses(
+    {"do": choice(KINDS, what="do"), "to": number(default=None), "else": number(default=None)}
+    | PRESS,
+    '{ button = "button4", do = "toggle" }',
+)
+TRIMMERS = presses(
+    {"by": number(-1.0, 1.0, None), "to": number(-1.0, 1.0, None)} | PRESS, _TRIMMER_EXAMPLE
+)
 
 
-def _switch(given: Any, span: tuple[float, float], rest: float, where: str) -> Switch:
-    table = checked_table(given, _SWITCH, where, SWITCH_EXAMPLE)
-    kind = table.get("do")
-    if kind not in KINDS:
-        raise UnknownName("do", str(kind), KINDS, where)
-    if kind == "set" and "to" not in table:
-        raise MappingError(f"{where} sets nothing; add to = VALUE")
-    if "else" in table and kind != "toggle":
-        raise MappingError(f"{where}.else belongs to do = 'toggle'; leave it out")
-    to = _within("to", table, span[1], span, where)
-    other = _within("else", table, span[0], span, where)
+def switch_of(row: Entries, span: tuple[float, float], rest: float) -> Switch:
+    """Return a switch of a mapping; ``span`` and ``rest`` are those of the value."""
+    kind = row["do"]
+    if kind == "set" and row["to"] is None:
+        raise row.error("do", "the switch sets nothing; add to = VALUE")
+    if row["else"] is not None and kind != "toggle":
+        raise row.error("else", "else belongs to do = 'toggle'; leave it out")
+    to, other = (
+        _within(row, key, default, span) for key, default in (("to", span[1]), ("else", span[0]))
+    )
     if kind == "toggle" and to == other:
-        raise MappingError(f"{where}: both positions of the toggle are {to:g}; give two values")
-    return KINDS[kind](Press.of(table, where), to, other, rest)
+        raise row.error("to", f"both positions of the toggle are {to:g}; give two values")
+    return KINDS[kind](Press.of(row), to, other, rest)
 
 
-def _within(
-    key: str, table: Mapping[str, Any], default: float, span: tuple[float, float], where: str
-) -> float:
-    value = checked_number(key, table.get(key, default), where)
+def _within(row: Entries, key: str, default: float, span: tuple[float, float]) -> float:
+    value: float = default if row[key] is None else row[key]
     low, high = span
     if not low <= value <= high:
-        raise MappingError(
-            f"{where}.{key} = {value:g} is outside the range of the value, {low:g} to {high:g}"
-        )
+        text = f"{key} = {value:g} is outside the range of the value, {low:g} to {high:g}"
+        raise row.error(key, text)
     return value
 
 
-def read_trimmers(given: Any, where: str) -> tuple[Trimmer, ...]:
-    found = checked_entries(given, where, TRIMMER_EXAMPLE)
-    return tuple(_trimmer(table, at) for table, at in found)
-
-
-def _trimmer(given: Any, where: str) -> Trimmer:
-    table = checked_table(given, _TRIMMER, where, TRIMMER_EXAMPLE)
-    if ("by" in table) == ("to" in table):
-        raise MappingError(f"{where} needs either by or to, such as {TRIMMER_EXAMPLE}")
-    press = Press.of(table, where)
-    if "by" in table:
-        return Trimmer(press, checked_number("by", table["by"], where))
-    return Trimmer(press, to=checked_number("trim", table["to"], where))
+def trimmer_of(row: Entries) -> Trimmer:
+    """Return a trimmer of a mapping."""
+    if (row["by"] is None) == (row["to"] is None):
+        raise row.error("", f"write either by or to, such as {_TRIMMER_EXAMPLE}")
+    return Trimmer(Press.of(row), row["by"] or 0.0, row["to"])

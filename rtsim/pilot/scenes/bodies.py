@@ -22,8 +22,7 @@ from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SIGNALS, SceneMoment
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.scenes.text import no_picture, write
 from rtsim.pilot.scenes.world import DrawnSolid, Placement, Relief, Terrain, draw_lines, draw_sky
-from rtsim.scenario.body import Body
-from rtsim.scenario.ground import Ground
+from rtsim.scenario.body import Body, Ground
 from rtsim.scenario.shown import RIGHT, Hud
 
 _BEHIND, _ABOVE, _TILT = 2.6, 0.6, 0.12

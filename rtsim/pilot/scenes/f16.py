@@ -30,7 +30,7 @@ from rtsim.pilot.scenes.world import (
     draw_sky,
     on_ground,
 )
-from rtsim.scenario.ground import Ground as Declared
+from rtsim.scenario.body import Ground as Declared
 
 # Aids to land: roll scale, slip ball, height above the ground, way to gate or runway.
 

@@ -22,7 +22,7 @@ from rtsim.core.signals import Vector
 from rtsim.gateway.shapes import KIND_COLOURS, Solid, commonest, every
 from rtsim.pilot.scenes.camera import Camera, Points
 from rtsim.pilot.scenes.text import Colour
-from rtsim.scenario.ground import GroundGrid
+from rtsim.scenario.body import GroundGrid
 
 GRID: Colour = (72, 94, 58)
 COARSE: Colour = (92, 112, 78)

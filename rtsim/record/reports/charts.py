@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import html
-import importlib.util
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.errors import RecordingError
+from rtsim.core.extras import installed, missing
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.markup import as_json
@@ -106,19 +105,15 @@ def page_marks(lines: Sequence[float], spans: Sequence[tuple[float, float]]) -> 
 def scripts() -> str:
     """Return uPlot with its style and the script that draws the charts of a page.
 
-    Raises :class:`RecordingError` if uPlot is not installed.
+    Raises :class:`rtsim.core.errors.ScenarioError` if uPlot is not installed.
     """
-    found = importlib.util.find_spec("uplot")  # found without an import, which needs IPython
-    places = None if found is None else found.submodule_search_locations
+    found = installed("uplot", "plots", "a page with charts")  # an import would need IPython
+    static = Path(*(found.submodule_search_locations or ())[:1]) / "static"
     try:
-        static = Path(next(iter(places or ()))) / "static"
         library = (static / "uPlot.iife.js").read_text(encoding="utf-8")
         style = (static / "uPlot.min.css").read_text(encoding="utf-8")
-    except (OSError, StopIteration) as error:
-        raise RecordingError(
-            "the charts of a page need uPlot, which is not installed; type: "
-            "pip install uplot-python"
-        ) from error
+    except OSError as error:
+        raise missing("uplot", "plots", "a page with charts", error) from None
     own = Path(__file__).with_name("charts.js").read_text(encoding="utf-8")
     return f"<style>{style}</style><script>{library}</script><script>{own}</script>"
 

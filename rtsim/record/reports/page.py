@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rtsim.core.extras import installed
 from rtsim.record.markup import PLOT, STYLE, text
 from rtsim.record.reports import charts
+
+installed("uplot", "plots", "a page")  # said when a command imports this, before its work
 
 Section = tuple[str, str, str]
 """A section of a page: key of its link, title, and body as markup.  The page leaves out a section

@@ -12,8 +12,7 @@ from rtsim.components.bus import LOST
 from rtsim.core.tag import Tag
 from rtsim.engine.trace import request_topic
 from rtsim.record.reading import Recording, TrackData
-from rtsim.runs.diverging.first import Order, Place, in_words, told
-from rtsim.runs.diverging.values import Value, ValuePair, columns
+from rtsim.runs.diverging.first import Order, Place, Value, ValuePair, columns, in_words, told
 
 Named = dict[str, tuple[Value, str]]
 """Values by name, each with its source."""

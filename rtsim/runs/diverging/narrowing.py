@@ -24,8 +24,7 @@ from rtsim.engine.system import System
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import ended_by_itself, said_no_more
-from rtsim.runs.diverging.first import Place
-from rtsim.runs.diverging.values import ValuePair, drawn, first_apart, part_of, parting
+from rtsim.runs.diverging.first import Place, ValuePair, drawn, first_apart, part_of, parting
 from rtsim.runs.replay import fed_controllers, fed_external_inputs, scenario_of, to_repeat
 from rtsim.runs.request import Connections, Progress
 from rtsim.runs.resume import fits, live_scenario

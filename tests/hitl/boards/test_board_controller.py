@@ -13,7 +13,8 @@ from board_parts import HZ, MS, MS_CYCLES, Rig, answers, steps, ticks, told
 
 from hitl.boards.contract import BoardLink
 from hitl.controllers.failure_log import Case
-from hitl.protocol.events import (
+from hitl.protocol.line import Budget
+from hitl.protocol.session import (
     BoardFailure,
     BoardReset,
     EventCounts,
@@ -21,7 +22,6 @@ from hitl.protocol.events import (
     SilentBoard,
     WrongController,
 )
-from hitl.protocol.line import Budget
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag

@@ -9,7 +9,7 @@ import pytest
 from board_parts import MS, MS_CYCLES, Rig, answers, patch_clock, told
 
 from hitl.controllers.retrying_session import WallLine
-from hitl.protocol.events import BoardReset, OldFirmware, SilentBoard
+from hitl.protocol.session import BoardReset, OldFirmware, SilentBoard
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun

@@ -28,10 +28,17 @@ from protocol_parts import (
 )  # fmt: skip
 
 from hitl.protocol.codec import name_hash, wire_schema
-from hitl.protocol.events import BoardRefused, BoardReset, Connected, Ponged, Started, Stopped
 from hitl.protocol.framing import encode, encode_message
 from hitl.protocol.messages import Code, Error, Hello, Ping, Start, StepMessage, Stop
-from hitl.protocol.session import Session
+from hitl.protocol.session import (
+    BoardRefused,
+    BoardReset,
+    Connected,
+    Ponged,
+    Session,
+    Started,
+    Stopped,
+)
 from rtsim.core.tag import Tag
 
 PAYLOAD = 90

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from hitl.interface import Interface, InterfaceError, StepEntry, load_interface
 from hitl.interface.fields import Field, limits
-from hitl.interface.lines import Lines
 from hitl.interface.targets import check_target
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signal
+from rtsim.core.toml import Lines, Place
 
 GOOD = """\
 name = "pid"
@@ -361,13 +361,17 @@ def test_lines_of_a_tricky_file() -> None:
     lines = Lines(Path("t.toml"), TRICKY)
     places = {
         ("", "a"): 1, ("", "text"): 2, ("", "list"): 6, ("odd", "dotted"): 11, ("", "one"): 12,
-        ("one", "two"): 12, ("one.two", "key"): 13, ("one.rows", "key"): 15,
-        ("not.a", "table"): 1, ("", "b"): 1, ("one.two", "none"): 12,
+        ("one", "two"): 12, ("one.two", "key"): 13, ("one.rows[0]", "key"): 15,
+        ("one.rows[1]", "key"): 16, ("not.a", "table"): 1, ("", "b"): 1, ("one.two", "none"): 12,
     }  # fmt: skip
     assert {place: lines.of(*place) for place in places} == places
     assert [lines.of("", "list", k) for k in range(5)] == [7, 9, 9, 9, 6]
     assert [lines.of("one", "rows", k) for k in range(2)] == [14, 16]
-    assert str(lines.error("", "list", "no", 1)) == "t.toml:9: no"
+    place = Place("t.toml", lines, error_class=InterfaceError)
+    assert str(place.error("list", "no", 1)) == "t.toml:9: no"
+    assert (
+        str(place.inner("one").inner("rows", 0).error("key", "no")) == "t.toml:15: one.rows 1: no"
+    )
     assert (lines.text(13), lines.text(0), lines.text(99)) == ("key = 1", "", "")
 
 

@@ -20,8 +20,9 @@ from back_to_back_parts import (
 from sil_parts import children, nothing_left
 
 from hitl.building.build import Build, build
-from hitl.comparison.back_to_back import BackToBack, ProgressWatch, back_to_back
-from hitl.comparison.conditions import inputs_of
+from hitl.comparison.back_to_back import back_to_back
+from hitl.comparison.conditions import ProgressWatch, inputs_of
+from hitl.comparison.verdict import BackToBack
 from hitl.controllers.sil import SilController
 from rtsim.components.controller import PythonController
 from rtsim.core.clock import stopwatch
@@ -54,7 +55,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def held(build: Build, **how: object) -> BackToBack:
     options: dict[str, object] = {"until": UNTIL, **how}
-    return back_to_back(scenario(), {"controller": SilController(build)}, **options)  # type: ignore[arg-type]
+    return back_to_back(scenario(), {"controller": SilController(build)}, **options)
 
 
 class Fresh(Stand):

@@ -16,7 +16,7 @@ from hitl.boards.avr import FIRST, MEGA, NANO
 from hitl.boards.avr import MEGA_NUMBERS as NUMBERS
 from hitl.boards.avr import mega_pwm as pwm
 from hitl.boards.known import BOARDS, board_named
-from hitl.cli.board_compare import _told
+from hitl.cli.board_tools import _to_json
 from hitl.comparison import on_boards as on_boards_module
 from hitl.comparison.on_boards import OnHost, OnOneBoard, on_boards, random_inputs
 from hitl.firmware import firmware
@@ -91,7 +91,7 @@ def test_a_board_without_an_emulator_is_told() -> None:
     bare = replace(MEGA, emulators={})
     (row,) = (on_boards_module._on_board(load_interface(f"{F16}:single"), bare, [], []),)
     assert row == OnOneBoard(bare, why="a Mega 2560 has no emulator")
-    assert _told(row)["why"] == "a Mega 2560 has no emulator"
+    assert _to_json(row)["why"] == "a Mega 2560 has no emulator"
     assert on_boards(load_interface(F16), [], []).rows == []
 
 

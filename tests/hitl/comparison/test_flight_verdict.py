@@ -12,7 +12,13 @@ from hitl.boards.paced import Timing
 from hitl.comparison.conditions import _delayed
 from hitl.comparison.execution import HOST, MODELLED, TARGET
 from hitl.comparison.exercise import Effects
-from hitl.comparison.flight import OVERLAP, LoopComparison, Spoiled, allowance, time_needed
+from hitl.comparison.flight import (
+    OVERLAP,
+    EnvironmentFailure,
+    LoopComparison,
+    allowance,
+    time_needed,
+)
 from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
@@ -78,7 +84,7 @@ def test_without_rows_or_effects_nothing_is_decided() -> None:
 def test_what_differs_after_a_flight_was_spoiled_is_nobodys_fault(
     since: int, excused: bool
 ) -> None:
-    found = flight(FINE, WRONG, spoiled=Spoiled(since, "the host was late"))
+    found = flight(FINE, WRONG, environment=EnvironmentFailure(since, "the host was late"))
     assert found.excuses(WRONG) is excused
     assert found.outcome is (Outcome.UNDECIDED if excused else Outcome.FAILED)
     assert found.undecided == ("the host was late" if excused else "")
@@ -99,18 +105,18 @@ def test_where_the_host_held_a_flight_up_its_end_and_what_is_missing_are_excused
 
 
 def test_an_error_of_the_translations_own_is_not_excused_by_what_came_between() -> None:
-    own = Spoiled(0, "late", slow=True, ended=False)
-    assert flight(FINE, error="it died", spoiled=own).outcome is Outcome.FAILED
-    assert flight(FINE, spoiled=own).outcome is Outcome.PASSED
-    other = Spoiled(0, "late", slow=True)
-    found = flight(FINE, error="it died", spoiled=other)
+    own = EnvironmentFailure(0, "late", slow=True, ended=False)
+    assert flight(FINE, error="it died", environment=own).outcome is Outcome.FAILED
+    assert flight(FINE, environment=own).outcome is Outcome.PASSED
+    other = EnvironmentFailure(0, "late", slow=True)
+    found = flight(FINE, error="it died", environment=other)
     assert (found.outcome, found.undecided) == (Outcome.UNDECIDED, "it died")
 
 
 def test_a_flight_is_too_slow_where_this_host_was() -> None:
     assert not flight(FINE).too_slow
-    assert not flight(FINE, spoiled=Spoiled(0, "killed")).too_slow
-    assert flight(FINE, spoiled=Spoiled(0, "late", slow=True)).too_slow
+    assert not flight(FINE, environment=EnvironmentFailure(0, "killed")).too_slow
+    assert flight(FINE, environment=EnvironmentFailure(0, "late", slow=True)).too_slow
     slow = flight(FINE, SHORT, targets={"law": target(SLIPPED)})
     assert (slow.slipped, slow.too_slow, slow.outcome) == (3 * MS, True, Outcome.UNDECIDED)
     assert "which lost 3 ms against the clock" in slow.undecided
@@ -142,8 +148,8 @@ def test_a_late_answer_of_an_emulated_board_is_the_hosts_if_the_board_had_time_b
 
 
 def test_a_slip_is_told_also_where_answers_were_late() -> None:
-    late = Spoiled(0, "late", slow=True)
-    found = flight(FINE, SHORT, targets={"law": target(SLIPPED)}, spoiled=late)
+    late = EnvironmentFailure(0, "late", slow=True)
+    found = flight(FINE, SHORT, targets={"law": target(SLIPPED)}, environment=late)
     assert found.outcome is Outcome.UNDECIDED
     assert "which lost 3 ms against the clock" in found.undecided
 

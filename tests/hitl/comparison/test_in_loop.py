@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from back_to_back_parts import Stand
 
-from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.back_to_back import back_to_back
 from hitl.comparison.flight import compare_flights
+from hitl.comparison.verdict import BackToBack
 from rtsim.components.controller import PythonController
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ControllerError

@@ -17,7 +17,8 @@ from junit_schema import valid
 from rich.console import Console
 
 from hitl.building import store
-from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.back_to_back import back_to_back
+from hitl.comparison.verdict import BackToBack
 from hitl.results.table import Tables
 from rtsim.cli import main
 from rtsim.components.controller import PythonController

@@ -8,7 +8,7 @@ import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -16,7 +16,8 @@ from back_to_back_parts import Stand, built, dies_at, write_law
 from junit_schema import valid
 
 from hitl.building.build import Build
-from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.back_to_back import back_to_back
+from hitl.comparison.verdict import BackToBack
 from hitl.controllers.sil import SilController
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
@@ -211,15 +212,12 @@ class Signalled(SilController):
     number = signal.SIGKILL
     count = 0
 
-    def fresh(self) -> SilController:
+    def fresh(self) -> Self:
         Signalled.count += 1
-        out = super().fresh()
-        if Signalled.count > 1:
-            out.__class__, out.__dict__["number"] = type(self), self.number
-        return out
+        return super().fresh()
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        if self._sequence == 6:
+        if self._sequence == 6 and Signalled.count > 1:
             os.kill(self.pid, self.number)
         super().send(tag, inputs)
 
@@ -276,17 +274,16 @@ def killed(build: Build, at: int, loop: str, **how: Any) -> BackToBack:
     """SIGKILL from outside at a step of the open or of the closed loop."""
 
     class Victim(SilController):
-        count = 0
+        count, mine = 0, False
 
-        def fresh(self) -> SilController:
+        def fresh(self) -> Self:
             Victim.count += 1
             out = super().fresh()
-            out.__class__ = Victim
-            out.mine = Victim.count == (1 if loop == "open" else 2)  # type: ignore[attr-defined]
+            out.mine = Victim.count == (1 if loop == "open" else 2)
             return out
 
         def send(self, tag: Tag, inputs: Vector) -> None:
-            if getattr(self, "mine", False) and self._sequence == at:
+            if self.mine and self._sequence == at:
                 os.kill(self.pid, signal.SIGKILL)
                 self.mine = False
             super().send(tag, inputs)
@@ -309,11 +306,6 @@ def test_a_flight_that_goes_on_without_a_killed_worker_is_no_verdict(good: Build
     one.component("controller").failure = "hold"  # type: ignore[attr-defined]
 
     class Victim(SilController):
-        def fresh(self) -> SilController:
-            out = super().fresh()
-            out.__class__ = Victim
-            return out
-
         def send(self, tag: Tag, inputs: Vector) -> None:
             if tag.ns == 500_000_000:
                 os.kill(self.pid, signal.SIGKILL)

@@ -11,8 +11,10 @@ from back_to_back_parts import Change, Stand, write_law
 from click.testing import CliRunner, Result
 from pitl_parts import FakeBoard, as_float
 
-from hitl.comparison.back_to_back import BackToBack, Rung, back_to_back, climb
+from hitl.comparison.back_to_back import back_to_back, compare_chain
+from hitl.comparison.conditions import ComparisonRequest, Stage
 from hitl.comparison.tolerances import AT_REST, SINGLE, of_signals, one_step, span_of
+from hitl.comparison.verdict import BackToBack
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
 from rtsim.cli import main
@@ -68,7 +70,7 @@ def nothing(step: int, y: Vector) -> Vector:  # noqa: ARG001
 
 
 def held(change: Change, rate: float = RATE, **how: object) -> BackToBack:
-    return back_to_back(scenario(rate), {"law": Fresh(LAW, change, FLOAT)}, **how)  # type: ignore[arg-type]
+    return back_to_back(scenario(rate), {"law": Fresh(LAW, change, FLOAT)}, **how)
 
 
 @pytest.mark.parametrize("rate", [8e-4, 8e-7, 8.0, 8e3])
@@ -85,7 +87,7 @@ def test_what_returns_0_fails_in_both_loops_and_what_rounds_passes(rate: float) 
 
 
 def test_what_returns_0_fails_on_the_board(tmp_path: Path) -> None:
-    host = Rung("host C", {"law": Fresh(LAW, as_float, FLOAT)})
+    host = Stage("host C", {"law": Fresh(LAW, as_float, FLOAT)})
 
     class Board(FakeBoard):
         def fresh(self) -> Board:
@@ -93,7 +95,8 @@ def test_what_returns_0_fails_on_the_board(tmp_path: Path) -> None:
             out.board = out.greeting
             return out
 
-    out = climb(scenario(), [host, Rung("board", {"law": Board(LAW, nothing, tmp_path, FLOAT)})])
+    board = Stage("board", {"law": Board(LAW, nothing, tmp_path, FLOAT)})
+    out = compare_chain(scenario(), [host, board], ComparisonRequest())
     assert [pair.outcome for pair in out.pairs] == [Outcome.PASSED, Outcome.FAILED]
     assert {r.name for r in out.pairs[1].flight.comparison.failures} >= {"wheel.rate"}  # type: ignore[union-attr]
 
@@ -179,20 +182,15 @@ def sil_test(*arguments: object) -> Result:
     return CliRunner().invoke(main, words)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [("--tol", "force=1e-9"), ("--abs", "1e-9"), ("--tol", "force=5", "--tol", "*=1e-9"),
-     ("--tol", "*=5", "--tol", "force=1", "--tol", "*=1e-9")],
-)  # fmt: skip
-def test_what_is_typed_counts_more_than_the_file_and_the_last_most(
-    given: tuple[str, ...], loose: Path
-) -> None:
-    assert sil_test("-c", loose).exit_code == 0
-    for loops in ((), ("--open-only",)):
-        result = sil_test("-c", loose, *given, *loops)
-        assert result.exit_code == 1, result.output
-    again = sil_test("-c", loose, "--tol", "force=1e-9", "--tol", "force=1")
-    assert again.exit_code == 0, again.output
+def test_options_replace_the_tolerances_of_the_file_and_the_last_option_holds(loose: Path) -> None:
+    """All with one build, in both loops and in the open loop alone."""
+    for given, status in (
+        ("", 0), ("--tol force=1e-9", 1), ("--abs 1e-9", 1), ("--tol force=5 --tol *=1e-9", 1),
+        ("--tol *=5 --tol force=1 --tol *=1e-9", 1), ("--tol force=1e-9 --tol force=1", 0),
+    ):  # fmt: skip
+        for loops in ((), ("--open-only",)) if status else ((),):
+            result = sil_test("-c", loose, *given.split(), *loops)
+            assert result.exit_code == status, (given, result.output)
 
 
 def test_a_rule_of_the_file_that_fits_nothing_is_an_error_with_its_line(loose: Path) -> None:

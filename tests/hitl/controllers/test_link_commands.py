@@ -23,7 +23,7 @@ from hitl.cli.link import flash as flash_command
 from hitl.cli.link import link_test
 from hitl.firmware import firmware
 from hitl.interface import load_interface
-from hitl.protocol.events import SilentBoard
+from hitl.protocol.session import SilentBoard
 from rtsim.cli import main
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX")

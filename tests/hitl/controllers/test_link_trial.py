@@ -9,10 +9,10 @@ from protocol_parts import F16, FakeBoard
 
 from hitl.boards.avr import UNO
 from hitl.cli.link import about_trial, histogram
-from hitl.protocol.events import BoardReset, OldFirmware, SilentBoard, WrongController
 from hitl.protocol.framing import encode, encode_message
 from hitl.protocol.line import nominal
 from hitl.protocol.messages import LAYOUTS, Reset
+from hitl.protocol.session import BoardReset, OldFirmware, SilentBoard, WrongController
 from hitl.testing.link_trial import LinkTrial, meet, try_link
 
 TRIP_NS = (28 * BYTE + WORK) * 1_000_000_000 // 16_000_000

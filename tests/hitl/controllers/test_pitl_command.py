@@ -21,8 +21,9 @@ from hitl import pitl
 from hitl.boards import BoardError, emulators
 from hitl.boards.avr import UNO
 from hitl.boards.description import Emulator
-from hitl.comparison.back_to_back import ProgressWatch, Rung, climb
-from hitl.comparison.on_boards import check_processor, rungs
+from hitl.comparison.back_to_back import compare_chain
+from hitl.comparison.conditions import ComparisonRequest, ProgressWatch, Stage
+from hitl.comparison.on_boards import check_processor, stages
 from hitl.contexts import BoardUnderTest
 from hitl.interface import InterfaceError, load_interface
 from hitl.results.columns import last_of
@@ -240,7 +241,7 @@ def test_without_an_emulator_what_to_type_is_told(monkeypatch: pytest.MonkeyPatc
     def absent() -> list[str | Path]:
         raise BoardError("avr8js is not here; type: rtsim board install")
 
-    monkeypatch.setitem(cast(dict[str, Emulator], UNO.emulators), "avr8js", Emulator(absent))
+    monkeypatch.setitem(cast("dict[str, Emulator]", UNO.emulators), "avr8js", Emulator(absent))
     result = run("f16", "--until", 1)
     assert result.exit_code == 2
     assert emulators.GET_AVR8JS in result.output
@@ -284,11 +285,11 @@ def test_a_board_that_is_gone_when_it_is_to_fly_is_a_result(tmp_path: Path) -> N
     stepped = FakeBoard(controller(), as_float, tmp_path)
     gone = Gone(controller(), as_float, tmp_path)
     both = [
-        Rung("host C", {"controller": Host(controller(), as_float)}),
-        Rung("board", {"controller": stepped}, {"controller": gone}),
+        Stage("host C", {"controller": Host(controller(), as_float)}),
+        Stage("board", {"controller": stepped}, {"controller": gone}),
     ]
     with FileRecorder(path, stopwatch) as recorder:
-        result = climb(scenario(), both, until=0.3, recorder=recorder)
+        result = compare_chain(scenario(), both, ComparisonRequest(until=0.3, recorder=recorder))
         assert not recorder.started
     assert "board - host C, closed loop: it was unplugged" in result.in_words
     assert not path.exists()
@@ -299,7 +300,7 @@ def test_one_real_board_carries_one_controller() -> None:
     with pytest.raises(
         ScenarioError, match=r"can run only one controller, but left, right are given"
     ):
-        rungs(two, ABSENT)
+        stages(two, ABSENT)
 
 
 def test_a_type_that_no_variant_makes_fit_is_told_as_it_is(tmp_path: Path) -> None:
@@ -318,15 +319,15 @@ def test_an_interrupt_leaves_the_recording(tmp_path: Path) -> None:
 
     path = tmp_path / "flight.mcap"
     both = [
-        Rung("host C", {"controller": Host(controller(), as_float)}),
-        Rung("board", {"controller": FakeBoard(controller(), as_float, tmp_path)}),
+        Stage("host C", {"controller": Host(controller(), as_float)}),
+        Stage("board", {"controller": FakeBoard(controller(), as_float, tmp_path)}),
     ]
-    watch = ProgressWatch(stage=lambda text: stage.__setitem__(0, text), flight=interrupt)
+    watch = ProgressWatch(phase=lambda text: stage.__setitem__(0, text), flight=interrupt)
     with (
         FileRecorder(path, stopwatch) as recorder,
         pytest.raises(KeyboardInterrupt, match="interrupted at"),
     ):
-        climb(scenario(), both, until=3, recorder=recorder, watch=watch)
+        compare_chain(scenario(), both, ComparisonRequest(until=3, recorder=recorder, watch=watch))
     left = Recording.open(path)
     assert not left.truncated
     assert left.footer is not None

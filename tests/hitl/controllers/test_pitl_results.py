@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from back_to_back_parts import dies_at, from_step
 from junit_schema import valid
-from pitl_parts import CLOCK_HZ, FakeBoard, Host, as_float, climbed
+from pitl_parts import CLOCK_HZ, FakeBoard, Host, as_float, chain_of
 from rich.console import Console
 
 from hitl.boards.paced import Timing
-from hitl.comparison.back_to_back import Ladder, Rung, climb
-from hitl.comparison.conditions import ProgressWatch
+from hitl.comparison.back_to_back import compare_chain
+from hitl.comparison.conditions import ComparisonRequest, ProgressWatch, Stage
 from hitl.comparison.execution import OnTarget
+from hitl.comparison.verdict import ComparisonChain
 from hitl.results.columns import bars, facts, histogram, last_of
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
@@ -30,7 +31,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Period, Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.markup import duration
-from rtsim.scenario.controller_component import ControllerComponent
+from rtsim.scenario.standard_components import ControllerComponent
 
 STEPS = 31
 
@@ -41,18 +42,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def equal(folder: Path) -> Ladder:
+def equal(folder: Path) -> ComparisonChain:
     """A board that says bit for bit what the host does, which rounds to float32."""
-    return climbed(folder, as_float, as_float, tolerances={"*": (1e-6, 1e-6)})
+    return chain_of(folder, as_float, as_float, tolerances={"*": (1e-6, 1e-6)})
 
 
 @pytest.fixture(scope="module")
-def wrong(folder: Path) -> Ladder:
+def wrong(folder: Path) -> ComparisonChain:
     """A board that is right until step 9."""
-    return climbed(folder, board=from_step(9, lambda y: y + 0.125))
+    return chain_of(folder, board=from_step(9, lambda y: y + 0.125))
 
 
-def shown(result: Ladder, width: int = 200) -> str:
+def shown(result: ComparisonChain, width: int = 200) -> str:
     out = io.StringIO()
     Console(file=out, width=width).print(Tables(result), crop=False)
     return out.getvalue()
@@ -61,7 +62,7 @@ def shown(result: Ladder, width: int = 200) -> str:
 # -- verdicts
 
 
-def test_each_is_held_against_the_one_before(wrong: Ladder) -> None:
+def test_each_is_held_against_the_one_before(wrong: ComparisonChain) -> None:
     host, board = wrong.pairs
     assert wrong.names == ("design", "host C", "board")
     assert (host.ok, board.ok, wrong.ok) == (True, False, False)
@@ -82,7 +83,7 @@ def test_each_is_held_against_the_one_before(wrong: Ladder) -> None:
     assert "the host C does what its reference model does" in str(e.value)
 
 
-def test_what_all_agree_in_is_said(equal: Ladder) -> None:
+def test_what_all_agree_in_is_said(equal: ComparisonChain) -> None:
     equal.assert_ok()
     assert equal.in_words.endswith(
         "the host C does what its reference model does, and the board does what the host C does, "
@@ -96,14 +97,14 @@ def test_what_all_agree_in_is_said(equal: Ladder) -> None:
 
 def test_a_host_that_fails_fails_all_though_the_board_agrees(folder: Path) -> None:
     change = from_step(3, lambda y: -y)
-    result = climbed(folder, change, change)
+    result = chain_of(folder, change, change)
     assert [pair.ok for pair in result.pairs] == [False, True]
     assert not result.ok
     assert "and the board does what the host C does" in result.in_words.splitlines()[0]
 
 
 def test_a_board_that_dies_is_a_result(folder: Path) -> None:
-    result = climbed(folder, board=dies_at(5))
+    result = chain_of(folder, board=dies_at(5))
     board = result.pairs[-1]
     assert board.open["controller"].answered == 5
     assert board.flight is not None
@@ -117,8 +118,8 @@ def test_a_tolerance_holds_for_both_pairs(folder: Path) -> None:
     off = from_step(0, lambda y: y + 0.6e-3)
     twice = from_step(0, lambda y: y + 1.2e-3)
     rules = {"force": (1e-3, 0.0)}
-    assert climbed(folder, off, twice, tolerances=rules, closed=False).ok
-    assert not climbed(folder, off, off, tolerances={"force": (1e-4, 0.0)}, closed=False).ok
+    assert chain_of(folder, off, twice, tolerances=rules, closed=False).ok
+    assert not chain_of(folder, off, off, tolerances={"force": (1e-4, 0.0)}, closed=False).ok
 
 
 def test_units_that_an_interface_leaves_open_are_those_of_the_design(folder: Path) -> None:
@@ -126,11 +127,13 @@ def test_units_that_an_interface_leaves_open_are_those_of_the_design(folder: Pat
     from rtsim.core.signals import Signals
 
     bare = Signals("force")
-    rungs = [
-        Rung("host C", {"controller": Host(controller(), as_float, bare)}),
-        Rung("board", {"controller": FakeBoard(controller(), as_float, folder, bare)}),
+    stages = [
+        Stage("host C", {"controller": Host(controller(), as_float, bare)}),
+        Stage("board", {"controller": FakeBoard(controller(), as_float, folder, bare)}),
     ]
-    result = climb(scenario(), rungs, until=1, tolerances={"*": (1e-6, 1e-6)})
+    result = compare_chain(
+        scenario(), stages, ComparisonRequest(until=1, tolerances={"*": (1e-6, 1e-6)})
+    )
     assert [p.open["controller"].signals[0].unit for p in result.pairs] == ["N/kg"] * 2
     result.assert_ok()
 
@@ -138,11 +141,13 @@ def test_units_that_an_interface_leaves_open_are_those_of_the_design(folder: Pat
 def test_what_flies_may_be_another_than_what_steps(folder: Path) -> None:
     stepped, flown = (FakeBoard(controller(), as_float, folder) for _ in range(2))
     flown.url, flown.paced = "board:paced", True
-    host = Rung("host C", {"controller": Host(controller(), as_float)})
+    host = Stage("host C", {"controller": Host(controller(), as_float)})
     met: list[object] = []
     watch = ProgressWatch(met=lambda name, one: met.append((name, getattr(one, "url", None))))
-    rungs = [host, Rung("board", {"controller": stepped}, {"controller": flown})]
-    result = climb(scenario(), rungs, until=1, tolerances={"*": (1e-6, 1e-6)}, watch=watch)
+    stages = [host, Stage("board", {"controller": stepped}, {"controller": flown})]
+    result = compare_chain(
+        scenario(), stages, ComparisonRequest(until=1, tolerances={"*": (1e-6, 1e-6)}, watch=watch)
+    )
     board = result.pairs[-1]
     assert board.open["controller"].target is not None
     assert board.open["controller"].target.url == "board:fake"
@@ -157,16 +162,16 @@ def test_real_time_on_a_board_needs_a_latency(folder: Path) -> None:
         outside = True
 
     board: Controller = Outside(controller(), as_float, folder)
-    rungs = [Rung("host C", {"controller": Host(controller(), as_float)})]
-    rungs.append(Rung("board", {"controller": board}))
+    stages = [Stage("host C", {"controller": Host(controller(), as_float)})]
+    stages.append(Stage("board", {"controller": board}))
     with pytest.raises(ScenarioError, match=r"runs on a board.* give --latency 0\.05"):
-        climb(scenario(), rungs, pace=1.0)
+        compare_chain(scenario(), stages, ComparisonRequest(pace=1.0))
 
 
 # -- what a board measured
 
 
-def test_figures_of_the_target_are_those_of_its_cycles(equal: Ladder) -> None:
+def test_figures_of_the_target_are_those_of_its_cycles(equal: ComparisonChain) -> None:
     target = last_of(equal.pairs)["controller"]
     assert target.execution is not None
     assert target.exchange is not None
@@ -260,11 +265,13 @@ def test_an_exchange_longer_than_the_period_is_a_reservation_for_strict(
     """The exchange of 3.25 ms is four periods of 0.8 ms; the values agree."""
     fast = scenario()
     fast.of(ControllerComponent)["controller"].period = Period.of("1/1250")
-    rungs = [
-        Rung("host C", {"controller": Host(controller(), as_float)}),
-        Rung("board", {"controller": FakeBoard(controller(), as_float, folder)}),
+    stages = [
+        Stage("host C", {"controller": Host(controller(), as_float)}),
+        Stage("board", {"controller": FakeBoard(controller(), as_float, folder)}),
     ]
-    result = climb(fast, rungs, until=0.01, tolerances={"*": (1e-6, 1e-6)}, closed=closed)
+    result = compare_chain(
+        fast, stages, ComparisonRequest(until=0.01, tolerances={"*": (1e-6, 1e-6)}, closed=closed)
+    )
     assert result.ok
     (doubt,) = result.doubts
     assert doubt.startswith("an exchange of controller with the board takes up to 3.25")
@@ -276,7 +283,7 @@ def test_an_exchange_longer_than_the_period_is_a_reservation_for_strict(
 
 def test_a_latency_longer_than_the_period_is_a_reservation_of_the_closed_loop(folder: Path) -> None:
     slow, fine, stepped = (
-        climbed(folder, tolerances={"*": (10, 0)}, latency=latency, closed=closed)
+        chain_of(folder, tolerances={"*": (10, 0)}, latency=latency, closed=closed)
         for latency, closed in ((0.11, True), (0.1, True), (0.11, False))
     )
     assert slow.ok
@@ -310,10 +317,12 @@ def test_late_in_real_time_is_not_blamed_on_the_longest_wait(
                 return None
             return super().receive(tag, patience)
 
-    rungs = [Rung("host C", {"controller": Host(controller(), as_float)})]
+    stages = [Stage("host C", {"controller": Host(controller(), as_float)})]
     stepped, flown = (kind(controller(), as_float, folder) for kind in (FakeBoard, Slow))
-    rungs.append(Rung("board", {"controller": stepped}, {"controller": flown}))
-    slow = climb(scenario(), rungs, until=2, latency=0.03, late="hold").pairs[-1]
+    stages.append(Stage("board", {"controller": stepped}, {"controller": flown}))
+    slow = compare_chain(
+        scenario(), stages, ComparisonRequest(until=2, latency=0.03, late="hold")
+    ).pairs[-1]
     assert slow.flight is not None
     assert slow.flight.late == 1
     target = slow.flight.targets["controller"]
@@ -354,10 +363,12 @@ def test_an_overrun_of_this_host_is_not_the_boards(folder: Path, wrong: bool) ->
             answer = super().receive(tag, patience)
             return answer if answer is None or not wrong else answer + 1.0
 
-    rungs = [Rung("host C", {"controller": Host(controller(), as_float)})]
+    stages = [Stage("host C", {"controller": Host(controller(), as_float)})]
     stepped, flown = (kind(controller(), as_float, folder) for kind in (FakeBoard, Behind))
-    rungs.append(Rung("board", {"controller": stepped}, {"controller": flown}))
-    result = climb(scenario(), rungs, until=2, latency=0.03, late="hold")
+    stages.append(Stage("board", {"controller": stepped}, {"controller": flown}))
+    result = compare_chain(
+        scenario(), stages, ComparisonRequest(until=2, latency=0.03, late="hold")
+    )
     flight = result.pairs[-1].flight
     assert flight is not None
     assert (result.ok, flight.held_up, flight.late) == (False, True, 1)
@@ -386,7 +397,7 @@ def test_bins_hold_all_and_show_each() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_the_table_names_all_three(wrong: Ladder, width: int) -> None:
+def test_the_table_names_all_three(wrong: ComparisonChain, width: int) -> None:
     text = shown(wrong, width)
     for name in ("force", "messages/controller.force", "plant.x", "step 9"):
         assert name in text, name
@@ -398,7 +409,7 @@ def test_the_table_names_all_three(wrong: Ladder, width: int) -> None:
     assert "WCET" not in text
 
 
-def test_the_table_has_a_column_for_each(equal: Ladder) -> None:
+def test_the_table_has_a_column_for_each(equal: ComparisonChain) -> None:
     heads, force = shown(equal).splitlines()[1:3]
     for head in ("reference model ", "host C ", "board ", "tolerance", "verdict"):
         assert head in heads, head
@@ -410,7 +421,7 @@ def test_the_table_has_a_column_for_each(equal: Ladder) -> None:
     assert "bit-identical" in force
 
 
-def test_the_terminal_tells_what_the_board_said(equal: Ladder) -> None:
+def test_the_terminal_tells_what_the_board_said(equal: ComparisonChain) -> None:
     text = shown(equal)
     for part in (
         "build 00c0ffee", "double of 4 bytes", "16 MHz", "fits the period of 100.000 ms",
@@ -425,7 +436,7 @@ def test_the_terminal_tells_what_the_board_said(equal: Ladder) -> None:
 # -- JSON, JUnit, page
 
 
-def test_json_is_strict_and_holds_each_pair(wrong: Ladder) -> None:
+def test_json_is_strict_and_holds_each_pair(wrong: ComparisonChain) -> None:
     data = json.loads(json.dumps(wrong.to_json(), allow_nan=False))
     assert data["columns"] == ["design", "host C", "board"]
     host, board = data["pairs"]
@@ -443,7 +454,7 @@ def test_json_is_strict_and_holds_each_pair(wrong: Ladder) -> None:
     assert host["open"]["controller"]["target"] is None
 
 
-def test_junit_has_suites_for_each_pair(wrong: Ladder) -> None:
+def test_junit_has_suites_for_each_pair(wrong: ComparisonChain) -> None:
     root = valid(ET.fromstring(junit_xml(wrong)))
     names = [suite.attrib["name"] for suite in root]
     assert names == [
@@ -463,7 +474,7 @@ def test_junit_has_suites_for_each_pair(wrong: Ladder) -> None:
     assert "target clock" in properties["execution of controller"]
 
 
-def test_the_page_draws_all_three_and_what_the_board_took(wrong: Ladder) -> None:
+def test_the_page_draws_all_three_and_what_the_board_took(wrong: ComparisonChain) -> None:
     page = render(wrong)
     text = re.sub(r"<script[^>]*>.*?</script>", "", page, flags=re.DOTALL)
     for part in ("build 00c0ffee", "at most 123 bytes", "board - host C", "bit-identical",

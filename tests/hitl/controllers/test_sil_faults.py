@@ -179,12 +179,6 @@ class Killed(SilController):
 
     at, late, number = 0, False, signal.SIGKILL
 
-    def fresh(self) -> SilController:
-        out = super().fresh()
-        out.__class__ = type(self)
-        out.__dict__.update(at=self.at, late=self.late)
-        return out
-
     def send(self, tag: Tag, inputs: Vector) -> None:
         kill = self.at == self._sequence
         if kill and not self.late:
@@ -315,11 +309,6 @@ def test_a_killed_parent_leaves_nothing(fault: int, plain: Build) -> None:
 
 class Interrupted(SilController):
     """The user types Ctrl-C twice while a step that never ends is waited for."""
-
-    def fresh(self) -> SilController:
-        out = super().fresh()
-        out.__class__ = Interrupted
-        return out
 
     def send(self, tag: Tag, inputs: Vector) -> None:
         super().send(tag, inputs)

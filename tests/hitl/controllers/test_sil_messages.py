@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hitl.worker.messages import (
     HEADER_BYTES,
     MAGIC,
-    Heard,
     MalformedMessage,
-    Speaker,
+    MessageWriter,
+    WorkerMessage,
     WorkerMessageKind,
     parse,
-    spoken,
+    text_message,
 )
 from rtsim.core.tag import Tag
 
@@ -40,9 +40,11 @@ said_by_runtime = st.sampled_from(
 def test_round_trip(
     kind: WorkerMessageKind, sequence: int, ns: int, step: int, values: list[float]
 ) -> None:
-    data = bytes(Speaker(MOST, SCHEMA).message(kind, sequence, Tag(ns, step), np.array(values)))
+    data = bytes(
+        MessageWriter(MOST, SCHEMA).message(kind, sequence, Tag(ns, step), np.array(values))
+    )
     heard = parse(data, MOST)
-    assert isinstance(heard, Heard)
+    assert isinstance(heard, WorkerMessage)
     assert (heard.kind, heard.sequence, heard.tag) == (kind, sequence, Tag(ns, step))
     assert (heard.schema, heard.status) == (SCHEMA, 0)
     assert heard.values.tobytes() == np.array(values, "<f8").tobytes(), "NaN payloads too"
@@ -56,23 +58,25 @@ def test_noise_is_garbage(data: bytes) -> None:
 @given(st.data(), st.integers(0, HEADER_BYTES - 1), st.integers(1, 255))
 def test_a_changed_header_never_raises(data: st.DataObject, at: int, change: int) -> None:
     values = np.array(data.draw(st.lists(st.floats(), max_size=MOST)))
-    good = bytearray(Speaker(MOST, SCHEMA).message(WorkerMessageKind.STEP, 1, Tag(2, 3), values))
+    good = bytearray(
+        MessageWriter(MOST, SCHEMA).message(WorkerMessageKind.STEP, 1, Tag(2, 3), values)
+    )
     good[at] ^= change
     heard = parse(bytes(good), MOST)
     if at < 5 or 12 <= at < 16:  # magic, version, count
         assert isinstance(heard, MalformedMessage)
-    if isinstance(heard, Heard):
+    if isinstance(heard, WorkerMessage):
         assert len(heard.values) == len(values)
 
 
 @given(st.integers(0, MOST), st.integers(0, HEADER_BYTES + 8 * MOST + 8))
 def test_a_cut_message_is_garbage(count: int, length: int) -> None:
     good = bytes(
-        Speaker(MOST, 0).message(WorkerMessageKind.STEP, 1, Tag(0), np.zeros(count))
+        MessageWriter(MOST, 0).message(WorkerMessageKind.STEP, 1, Tag(0), np.zeros(count))
     ) + bytes(8)
     whole = len(good) - 8
     heard = parse(good[:length], MOST)
-    assert isinstance(heard, Heard) == (min(length, len(good)) == whole)
+    assert isinstance(heard, WorkerMessage) == (min(length, len(good)) == whole)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +99,7 @@ def test_layout() -> None:
     """Little-endian, 64 bytes, packed here by hand: what hitl/building/c/worker.c sends."""
     data = fake_worker.packed(fake_worker.ANSWER, SCHEMA, (7, 20_000_000, 1), [0.5, -1.0])
     heard = parse(data, 2)
-    assert isinstance(heard, Heard)
+    assert isinstance(heard, WorkerMessage)
     assert (heard.kind, heard.sequence, heard.tag) == (
         WorkerMessageKind.ANSWER,
         7,
@@ -109,14 +113,16 @@ def test_layout() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "a text of some length", "ünicode " * 9, "z" * 20_000])
 def test_words(text: str) -> None:
-    heard = parse(spoken(WorkerMessageKind.FAULT, 1, text), 0)
-    assert isinstance(heard, Heard)
+    heard = parse(text_message(WorkerMessageKind.FAULT, 1, text), 0)
+    assert isinstance(heard, WorkerMessage)
     assert heard.text == text.encode()[:16384].decode()
-    assert isinstance(parse(spoken(WorkerMessageKind.FAULT, 1, text)[:-1], 0), MalformedMessage)
+    assert isinstance(
+        parse(text_message(WorkerMessageKind.FAULT, 1, text)[:-1], 0), MalformedMessage
+    )
 
 
 def test_the_buffer_is_used_again() -> None:
-    speaker = Speaker(3, 0)
+    speaker = MessageWriter(3, 0)
     first = bytes(speaker.message(WorkerMessageKind.STEP, 1, Tag(1), np.array([1.0, 2.0, 3.0])))
     speaker.message(WorkerMessageKind.STEP, 2, Tag(2), np.array([4.0]))
     again = bytes(speaker.message(WorkerMessageKind.STEP, 1, Tag(1), np.array([1.0, 2.0, 3.0])))

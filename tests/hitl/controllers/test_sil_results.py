@@ -21,8 +21,9 @@ from back_to_back_parts import (
 from junit_schema import valid
 from rich.console import Console
 
-from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.back_to_back import back_to_back
 from hitl.comparison.execution import Execution
+from hitl.comparison.verdict import BackToBack
 from hitl.controllers.sil import SilController
 from hitl.results.junit import junit_xml, write_junit
 from hitl.results.page import Traces, render, traces_html, write_page

@@ -23,10 +23,9 @@ from sil_parts import FAULTS, built, flown, loop, nothing_left
 from hitl.building.build import Build
 from hitl.controllers.sil import SilController
 from hitl.worker.ending import Died
-from hitl.worker.link import SHM, ZMQ, chosen_link
+from hitl.worker.link import SHM, ZMQ, SharedLink, chosen_link
 from hitl.worker.messages import WorkerMessageKind
 from hitl.worker.process import Worker
-from hitl.worker.shared import SharedLink
 from rtsim.cli import main
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
@@ -77,7 +76,7 @@ def worker_of(plain: Build) -> Worker:
     return Worker(plain.interface, [plain.program], shared=plain.link)
 
 
-def link_of(worker: Worker) -> SharedLink:
+def open_line(worker: Worker) -> SharedLink:
     assert isinstance(worker.link, SharedLink)
     return worker.link
 
@@ -164,16 +163,16 @@ def test_times_and_wrong_sizes_of_a_step(link: str, plain: Build) -> None:
     controller.close()
 
 
-def test_a_rehearsal_changes_neither_the_controller_nor_its_worker(plain: Build) -> None:
+def test_a_warm_up_changes_neither_the_controller_nor_its_worker(plain: Build) -> None:
     """The C code answers the number of its steps, so a step too many would be seen."""
     found = []
-    for rehearsals in (0, 3):
+    for warm_ups in (0, 3):
         controller = SilController(plain, cases=None).fresh()
-        rehearse = controller.rehearsal()
-        assert rehearse is not None
+        warm_up = controller.warm_up()
+        assert warm_up is not None
         for k in range(1, 1100):  # more steps than one block of the log has
-            for _ in range(rehearsals if k % 100 == 1 else 0):
-                assert rehearse()
+            for _ in range(warm_ups if k % 100 == 1 else 0):
+                assert warm_up()
             controller.send(Tag(k), np.zeros(2))
             assert controller.receive(Tag(k), 10.0) == [float(k)]
         saved = controller.save()
@@ -185,15 +184,15 @@ def test_a_rehearsal_changes_neither_the_controller_nor_its_worker(plain: Build)
 def test_a_sleeping_worker_that_was_announced_a_message_spins_for_it(plain: Build) -> None:
     """An announcement is no message: without one the worker sleeps again, and still answers."""
     controller = SilController(plain, cases=None).fresh()
-    rehearse = controller.rehearsal()
-    assert rehearse is not None
+    warm_up = controller.warm_up()
+    assert warm_up is not None
     controller.send(Tag(1), np.zeros(2))
     assert controller.receive(Tag(1), 10.0) == [1.0]
     began = stopwatch()
     for _ in range(20):
         _until_it_sleeps(controller.pid)
         before = _switches(controller.pid)
-        rehearse()
+        warm_up()
         while _switches(controller.pid) == before:
             assert stopwatch() - began < 30 * NS_PER_S
     took_ns = stopwatch() - began
@@ -216,27 +215,27 @@ def _until_it_sleeps(pid: int) -> None:
         assert stopwatch() < until
 
 
-def test_a_paced_run_rehearses_its_worker_over_shared_memory_only(plain: Build) -> None:
+def test_a_paced_run_warms_up_its_worker_over_shared_memory_only(plain: Build) -> None:
     scenario = loop(SilController(plain, cases=None), "none")
     for link, paced, wanted in ((SHM, True, 1), (ZMQ, True, 0), (SHM, False, 0)):
         scenario.replace_controller("c", SilController(plain, cases=None, link=link), latency=1e-3)
         system = scenario.build(0)
         pace = Pace(1.0) if paced else Pace()
         pacer = pacer_of(RunRequest(scenario, 0, pace, 1.0), system)
-        assert len(pacer.rehearsals) == wanted
+        assert len(pacer.warm_ups) == wanted
         system.close()
 
 
-def test_a_rehearsal_after_the_controller_was_closed_does_nothing(plain: Build) -> None:
+def test_a_warm_up_after_the_controller_was_closed_does_nothing(plain: Build) -> None:
     """A run whose policy for failures is "hold" goes on with a closed controller."""
     controller = SilController(plain, cases=None).fresh()
     worker = controller._worker
     assert worker is not None
-    link, rehearse = worker.link, controller.rehearsal()
-    assert rehearse is not None
-    assert rehearse()
+    link, warm_up = worker.link, controller.warm_up()
+    assert warm_up is not None
+    assert warm_up()
     controller.close()
-    assert not rehearse()
+    assert not warm_up()
     assert isinstance(link, SharedLink)
     link.announce()
     assert link.lost()
@@ -247,10 +246,10 @@ def test_a_rehearsal_after_the_controller_was_closed_does_nothing(plain: Build) 
 @pytest.mark.parametrize("written", [9, 2**31, 2**32 - 9])
 def test_an_impossible_count_is_reported(written: int, plain: Build) -> None:
     worker = worker_of(plain)
-    overwrite(link_of(worker), TO_RUNTIME, 1 + written if written == 9 else written)
+    overwrite(open_line(worker), TO_RUNTIME, 1 + written if written == 9 else written)
     with pytest.raises(ControllerError, match="was overwritten: a counter or a length in it"):
         worker.receive(stopwatch() + NS_PER_S)
-    overwrite(link_of(worker), TO_WORKER + 64, written)
+    overwrite(open_line(worker), TO_WORKER + 64, written)
     with pytest.raises(ControllerError, match="was overwritten"):
         worker.send(WorkerMessageKind.START, 0, Tag(0), np.zeros(2))
     worker.close()
@@ -259,8 +258,8 @@ def test_an_impossible_count_is_reported(written: int, plain: Build) -> None:
 @pytest.mark.parametrize("size", [MOST + 1, 2**31, 2**32 - 1])
 def test_an_impossible_length_is_reported(size: int, plain: Build) -> None:
     worker = worker_of(plain)
-    overwrite(link_of(worker), SLOTS[TO_RUNTIME] + 64 + MOST, size)  # HELLO is in the slot before
-    overwrite(link_of(worker), TO_RUNTIME, 2)
+    overwrite(open_line(worker), SLOTS[TO_RUNTIME] + 64 + MOST, size)  # HELLO is in the slot before
+    overwrite(open_line(worker), TO_RUNTIME, 2)
     with pytest.raises(ControllerError, match="was overwritten"):
         worker.receive(stopwatch() + NS_PER_S)
     worker.close()
@@ -268,8 +267,8 @@ def test_an_impossible_length_is_reported(size: int, plain: Build) -> None:
 
 def test_a_worker_says_that_its_link_was_overwritten(plain: Build) -> None:
     worker = worker_of(plain)
-    overwrite(link_of(worker), SLOTS[TO_WORKER], MOST + 1)
-    overwrite(link_of(worker), TO_WORKER, 1)  # nobody wakes it: it looks twice a second
+    overwrite(open_line(worker), SLOTS[TO_WORKER], MOST + 1)
+    overwrite(open_line(worker), TO_WORKER, 1)  # nobody wakes it: it looks twice a second
     with pytest.raises(
         Died, match=r"exit status 1.*\n.*memory of the link was overwritten"
     ) as died:

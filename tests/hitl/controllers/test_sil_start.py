@@ -12,8 +12,9 @@ from junit_schema import valid
 
 from hitl import sil
 from hitl.building.build import build
-from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.back_to_back import back_to_back
 from hitl.comparison.on_boards import own_values
+from hitl.comparison.verdict import BackToBack
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.restore import rerun_case

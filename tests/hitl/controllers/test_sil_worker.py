@@ -26,7 +26,7 @@ from hitl.controllers.sil import SilController
 from hitl.interface import Interface
 from hitl.worker import process as worker_module
 from hitl.worker.link import SHM, ZMQ
-from hitl.worker.messages import HEADER_BYTES, OF_ANOTHER_SIZE, Heard, WorkerMessageKind
+from hitl.worker.messages import HEADER_BYTES, OF_ANOTHER_SIZE, WorkerMessage, WorkerMessageKind
 from hitl.worker.process import NOWHEN, Worker
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -201,11 +201,11 @@ def test_one_that_ignores_stop(
 # -- a real worker that is sent what is no message ------------------------------------------------
 
 
-def asked(worker: Worker, sequence: int, values: int = 2) -> Heard:
+def asked(worker: Worker, sequence: int, values: int = 2) -> WorkerMessage:
     """The worker's answer to a step."""
     worker.send(WorkerMessageKind.STEP, sequence, Tag(sequence), np.zeros(values))
     heard = worker.receive(stopwatch() + 10 * NS_PER_S)
-    assert isinstance(heard, Heard)
+    assert isinstance(heard, WorkerMessage)
     return heard
 
 
@@ -214,7 +214,7 @@ def started(plain: Build, link: str) -> Worker:
     worker.send(WorkerMessageKind.STEP, 1, Tag(1), np.zeros(2))  # not initialised: nobody answers
     worker.send(WorkerMessageKind.START, 0, NOWHEN, np.zeros(2))
     heard = worker.receive(stopwatch() + 10 * NS_PER_S)
-    assert isinstance(heard, Heard)
+    assert isinstance(heard, WorkerMessage)
     assert heard.kind is WorkerMessageKind.READY
     return worker
 
@@ -245,7 +245,7 @@ def test_a_worker_survives_random_bytes(plain: Build, each_link: str) -> None:
     heard: object = None
     while not worker.send(WorkerMessageKind.STEP, 9999, Tag(9999), np.zeros(2)):
         worker.receive(stopwatch() + NS_PER_S)  # the queue is full: a slow worker still reads noise
-    while not (isinstance(heard, Heard) and heard.sequence == 9999):
+    while not (isinstance(heard, WorkerMessage) and heard.sequence == 9999):
         heard = worker.receive(stopwatch() + 10 * NS_PER_S)
         assert heard is not None
     assert heard.status == 0

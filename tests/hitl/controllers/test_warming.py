@@ -15,7 +15,7 @@ from hitl.controllers.board import (
     MOST_STEPS,
     ROUNDS,
     BoardController,
-    ServedLink,
+    PacedLink,
     warm_up,
     warmed,
     warms_up,
@@ -30,7 +30,7 @@ from rtsim.core.tag import Tag
 PID = "firmware/core/pid.toml:single"
 
 
-class Restarted(ServedLink):
+class Restarted(PacedLink):
     """A link that only counts its restarts."""
 
     def __init__(self) -> None:  # without a board
@@ -40,7 +40,7 @@ class Restarted(ServedLink):
         self.restarts += 1
 
 
-class Closed(ServedLink):
+class Closed(PacedLink):
     """A link that only knows whether it was closed."""
 
     def __init__(self) -> None:  # without a board
@@ -140,7 +140,7 @@ def test_no_step_is_left_in_the_controller_of_a_pico_in_real_time(
     host = InProcess(PID).fresh()
     before: list[HelloReply | None] = []
 
-    def noted(link: ServedLink, meet: Callable[[], BoardController], silence: float) -> None:
+    def noted(link: PacedLink, meet: Callable[[], BoardController], silence: float) -> None:
         met: list[BoardController] = []
 
         def again() -> BoardController:

@@ -12,7 +12,9 @@ from firmware_parts import F16, Talk, random_inputs, started, talk, with_avr_gcc
 
 from hitl.controllers.in_process import InProcess
 from hitl.firmware import Firmware, firmware
-from hitl.protocol.events import (
+from hitl.protocol.framing import decode_message, encode_message, wire_size
+from hitl.protocol.messages import LAYOUTS, Reset
+from hitl.protocol.session import (
     BoardRefused,
     BoardReset,
     Connected,
@@ -22,8 +24,6 @@ from hitl.protocol.events import (
     Stepped,
     Stopped,
 )
-from hitl.protocol.framing import decode_message, encode_message, wire_size
-from hitl.protocol.messages import LAYOUTS, Reset
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 

@@ -21,8 +21,15 @@ from hitl.controllers.in_process import InProcess
 from hitl.firmware.sketch import gathered, own_files, unit_text
 from hitl.interface import load_interface
 from hitl.protocol.codec import Codec
-from hitl.protocol.events import Connected, Event, Started, Stepped, Stopped
-from hitl.protocol.session import Session, payload_needed
+from hitl.protocol.session import (
+    Connected,
+    Event,
+    Session,
+    Started,
+    Stepped,
+    Stopped,
+    payload_needed,
+)
 from rtsim.core.tag import Tag
 
 EXAMPLES = sorted(

@@ -19,24 +19,22 @@ from protocol_parts import (
 )  # fmt: skip
 
 from hitl.interface import load_interface
-from hitl.protocol.events import (
-    BoardFailure,
-    Connected,
-    Failed,
-    OldFirmware,
-    Ponged,
-    SilentBoard,
-    Stopped,
-    WrongController,
-)
 from hitl.protocol.framing import encode
 from hitl.protocol.messages import VERSION, Hello, MessageKind, Start, StepMessage
 from hitl.protocol.session import (
     CONNECT_PATIENCE_NS,
     HELLO_EVERY_NS,
+    BoardFailure,
+    Connected,
+    Failed,
+    OldFirmware,
     OutOfTurn,
+    Ponged,
     Session,
     SessionState,
+    SilentBoard,
+    Stopped,
+    WrongController,
     payload_needed,
 )
 from rtsim.core.errors import ControllerError

@@ -16,18 +16,19 @@ from protocol_parts import (
     stepped,
 )  # fmt: skip
 
-from hitl.protocol.events import (
+from hitl.protocol.framing import encode, encode_message
+from hitl.protocol.messages import Code, Error, HelloReply, Pong, Reset, StartReply, StepReply
+from hitl.protocol.session import (
     BoardFailure,
     BoardRefused,
     BoardReset,
     Connected,
+    OutOfTurn,
     Ponged,
+    Session,
     SilentBoard,
     Stepped,
 )
-from hitl.protocol.framing import encode, encode_message
-from hitl.protocol.messages import Code, Error, HelloReply, Pong, Reset, StartReply, StepReply
-from hitl.protocol.session import OutOfTurn, Session
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 

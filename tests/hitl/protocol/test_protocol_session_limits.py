@@ -19,23 +19,21 @@ from protocol_parts import (
 )  # fmt: skip
 
 from hitl.interface import Interface, load_interface
-from hitl.protocol.events import (
+from hitl.protocol.framing import encode, encode_message
+from hitl.protocol.messages import Code, Error, HelloReply, StartReply, StepMessage, StepReply
+from hitl.protocol.session import (
     BoardFailure,
     BoardReset,
     Connected,
     OldFirmware,
+    OutOfTurn,
     Ponged,
+    Session,
+    SessionState,
     Started,
     Stepped,
     Stopped,
     WrongController,
-)
-from hitl.protocol.framing import encode, encode_message
-from hitl.protocol.messages import Code, Error, HelloReply, StartReply, StepMessage, StepReply
-from hitl.protocol.session import (
-    OutOfTurn,
-    Session,
-    SessionState,
     of_board,
     payload_needed,
     refused,

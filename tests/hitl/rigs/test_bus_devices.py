@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
+from hitl.bus_devices import DEVICES
 from hitl.bus_devices.device import BusDevice, I2cDevice, Quantity, SpiDevice
-from hitl.bus_devices.known import DEVICES
 from hitl.bus_devices.mcp3008 import Mcp3008
 from hitl.bus_devices.mpu6050 import Mpu6050
 from hitl.testing.bus_devices import check_bus_device

@@ -28,8 +28,8 @@ from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.kind import Present
 from rtsim.engine.faults.line_kinds import LineFaults
-from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.standard_components import ControllerComponent
 
 PERIOD = Period.of(0.02)
 RC = 0.01

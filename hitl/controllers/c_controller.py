@@ -1,0 +1,178 @@
+"""A controller in C: its parameters, how it is started anew and restored, and what it reports."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from hitl.building.build import PLAIN
+from hitl.interface import Interface
+from hitl.protocol.messages import HelloReply
+from rtsim.components.request_log import RequestLog, feed
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
+
+KEEP = np.array([0x7FF8727473696D21], np.uint64).view(np.float64)[0]
+"""Value of RTSIM_KEEP (rtsim_unit.h): the parameter keeps the value that the C code gives it."""
+
+
+class GivenParameters:
+    """The parameter vector of one run.
+
+    A parameter without a value in ``values`` or in the interface file keeps the value of the C
+    code.
+    """
+
+    def __init__(self, interface: Interface, values: Mapping[str, object]) -> None:
+        self.values = interface.parameters.initial(values)
+        """(k,): the values in use; :meth:`learn` adds those of the C code."""
+        self.own: Vector | None = None
+        """(k,): the values of the C code before any was set; ``None`` until they are known."""
+        self.unnamed = unnamed(interface, values)
+        self._names = interface.parameters.columns
+        whole = [("int" in s.type, s.size) for s in interface.parameters]
+        self._whole = np.array([is_int for is_int, n in whole for _ in range(n)], np.bool_)
+        self._left = np.zeros(len(self.values), np.bool_)
+        for name in self.unnamed:
+            self._left[interface.parameters.slice(name)] = True
+
+    @property
+    def sent(self) -> Vector:
+        """(k,): the vector that the generated code gets, with ``KEEP`` for unnamed parameters."""
+        out = self.values.copy()
+        out[self._left] = KEEP
+        return out
+
+    def learn(self, own: Vector) -> None:
+        """Store the values ``own`` (k,) that the C code has reported.
+
+        Raises :class:`ControllerError` for a value in use that no float64 represents.
+        """
+        if self.own is None and len(own) == len(self.values):
+            for at in np.flatnonzero(np.isnan(own) & self._left & self._whole):
+                raise ControllerError(
+                    f"the C code gives {self._names[at]} an integer above 2^53 that no float64 "
+                    "represents; give the parameter an initial value, or leave it out"
+                )
+            self.own = np.array(own, np.float64)
+            self.values[self._left] = self.own[self._left]
+
+
+def unnamed(interface: Interface, values: Mapping[str, object]) -> list[str]:
+    """Return the parameters that have a value neither in ``values`` nor in the interface file."""
+    fields = interface.parameter_fields
+    return [f.signal.name for f in fields if not f.given and f.signal.name not in values]
+
+
+class CController(ABC):
+    """A controller in C; its memory is not known, so its steps since the start restore it.
+
+    An attribute that :meth:`_prepare` sets belongs to one run; all others are those of every run.
+    """
+
+    outside: bool
+
+    def __init__(self, interface: Interface, values: Mapping[str, object] | None) -> None:
+        self.interface = interface
+        self.inputs: Signals = interface.inputs
+        self.outputs: Signals = interface.outputs
+        self.parameters: Signals = interface.parameters
+        self.values: dict[str, object] = dict(values or {})
+        self.name = interface.name
+
+    def _prepare(self) -> None:
+        """Set all that belongs to one run, before its start."""
+        self.took_ns = array("q")
+        """Execution time of each step, ns."""
+        self._measured = [self.took_ns]
+        """What is measured at each step; a restored controller has measured nothing."""
+
+    def _copy(self) -> Self:
+        """Return a controller of the same kind that has run no step."""
+        out = copy(self)
+        out.values = dict(self.values)
+        out._prepare()
+        return out
+
+    @property
+    @abstractmethod
+    def _history(self) -> RequestLog:
+        """All steps since the start."""
+
+    @abstractmethod
+    def send(self, tag: Tag, inputs: Vector) -> None: ...
+
+    @abstractmethod
+    def receive(self, tag: Tag, patience: float) -> Vector | None: ...
+
+    @abstractmethod
+    def _again(self, tag: Tag) -> Vector:
+        """Return the answer to a step that is repeated."""
+
+    def save(self) -> dict[str, Any]:
+        """Return all steps since the start."""
+        return self._history.save()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Repeat all saved steps with a controller that has just been started."""
+        feed(saved, self._history, self.name, self.send, self._again)
+        for measured in self._measured:
+            del measured[:]
+
+
+# What a comparison asks of any controller: one that lacks the attribute gets the default.
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """A controller whose C code can be initialised a second time."""
+
+    def restart(self) -> bool:
+        """Initialise the C code again; return False if it has no entry point for that."""
+        ...
+
+
+def interface_of(controller: object) -> Interface | None:
+    """Return the interface file of a controller; ``None`` if it has none."""
+    return getattr(controller, "interface", None)
+
+
+def name_of(controller: object) -> str:
+    """Return the name in the interface file of a controller, or else ``controller``."""
+    return getattr(controller, "name", "controller")
+
+
+def warnings_of(controller: object) -> str:
+    """Return the compiler warnings of a controller; empty if it is not compiled."""
+    return getattr(controller, "warnings", "")
+
+
+def took_ns_of(controller: object) -> Sequence[int] | None:
+    """Return the execution time of each step, ns; ``None`` if the controller measures none."""
+    return getattr(controller, "took_ns", None)
+
+
+def own_parameters_of(controller: object) -> Vector | None:
+    """Return (k,): the parameter values in the C code; ``None`` if they are not known."""
+    return getattr(controller, "own", None)
+
+
+def kind_of_build(controller: object) -> str:
+    """Return the kind of a controller's build on this machine; ``plain`` if it has no build."""
+    return getattr(getattr(controller, "build", None), "kind", PLAIN)
+
+
+def board_of(controller: object) -> HelloReply | None:
+    """Return the board's answer to HELLO; ``None`` before it, or without a board."""
+    return getattr(controller, "board", None)
+
+
+def failed_around(controller: object) -> bool:
+    """Return whether the environment of the controller failed, and not its C code."""
+    return getattr(controller, "environment", False)

@@ -1,0 +1,313 @@
+"""The processes of a run's gateway and of a page: start, pipe and end, and how a page ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.net.messagepack import EncodingError, Limits, check, pack, unpack
+from rtsim.core.tag import NS_PER_S
+from rtsim.gateway.addresses import PageAddress, open_port
+from rtsim.timing.background import ONE_THREAD
+
+# The pipe to such a process: messages of limited length, without blocking.
+
+MOST_BYTES = 1 << 20
+_HEAD = 4
+_CHUNK = 1 << 16
+_LIMITS = Limits(depth=8, values=100_000)
+
+
+class PipeError(RtsimError):
+    """The other end of the pipe sent something that is not a message."""
+
+
+class Pipe:
+    """One end of the pipe.
+
+    Up to ``most_waiting`` bytes wait in this object if the operating system's buffer is full.
+    """
+
+    def __init__(self, end: socket.socket, most_waiting: int = 4 * MOST_BYTES) -> None:
+        end.setblocking(False)
+        self._end = end
+        self._most = most_waiting
+        self._out = bytearray()
+        self._in = bytearray()
+        self.gone = False
+        self.more = False
+        """True if the last call of :meth:`receive` left messages unread."""
+
+    def fileno(self) -> int:
+        return self._end.fileno()
+
+    @property
+    def busy(self) -> bool:
+        """True if earlier messages still wait to be sent."""
+        return bool(self._out)
+
+    def send(self, message: Any) -> bool:
+        """Send ``message``; return False if too many bytes wait or the other end is closed."""
+        data = pack(message)
+        if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
+            return False
+        self._out += len(data).to_bytes(_HEAD, "little") + data
+        self.flush()
+        return not self.gone
+
+    def fits(self, message: Any) -> bool:
+        """Return whether the other end accepts the size and nesting depth of ``message``."""
+        data = pack(message)
+        try:
+            check(data, _LIMITS)
+        except EncodingError:
+            return False
+        return len(data) <= MOST_BYTES
+
+    def flush(self) -> None:
+        """Send as many of the waiting bytes as the operating system accepts."""
+        try:
+            while self._out:
+                sent = self._end.send(self._out)
+                del self._out[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.gone = True
+            self._out.clear()
+
+    def receive(self, most: int | None = None) -> list[Any]:
+        """Return the messages that have arrived; raises :class:`PipeError` for a malformed one.
+
+        Reading stops after ``most`` bytes; :attr:`more` is then true if messages are left.
+        """
+        if self.gone:
+            return []
+        if self.more:
+            return self._whole(most)
+        try:
+            while True:
+                data = self._end.recv(_CHUNK)
+                if not data:
+                    self.gone = True
+                    break
+                self._in += data
+                if len(data) < _CHUNK:
+                    break
+        except BlockingIOError:
+            if not self._in:
+                return []
+        except OSError:
+            self.gone = True
+        return self._whole(most)
+
+    def _whole(self, most: int | None) -> list[Any]:
+        found: list[Any] = []
+        self.more, whole = False, len(self._in)
+        while len(self._in) >= _HEAD:
+            if most is not None and found and whole - len(self._in) >= most:
+                self.more = True
+                break
+            size = int.from_bytes(self._in[:_HEAD], "little")
+            if size > MOST_BYTES:
+                raise PipeError(
+                    f"a message in the pipe has {size} bytes; at most {MOST_BYTES} are allowed"
+                )
+            if len(self._in) < _HEAD + size:
+                break
+            data = bytes(self._in[_HEAD : _HEAD + size])
+            del self._in[: _HEAD + size]
+            try:
+                found.append(unpack(data, _LIMITS))
+            except EncodingError as error:
+                raise PipeError(str(error)) from None
+        return found
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most ``seconds`` for data; return whether data arrived."""
+        if self.gone or self.more:
+            return True
+        return bool(select.select([self._end], [self._end] if self._out else [], [], seconds)[0])
+
+    def close(self) -> None:
+        self._end.close()
+
+
+_START_S, _END_S = 60.0, 5.0
+
+
+class PipedProcess:
+    """A process beside the run: ``python -m MODULE PIPE PASSED... ARGUMENTS...``.
+
+    PIPE and PASSED are descriptors of sockets: of the process's end of :attr:`pipe`, and of
+    ``passed``, which are closed in this process.  The first message of the process is
+    ``{"ready": true}``, or ``{"failed": TEXT}``.  ``quiet`` discards its output.
+    """
+
+    def __init__(
+        self, module: str, *arguments: str, passed: Sequence[socket.socket] = (),
+        quiet: bool = False,
+    ) -> None:  # fmt: skip
+        ours, theirs = socket.socketpair()
+        self.pipe = Pipe(ours)
+        ends = [theirs, *passed]
+        numbers = [end.fileno() for end in ends]
+        command = [sys.executable, "-m", module, *map(str, numbers), *arguments]
+        try:
+            self._process = subprocess.Popen(
+                command, pass_fds=numbers, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL if quiet else None, start_new_session=True,
+                env={**os.environ, **ONE_THREAD},
+            )  # fmt: skip
+        finally:
+            for end in ends:
+                end.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """The exit status, negative after a signal; ``None`` if the process has not ended."""
+        return self._process.poll()
+
+    def first_message(self) -> dict[str, Any]:
+        """Wait for the first message; return no entries if the process ends or hangs."""
+        until = stopwatch() + round(_START_S * NS_PER_S)
+        found: dict[str, Any] = {}
+        while not found and not self.pipe.gone and stopwatch() < until:
+            self.pipe.wait(0.1)
+            for message in self.pipe.receive():
+                found |= message
+        return found
+
+    def end(self) -> None:
+        """Close the pipe, which ends the process; kill a process that does not end then."""
+        self.pipe.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+# The page of a run or of a recording.
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a page shows: a run in progress, by ``run`` and ``keys``, or the file ``recording``.
+
+    ``wait_s`` is how long the page waits for a run that has not begun, s.  ``control`` lets
+    browsers give commands to the run.
+    """
+
+    run: str = ""
+    keys: str = ""
+    recording: str = ""
+    control: bool = False
+    wait_s: float = 0.0
+
+
+class WebPage:
+    """The process of a page; a context manager that starts and ends it.
+
+    ``port`` is the port of the page, or ``None`` for the usual one.  Raises :class:`RtsimError` if
+    the page cannot be served or shown.
+    """
+
+    def __init__(self, order: Order, port: int | None = None) -> None:
+        self._order = order
+        listener = open_port(port)
+        self.address = PageAddress.of(listener)
+        self._said: dict[str, Any] = {}
+        self._lost = ""
+        self._process = PipedProcess("rtsim.gateway.web.process", passed=[listener], quiet=True)
+        self._pipe = self._process.pipe
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        """Wait until the page can be opened; raises :class:`RtsimError` if it cannot."""
+        try:
+            self._pipe.send({**asdict(self._order), "token": self.address.token})
+            self._said = self._process.first_message()
+            if "ready" not in self._said:
+                raise RtsimError(
+                    self._said.get("failed", f"the page's process {self._how_it_ended()}")
+                )
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def wait(self) -> str:
+        """Wait until the page ends; return why."""
+        while self._read(0.5):
+            pass
+        self._end()
+        return self._lost or str(self._said.get("ended", ""))
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def over(self, why: str) -> None:
+        """Tell the page why the run ended."""
+        self._pipe.send({"over": why})
+
+    def _read(self, seconds: float) -> bool:
+        """Take the messages that arrive within ``seconds``; return False at the end of the pipe."""
+        self._pipe.wait(seconds)
+        for message in self._pipe.receive():
+            self._said |= message
+        return not self._pipe.gone
+
+    def _end(self) -> None:
+        if self._pipe.fileno() < 0:
+            return
+        self.over("")
+        until = stopwatch() + round(_END_S * NS_PER_S)
+        while stopwatch() < until and self._read(0.1):
+            pass
+        self._process.end()
+        if "ended" not in self._said:
+            self._lost = self._how_it_ended()
+
+    def _how_it_ended(self) -> str:
+        code = self._process.status
+        if code is None:
+            return "did not answer"
+        if code < 0:
+            return f"was ended by {signal.Signals(-code).name}"
+        return f"ended with status {code}"
+
+    def figures(self) -> dict[str, Any]:
+        """Return the numbers of browsers and of refused requests, and how the page was lost."""
+        return {
+            "browsers": int(self._said.get("browsers", 0)),
+            "refused": int(self._said.get("refused", 0)),
+            "lost": self._lost,
+        }
+
+
+def page_line(figures: dict[str, Any]) -> str:
+    """Return the figures of a page as one line of a run's summary."""
+    if figures["lost"]:
+        return (
+            f"web page: its process {figures['lost']}; the run continued without it, and rtsim "
+            "web opens another page"
+        )
+    refused = f", {figures['refused']} requests refused" if figures["refused"] else ""
+    return f"web page: {figures['browsers']} browsers{refused}"

@@ -1,0 +1,1 @@
+"""Plants and controllers as classes, whose methods use signals by name."""

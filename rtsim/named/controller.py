@@ -1,0 +1,86 @@
+"""A controller as a class: fields for its signals and memory, and a method for its step.
+
+Example:
+    class Brake(rtsim.Controller):
+        speed = rtsim.input("m/s")
+        force = rtsim.output("N")
+        gain = rtsim.parameter("N.s/m", 2)
+
+        def step(self):
+            self.force = -self.gain * self.speed
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any, ClassVar
+
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Signals
+from rtsim.named.fields import INPUT, MEMORY, OUTPUT, PARAMETER, NamedSignals, snake_case
+from rtsim.named.lowering import TIME, VECTORS, Form, lowered
+
+
+class Controller(NamedSignals):
+    """A controller, whose method ``step(self)`` computes the outputs once per sample period.
+
+    Fields: :func:`rtsim.input`, :func:`rtsim.output`, :func:`rtsim.parameter` and
+    :func:`rtsim.memory`.  ``step`` reads all of them, and assigns outputs and memory.
+
+    ``class Brake(rtsim.Controller, compile=True)`` compiles the step to machine code; otherwise it
+    runs as Python.
+    """
+
+    roles = frozenset((MEMORY, INPUT, PARAMETER, OUTPUT))
+    _compile: ClassVar[bool] = False
+
+    def __init_subclass__(cls, compile: bool | None = None, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if compile is not None:
+            cls._compile = compile
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def controller(self, name: str = "") -> PythonController:
+        """Return the object as a :class:`rtsim.PythonController` with the values of this object.
+
+        Raises :class:`ModelError` for the mistakes of the class.
+        """
+        cls: Any = type(self)
+        given = self.given(MEMORY, INPUT)
+        return PythonController(
+            _law(cls),
+            _with(cls.signals(INPUT), given),
+            cls.signals(OUTPUT),
+            parameters=cls.signals(PARAMETER),
+            memory=_with(cls.signals(MEMORY), given),
+            values=self.given(PARAMETER),
+            compile=cls._compile,
+            name=name or snake_case(cls.__name__),
+        )
+
+
+@cache
+def _law(cls: Any) -> Any:
+    if cls.step is Controller.step:
+        raise ModelError(
+            f"{cls.__name__} has no method step; write step(self), which assigns the outputs"
+        )
+    vectors = (VECTORS[role] for role in (INPUT, MEMORY, PARAMETER, OUTPUT))
+    form = Form((TIME, *vectors), frozenset((MEMORY, OUTPUT)), name="step")
+    return lowered(cls, cls.step, form)
+
+
+def _with(signals: Signals, given: dict[str, Any]) -> Signals:
+    """Return ``signals`` with the initial values of ``given``, by name."""
+    out = []
+    for signal in signals:
+        if signal.name in given:
+            value = Signals(signal).initial({signal.name: given[signal.name]})
+            first: Any = tuple(value.tolist()) if signal.shape else float(value[0])
+            signal = replace(signal, initial=first)
+        out.append(signal)
+    return Signals(*out)

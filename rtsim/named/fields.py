@@ -1,0 +1,385 @@
+"""The fields of a plant or a controller that is written as a class.
+
+A field declares one signal: its role, unit, initial value, range, shape and description.  The
+methods of the class read and write it as ``self.NAME``; :mod:`rtsim.named.lowering` turns the names
+into positions of vectors.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Generic, TypeVar, overload
+
+import numpy as np
+
+from rtsim.core.errors import ModelError, ScenarioError, UnknownName
+from rtsim.core.signals import Kind, Signal, Signals, Vector
+
+STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER, OUTPUT, LINE, DELAYED = ROLES = (
+    *("state", "algebraic variable", "memory", "input", "parameter", "output"),
+    *("line", "delayed signal"),
+)
+"""What a field is to its class."""
+Shape = tuple[int, ...]
+Initial = float | Sequence[float] | Sequence[Sequence[float]] | Vector
+Elements = Vector | Sequence[float] | float
+"""What a method can assign to a vector."""
+_GIVEN = (STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER)
+"""Roles whose initial value an object of the class can replace."""
+
+
+R = TypeVar("R")
+W = TypeVar("W")
+
+
+@dataclass(frozen=True, eq=False)
+class Field(Generic[R, W]):
+    """A declared field; ``signal`` has the name "_" until the class has been made.
+
+    Type checkers read a field as ``R`` and let a method assign ``W``.
+    """
+
+    role: str
+    signal: Signal
+    modes: tuple[str, ...] = ()
+    """The names of the values 0, 1, ... of a memory that :func:`mode` declares."""
+    delay: tuple[str, Any, Any, float, float | None] | None = None
+    """Of a delayed signal: signal, lag, value before the run, least and longest lag."""
+
+    @overload
+    def __get__(self, part: None, owner: type) -> Field[R, W]: ...
+    @overload
+    def __get__(self, part: object, owner: type) -> R: ...
+    def __get__(self, part: Any, owner: type) -> Any:
+        """Return the field of a class; of an object, its initial value."""
+        if part is None:
+            return self
+        return part._values.get(self._name(owner), self.signal.initial)
+
+    def __set__(self, part: object, value: W) -> None:
+        raise AttributeError("fields are set by NamedSignals.__setattr__")
+
+    def _name(self, owner: type) -> str:
+        return next(n for cls in owner.__mro__ for n, v in vars(cls).items() if v is self)
+
+
+def _field(
+    role: str,
+    unit: str,
+    initial: Initial,
+    shape: Shape | None,
+    **more: Any,
+) -> Any:
+    values = np.asarray(initial, dtype=object)
+    size = values.shape if shape is None else tuple(shape)
+    flat = tuple(values.ravel().tolist())
+    if len(flat) == 1 and size:
+        flat *= math.prod(size)
+    try:
+        signal = Signal(
+            "_", unit, shape=size, initial=flat if size else flat[0] if flat else 0.0, **more
+        )
+    except ScenarioError as error:
+        raise ModelError(str(error).replace("signal _", f"this {role}")) from error
+    return Field(role, signal)
+
+
+@overload
+def state(
+    unit: str = "1", initial: float = 0.0, *, kind: Kind = "scalar", derivative_of: str = "",
+    low: float = -math.inf, high: float = math.inf, description: str = "",
+) -> Field[float, float]: ...  # fmt: skip
+@overload
+def state(
+    unit: str, initial: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
+    shape: Shape | None = None, kind: Kind = "scalar", derivative_of: str = "",
+    low: float = -math.inf, high: float = math.inf, description: str = "",
+) -> Field[Vector, Elements]: ...  # fmt: skip
+@overload
+def state(
+    unit: str = "1", initial: float = 0.0, *, shape: Shape, kind: Kind = "scalar",
+    derivative_of: str = "", low: float = -math.inf, high: float = math.inf, description: str = "",
+) -> Field[Vector, Elements]: ...  # fmt: skip
+def state(
+    unit: str = "1", initial: Initial = 0.0, *, shape: Shape | None = None, **more: Any
+) -> Any:
+    """Declare a state of a plant: a quantity that the method ``derivative`` integrates.
+
+    ``unit``: the unit of the state ("1" for none).  ``initial``: its value at the start; several
+    numbers, or a ``shape``, declare a vector or a matrix.  ``low`` and ``high``: the range of the
+    initial value.  ``kind``: "angle" or "quaternion" (:class:`rtsim.core.signals.Signal`).
+    ``derivative_of``: the field whose time derivative this state is.
+
+    Raises :class:`ModelError` for an initial value that is not numbers of that shape.
+    """
+    return _field(STATE, unit, initial, shape, **more)
+
+
+@overload
+def memory(
+    unit: str = "1", initial: float = 0.0, *, low: float = -math.inf, high: float = math.inf,
+    description: str = "",
+) -> Field[float, float]: ...  # fmt: skip
+@overload
+def memory(
+    unit: str, initial: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
+    shape: Shape | None = None, low: float = -math.inf, high: float = math.inf,
+    description: str = "",
+) -> Field[Vector, Elements]: ...  # fmt: skip
+@overload
+def memory(
+    unit: str = "1", initial: float = 0.0, *, shape: Shape, low: float = -math.inf,
+    high: float = math.inf, description: str = "",
+) -> Field[Vector, Elements]: ...  # fmt: skip
+def memory(
+    unit: str = "1", initial: Initial = 0.0, *, shape: Shape | None = None, **more: Any
+) -> Any:
+    """Declare a memory: a value that a plant's events, or a controller's steps, keep and change.
+
+    The arguments are those of :func:`state`.
+    """
+    return _field(MEMORY, unit, initial, shape, **more)
+
+
+@overload
+def parameter(
+    unit: str = "1", value: float = 0.0, *, low: float = -math.inf, high: float = math.inf,
+    description: str = "",
+) -> Field[float, float]: ...  # fmt: skip
+@overload
+def parameter(
+    unit: str, value: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
+    shape: Shape | None = None, low: float = -math.inf, high: float = math.inf,
+    description: str = "",
+) -> Field[Vector, Elements]: ...  # fmt: skip
+def parameter(
+    unit: str = "1", value: Initial = 0.0, *, shape: Shape | None = None, **more: Any
+) -> Any:
+    """Declare a parameter: a value that methods read and that only a scenario changes.
+
+    ``value`` is its default.  The other arguments are those of :func:`state`.
+    """
+    return _field(PARAMETER, unit, value, shape, **more)
+
+
+@overload
+def input(
+    unit: str = "1", initial: float = 0.0, *, kind: Kind = "scalar", low: float = -math.inf,
+    high: float = math.inf, description: str = "", optional: bool = False,
+) -> Field[float, float]: ...  # fmt: skip
+@overload
+def input(
+    unit: str = "1", initial: float = 0.0, *, shape: Shape, kind: Kind = "scalar",
+    low: float = -math.inf, high: float = math.inf, description: str = "", optional: bool = False,
+) -> Field[Vector, Elements]: ...  # fmt: skip
+def input(
+    unit: str = "1", initial: Initial = 0.0, *, shape: Shape | None = None, **more: Any
+) -> Any:
+    """Declare an input: a value that another component or a number supplies.
+
+    ``initial`` is its value before the first message has arrived.  ``optional``: the input may stay
+    unconnected.  The other arguments are those of :func:`state`.
+    """
+    return _field(INPUT, unit, initial, shape, **more)
+
+
+@overload
+def output(
+    unit: str = "1", *, kind: Kind = "scalar", derivative_of: str = "", description: str = "",
+    optional: bool = False, initial: float = 0.0,
+) -> Field[float, float]: ...  # fmt: skip
+@overload
+def output(
+    unit: str = "1", *, shape: Shape, kind: Kind = "scalar", derivative_of: str = "",
+    description: str = "", optional: bool = False, initial: float = 0.0,
+) -> Field[Vector, Elements]: ...  # fmt: skip
+def output(
+    unit: str = "1", *, shape: Shape | None = None, initial: Initial = 0.0, **more: Any
+) -> Any:
+    """Declare an output: a value that the method ``outputs`` or ``step`` computes.
+
+    ``optional``: the output may stay unwritten; it is ``initial`` then.  The other arguments are
+    those of :func:`state`.
+    """
+    return _field(OUTPUT, unit, initial, shape, **more)
+
+
+def algebraic(
+    unit: str = "1", initial: float = 0.0, *, description: str = ""
+) -> Field[float, float]:
+    """Declare an algebraic variable of a plant, for which the method ``residual`` is solved.
+
+    ``initial`` is the value at which the first search begins.
+    """
+    out: Field[float, float] = _field(ALGEBRAIC, unit, initial, None, description=description)
+    return out
+
+
+def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
+    """Declare a value that the method ``lines`` computes only so that it can be delayed."""
+    out: Field[float, float] = _field(LINE, unit, 0.0, None, description=description)
+    return out
+
+
+def mode(*names: str, initial: str = "", description: str = "") -> Field[str, str]:
+    """Declare the mode of a plant: one of ``names``, which methods compare and assign as text.
+
+    ``initial`` is the first of ``names`` unless given.  Raises :class:`ModelError` for fewer than
+    two names, a name that is used twice, or an ``initial`` that is not one of them.
+    """
+    if len(names) < 2 or len(set(names)) != len(names):
+        raise ModelError(f"mode{names} needs two or more different names")
+    if initial and initial not in names:
+        raise ModelError(str(UnknownName("mode", initial, names)))
+    first = float(names.index(initial)) if initial else 0.0
+    signal = Signal("_", initial=first, description=description or ", ".join(names))
+    return Field(MEMORY, signal, modes=names)
+
+
+def delayed(
+    signal: str,
+    lag: float | Fraction | str,
+    *,
+    before: float | str | None = None,
+    least: float = 0.0,
+    most: float | None = None,
+) -> Field[float, float]:
+    """Declare the value that ``signal`` of the same class had ``lag`` s ago.
+
+    ``lag``: a number (s), the name of a parameter, or the name of a method that returns the lag.
+    ``before``: the value before the run.  ``least`` and ``most`` (s): the bounds of a lag that is a
+    method.  See :class:`rtsim.equations.delays.Delayed`.
+    """
+    return Field(DELAYED, Signal("_"), delay=(signal, lag, before, least, most))
+
+
+def snake_case(name: str) -> str:
+    """Return ``TwoMassDrive`` as ``two_mass_drive``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+class NamedSignals:
+    """The base of :class:`rtsim.Plant` and :class:`rtsim.Controller`: a class with fields.
+
+    An object holds the values that differ from the declared ones: ``Cart(x=2.0)``.
+    """
+
+    t: float
+    """The simulated time (s)."""
+    roles: ClassVar[frozenset[str]] = frozenset()
+    """The roles that a field of this kind of class can have."""
+    reserved: ClassVar[tuple[str, ...]] = ()
+    """Names of methods that rtsim calls, which no field can have."""
+    fields: ClassVar[dict[str, Field[Any, Any]]] = {}
+    """The fields by name, those of base classes first."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        found: dict[str, Field[Any, Any]] = {}
+        for base in reversed(cls.__mro__):
+            own = vars(base)
+            for name in [n for n in found if n in own and not isinstance(own[n], Field)]:
+                del found[name]  # a derived class has a constant or a method in its place
+            found |= {name: value for name, value in own.items() if isinstance(value, Field)}
+        for name, field in found.items():
+            if name == "t" or name in cls.reserved or _taken(cls, name):
+                raise ModelError(
+                    f"{cls.__name__}.{name} is declared as a field, but {name} has a meaning of "
+                    "its own in rtsim; choose another name"
+                )
+            if field.role not in cls.roles and cls.roles:
+                allowed = ", ".join(role for role in ROLES if role in cls.roles)
+                raise ModelError(
+                    f"{cls.__name__}.{name} is declared as {article(field.role)}, but a "
+                    f"{_kind(cls)} has only fields of these roles: {allowed}"
+                )
+        cls.fields = {name: _called(name, field, cls) for name, field in found.items()}
+        if cls.fields:
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{_described(cls)}".strip()
+
+    def __init__(self, **values: Any) -> None:
+        for name in values:
+            self._check(name)
+        self.__dict__["_values"] = values
+
+    _values: dict[str, Any]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self._check(name)
+        self._values[name] = value
+
+    def _check(self, name: str) -> None:
+        """Raise :class:`ModelError` unless ``name`` is a field whose value can be given."""
+        field = self.fields.get(name)
+        if field is None:
+            raise ModelError(str(UnknownName("field", name, self.fields, type(self).__name__)))
+        if field.role not in _GIVEN:
+            raise ModelError(
+                f"{type(self).__name__}.{name} is {article(field.role)}, so it has no initial value"
+            )
+
+    def given(self, *roles: str) -> dict[str, Any]:
+        """Return the values of this object for the fields of ``roles``, by name."""
+        out = {}
+        for name, value in self._values.items():
+            field = self.fields[name]
+            if field.role in roles:
+                out[name] = _number_of(value, field, f"{type(self).__name__}.{name}")
+        return out
+
+    @classmethod
+    def signals(cls, role: str) -> Signals:
+        """Return the signals of a role, in the order of their declaration; a mode comes last."""
+        chosen = [f for f in cls.fields.values() if f.role == role]
+        return Signals(*(f.signal for f in sorted(chosen, key=lambda f: bool(f.modes))))
+
+
+def _taken(cls: type, name: str) -> bool:
+    """Return whether a class of rtsim from which ``cls`` derives already uses ``name``."""
+    return any(
+        name in vars(base)
+        for base in cls.__mro__
+        if base.__module__.startswith("rtsim.named") and issubclass(base, NamedSignals)
+    )
+
+
+def _kind(cls: type) -> str:
+    return next(c.__name__.lower() for c in cls.__mro__ if c.__module__.startswith("rtsim.named"))
+
+
+def _called(name: str, field: Field[Any, Any], cls: type) -> Field[Any, Any]:
+    """Return ``field`` with the name that it has in its class."""
+    try:
+        return replace(field, signal=replace(field.signal, name=name))
+    except ScenarioError as error:
+        raise ModelError(f"{cls.__name__}.{name}: {error}") from error
+
+
+def _number_of(value: Any, field: Field[Any, Any], what: str) -> Any:
+    if not field.modes or not isinstance(value, str):
+        return value
+    if value not in field.modes:
+        raise ModelError(str(UnknownName("mode", value, field.modes, what)))
+    return float(field.modes.index(value))
+
+
+def article(role: str) -> str:
+    """Return ``role`` with its article: "an input"."""
+    return f"{'an' if role[0] in 'aio' else 'a'} {role}"
+
+
+def _described(cls: type[NamedSignals]) -> str:
+    """Return the fields of ``cls`` as lines of text, for its docstring."""
+    rows = []
+    for name, field in cls.fields.items():
+        signal = field.signal
+        shape = f", shape {signal.shape}" if signal.shape else ""
+        start = f" = {signal.initial:g}" if isinstance(signal.initial, float | int) else ""
+        about = f": {signal.description}" if signal.description else ""
+        rows.append(f"- {name} [{signal.unit}]{start}, {field.role}{shape}{about}")
+    return "Fields:\n\n" + "\n".join(rows)

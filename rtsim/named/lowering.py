@@ -1,0 +1,582 @@
+"""Methods of classes with fields, as the functions of vectors that rtsim compiles and runs.
+
+``self.speed`` becomes an element of a vector, and ``self.attitude`` a part of one.  A method, a
+property or a function that is given ``self`` becomes a function of the vectors too.  The result is
+an ordinary Python function, so compiled code, plain Python, the cache and linearisation treat it
+like every other model function (docs/decisions/200).
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import types
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rtsim.core.errors import ModelError, UnknownName
+from rtsim.equations.compiling import compiled
+from rtsim.named.fields import (
+    ALGEBRAIC,
+    DELAYED,
+    INPUT,
+    LINE,
+    MEMORY,
+    OUTPUT,
+    PARAMETER,
+    STATE,
+    NamedSignals,
+    article,
+)
+
+TIME = "_t"
+VECTORS = {
+    STATE: "_x",
+    ALGEBRAIC: "_a",
+    MEMORY: "_z",
+    INPUT: "_u",
+    DELAYED: "_u",
+    PARAMETER: "_p",
+    OUTPUT: "_y",
+    LINE: "_v",
+}
+"""The argument of a lowered function that holds the fields of each role."""
+SELF = "self"
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a method may use: the arguments of its function, and the roles that it may write.
+
+    ``second`` is the vector behind the method's second argument, with the role of its fields: the
+    derivative of each state, or the residual of each algebraic variable.
+    """
+
+    arguments: tuple[str, ...]
+    writes: frozenset[str] = frozenset()
+    second: tuple[str, str] | None = None
+    name: str = "a method"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a field lies: its vector, its first element and its shape."""
+
+    role: str
+    first: int
+    shape: tuple[int, ...]
+    modes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+@cache
+def places(cls: Any) -> dict[str, _Place]:
+    """Return the place of each field of ``cls``; delayed signals follow the inputs."""
+    out = {}
+    for role in VECTORS:
+        signals = cls.signals(role)
+        behind = cls.signals(INPUT).size if role == DELAYED else 0
+        for signal in signals:
+            at = signals.slice(signal.name).start + behind
+            out[signal.name] = _Place(role, at, signal.shape, cls.fields[signal.name].modes)
+    return out
+
+
+def lowered(cls: type[NamedSignals], method: Callable[..., Any], form: Form) -> Callable[..., Any]:
+    """Return ``method`` of ``cls`` as a function of ``form.arguments``.
+
+    Raises :class:`ModelError`, with file and line, for a name that is not a field of the class, for
+    a write to what the method only reads, and for a use of ``self`` that has no meaning here.
+    """
+    function: Callable[..., Any] = _Lowering(
+        cls, method, form, _bindings(method, form), {}
+    ).function
+    return function
+
+
+def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], ...]:
+    """Return which positional arguments of a method are ``self`` and the second vector."""
+    names = _arguments(_definition(method))
+    wanted = 1 + (form.second is not None)
+    if len(names) != wanted:
+        takes = "(self)" if wanted == 1 else "(self, d)"
+        raise ModelError(
+            f"{_where(method)}: {method.__qualname__} takes ({', '.join(names)}); write {takes}"
+        )
+    bound = [(0, SELF)]
+    if form.second is not None:
+        bound.append((1, form.second[0]))
+    return tuple(bound)
+
+
+def _where(function: Any, node: ast.AST | None = None) -> str:
+    code = function.__code__
+    line = code.co_firstlineno if node is None else getattr(node, "lineno", code.co_firstlineno)
+    return f"{code.co_filename}:{line}"
+
+
+@cache
+def _definition(function: Any) -> ast.FunctionDef:
+    """Return the parsed definition of ``function``, with the line numbers of its file."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError) as error:
+        raise ModelError(
+            f"the source of {function.__qualname__} cannot be read; define the class in a file or "
+            "in a notebook"
+        ) from error
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    definition = tree.body[0]
+    if not isinstance(definition, ast.FunctionDef):
+        raise ModelError(f"{_where(function)}: {function.__qualname__} is not written with def")
+    ast.increment_lineno(tree, first - 1)
+    return definition
+
+
+def _arguments(definition: ast.FunctionDef) -> list[str]:
+    return [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
+
+
+def _outside(function: Any) -> dict[str, Any]:
+    """Return the global names of ``function``, and the variables of functions around it."""
+    names = dict(function.__globals__)
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    for name, cell in cells:
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:
+            continue  # a variable that is assigned later
+    return names
+
+
+@dataclass
+class _Lowering(ast.NodeTransformer):
+    """One function with the names of ``cls`` replaced; :attr:`function` is the result.
+
+    ``bound`` gives the positions of arguments that stand for vectors.  ``made`` are the helpers
+    that were lowered for the same method, so that a helper is made once.
+    """
+
+    cls: type[NamedSignals]
+    original: Any
+    form: Form
+    bound: tuple[tuple[int, str], ...]
+    made: dict[Any, Any]
+    space: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        original = inspect.unwrap(getattr(self.original, "py_func", self.original))
+        self.original = original
+        self.space = _outside(original)
+        owner: Any = self.cls
+        self.places = places(owner)
+        source = _definition(original)
+        names = _arguments(source)
+        self.stands = {names[i]: what for i, what in self.bound if i < len(names)}
+        self._check_locals(source)
+        definition = deepcopy(source)
+        definition.decorator_list, definition.returns = [], None
+        taken = {i for i, _ in self.bound}
+        kept = [a for i, a in enumerate(definition.args.args) if i not in taken]
+        for argument in (*kept, *definition.args.kwonlyargs):
+            argument.annotation = None
+        vectors = [ast.arg(name) for name in self.form.arguments]
+        definition.args.posonlyargs = []
+        definition.args.args = [*vectors, *kept]
+        definition.body = [self.visit(node) for node in definition.body]
+        ast.fix_missing_locations(definition)
+        module = ast.Module([definition], type_ignores=[])
+        code = compile(module, original.__code__.co_filename, "exec")
+        exec(code, self.space)  # the user's own source, with other names
+        function = self.space.pop(definition.name)
+        if definition.name in original.__globals__:
+            self.space[definition.name] = original.__globals__[definition.name]
+        function.__module__, function.__doc__ = original.__module__, original.__doc__
+        function.__qualname__ = original.__qualname__
+        function.definition = definition
+        self.function = function
+
+    def _check_locals(self, definition: ast.FunctionDef) -> None:
+        for node in ast.walk(definition):
+            if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Load):
+                continue
+            if node.id in self.stands:
+                self.refuse(node, f"{node.id} is assigned; give the variable another name")
+            if node.id in self.form.arguments:
+                self.refuse(node, f"the name {node.id} is used by rtsim; give it another name")
+
+    def refuse(self, node: ast.AST, problem: str) -> NoReturn:
+        method = self.original.__qualname__
+        raise ModelError(f"{_where(self.original, node)}: {method}: {problem}")
+
+    # -- names of fields ---------------------------------------------------------------------------
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if not isinstance(node.value, ast.Name) or node.value.id not in self.stands:
+            self.generic_visit(node)
+            return node
+        return self._named(node, node.ctx)
+
+    def _named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
+        """Return the place of ``self.NAME`` or ``d.NAME``; ``ctx`` is what is done with it."""
+        assert isinstance(node.value, ast.Name)
+        what, name = self.stands[node.value.id], node.attr
+        stored = not isinstance(ctx, ast.Load)
+        if what == SELF and name == "t":
+            return self._time(node, stored)
+        place = self.places.get(name)
+        if place is None:
+            return self._other(node, stored)
+        if what == SELF:
+            vector = VECTORS[place.role]
+            if stored and place.role not in self.form.writes:
+                self._refuse_write(node, place)
+            if vector not in self.form.arguments:
+                self.refuse(
+                    node,
+                    f"self.{name} is {article(place.role)}, which {self.form.name} cannot read",
+                )
+        else:
+            assert self.form.second is not None
+            vector, role = self.form.second
+            if place.role != role:
+                means = "derivative" if role == STATE else "residual"
+                self.refuse(
+                    node,
+                    f"{node.value.id}.{name} has no meaning: {name} is {article(place.role)}, and "
+                    f"only {article(role)} has a {means}",
+                )
+        return ast.copy_location(_part(vector, place, node.ctx), node)
+
+    def _refuse_write(self, node: ast.Attribute, place: _Place) -> NoReturn:
+        allowed = [n for n, p in self.places.items() if p.role in self.form.writes]
+        remedy = f"it may assign {', '.join(allowed)}" if allowed else "it assigns no field"
+        if place.role == STATE and self.form.second is not None:
+            remedy = f"assign its derivative: {self._second_name()}.{node.attr} = ..."
+        self.refuse(
+            node,
+            f"self.{node.attr} is assigned, but {self.form.name} only reads "
+            f"{article(place.role)}; {remedy}",
+        )
+
+    def _second_name(self) -> str:
+        return next((n for n, what in self.stands.items() if what != SELF), "d")
+
+    def _time(self, node: ast.Attribute, stored: bool) -> ast.expr:
+        if stored:
+            self.refuse(node, "self.t is the time and cannot be assigned")
+        if TIME not in self.form.arguments:
+            self.refuse(node, f"{self.form.name} has no time")
+        return ast.copy_location(ast.Name(TIME, ast.Load()), node)
+
+    def _other(self, node: ast.Attribute, stored: bool) -> ast.expr:
+        """Return a property or a constant of the class; refuse every other name."""
+        assert isinstance(node.value, ast.Name)
+        name = node.attr
+        if self.stands[node.value.id] != SELF:
+            role = STATE if self.form.second is None else self.form.second[1]
+            known = [n for n, p in self.places.items() if p.role == role]
+            self.refuse(node, str(UnknownName(role, name, known, self.cls.__name__)))
+        found = inspect.getattr_static(self.cls, name, None)
+        if stored or found is None or name.startswith("__") or hasattr(NamedSignals, name):
+            problem = str(UnknownName("field", name, self.places, self.cls.__name__))
+            if stored:
+                problem += "; declare what a method keeps as a field, such as rtsim.memory()"
+            self.refuse(node, problem)
+        if isinstance(found, property):
+            helper = self._helper(node, found.fget, ((0, SELF),))
+            return ast.copy_location(
+                ast.Call(ast.Name(helper, ast.Load()), self._vectors(), []), node
+            )
+        if callable(found) or isinstance(found, (staticmethod, classmethod)):
+            self.refuse(node, f"self.{name} is a method; call it: self.{name}()")
+        return ast.copy_location(self._constant(name, found), node)
+
+    def _constant(self, name: str, value: Any) -> ast.expr:
+        if isinstance(value, (bool, int, float)):
+            return ast.Constant(value)
+        own = f"_{self.cls.__name__}_{name}"
+        self.space[own] = np.asarray(value) if isinstance(value, list) else value
+        return ast.Name(own, ast.Load())
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.stands:
+            self.refuse(
+                node,
+                f"{node.id} alone has no value here; read {node.id}.NAME, or pass {node.id} to a "
+                "function",
+            )
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """Turn ``self.velocity[0]`` into one element, if the index is a number."""
+        value = node.value
+        if not (
+            isinstance(value, ast.Attribute)
+            and isinstance(value.value, ast.Name)
+            and value.value.id in self.stands
+        ):
+            self.generic_visit(node)
+            return node
+        whole = self._named(value, node.ctx)
+        place = self.places.get(value.attr)
+        index = _constant_index(node.slice)
+        if place is not None and not place.shape:
+            self.refuse(node, f"{value.attr} is one number, so it has no elements")
+        if place is not None and index is not None and len(index) == len(place.shape):
+            for i, n in zip(index, place.shape, strict=True):
+                if not -n <= i < n:
+                    self.refuse(
+                        node, f"{ast.unparse(node)}: {value.attr} has the shape {place.shape}"
+                    )
+            inside = [i % n for i, n in zip(index, place.shape, strict=True)]
+            at = place.first + int(np.ravel_multi_index(inside, place.shape))
+            vector = whole
+            while not isinstance(vector, ast.Name):
+                vector = _inner(vector)
+            new: ast.expr = ast.Subscript(vector, ast.Constant(at), node.ctx)
+            return ast.copy_location(new, node)
+        if isinstance(whole, ast.Subscript):
+            whole.ctx = ast.Load()
+        node.value, node.slice = whole, self.visit(node.slice)
+        return node
+
+    # -- statements and calls ----------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        mode = next((m for t in node.targets if (m := self._mode(t))), None)
+        if mode is not None:
+            node.value = self._number(node.value, *mode)
+        if len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
+            node.targets = [self._elements(node.targets[0], node.value)]
+        self.generic_visit(node)
+        return node
+
+    def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
+        """Return ``self.velocity`` as its elements, to which a tuple is assigned one by one."""
+        if not (
+            isinstance(target, ast.Attribute)
+            and isinstance(target.value, ast.Name)
+            and target.value.id in self.stands
+            and (place := self.places.get(target.attr)) is not None
+        ):
+            return target
+        if len(value.elts) != place.size or len(place.shape) != 1:
+            self.refuse(
+                target,
+                f"{target.attr} has the shape {place.shape or 'of one number'}, but "
+                f"{len(value.elts)} values are assigned",
+            )
+        parts: list[ast.expr] = [
+            ast.Subscript(
+                ast.Attribute(ast.Name(target.value.id, ast.Load()), target.attr, ast.Load()),
+                ast.Constant(i),
+                ast.Store(),
+            )
+            for i in range(place.size)
+        ]
+        made = ast.Tuple(parts, ast.Store())
+        for part in ast.walk(made):
+            ast.copy_location(part, target)
+        return made
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        if node.value is not None and self.form.second is not None:
+            self.refuse(
+                node,
+                f"{self.form.name} returns a value, which nothing reads; assign "
+                f"{self._second_name()}.NAME for each {self.form.second[1]} instead",
+            )
+        self.generic_visit(node)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        sides = [node.left, *node.comparators]
+        mode = next((m for side in sides if (m := self._mode(side))), None)
+        if mode is not None:
+            node.left, *node.comparators = [self._number(side, *mode) for side in sides]
+        self.generic_visit(node)
+        return node
+
+    def _mode(self, node: ast.expr) -> tuple[str, _Place] | None:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            place = self.places.get(node.attr)
+            if node.value.id in self.stands and place is not None and place.modes:
+                return node.attr, place
+        return None
+
+    def _number(self, node: ast.expr, name: str, place: _Place) -> ast.expr:
+        """Return the number of a mode that is written as text."""
+        if isinstance(node, ast.IfExp):
+            node.body = self._number(node.body, name, place)
+            node.orelse = self._number(node.orelse, name, place)
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            return node
+        if node.value not in place.modes:
+            self.refuse(node, str(UnknownName("mode", node.value, place.modes, f"self.{name}")))
+        return ast.copy_location(ast.Constant(float(place.modes.index(node.value))), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        function, bound = node.func, []
+        stands = [
+            (i, self.stands[a.id])
+            for i, a in enumerate(node.args)
+            if isinstance(a, ast.Name) and a.id in self.stands
+        ]
+        for keyword in node.keywords:
+            if isinstance(keyword.value, ast.Name) and keyword.value.id in self.stands:
+                self.refuse(node, f"pass {keyword.value.id} by position, not as {keyword.arg}=")
+        found, is_method = self._callee(function)
+        if is_method:
+            bound = [(0, SELF), *((i + 1, what) for i, what in stands)]
+        else:
+            bound = stands
+        if not bound:
+            if isinstance(function, ast.Attribute) and self._is_self(function.value):
+                node.func = self._constant(function.attr, compiled(found))  # a static method
+            self.generic_visit(node)
+            return node
+        if found is None:
+            self.refuse(node, f"{ast.unparse(function)} cannot be found, so it cannot take self")
+        name = self._helper(node, found, tuple(bound))
+        taken = {i for i, _ in stands}
+        rest = [self.visit(a) for i, a in enumerate(node.args) if i not in taken]
+        for keyword in node.keywords:
+            keyword.value = self.visit(keyword.value)
+        call = ast.Call(ast.Name(name, ast.Load()), [*self._vectors(), *rest], node.keywords)
+        return ast.copy_location(call, node)
+
+    def _callee(self, node: ast.expr) -> tuple[Any, bool]:
+        """Return the function that ``node`` names, and whether it is a method of the class."""
+        if isinstance(node, ast.Attribute):
+            if self._is_self(node.value):
+                found = inspect.getattr_static(self.cls, node.attr, None)
+                if found is None or node.attr in self.places:
+                    self.refuse(
+                        node,
+                        str(UnknownName("method", node.attr, self._methods(), self.cls.__name__)),
+                    )
+                if isinstance(found, staticmethod):
+                    return found.__func__, False
+                return found, True
+            if isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()":
+                return self._above(node), True
+        try:
+            return _value(node, self.space), False
+        except (AttributeError, KeyError):
+            return None, False
+
+    def _is_self(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and self.stands.get(node.id) == SELF
+
+    def _methods(self) -> list[str]:
+        return [
+            name
+            for base in self.cls.__mro__
+            for name, value in vars(base).items()
+            if isinstance(value, types.FunctionType) and not name.startswith("_")
+        ]
+
+    def _above(self, node: ast.Attribute) -> Any:
+        """Return the method of the next class after the one that has this method."""
+        order = self.cls.__mro__
+        own = next((i for i, c in enumerate(order) if _has(c, self.original)), 0)
+        for base in order[own + 1 :]:
+            if node.attr in vars(base):
+                return vars(base)[node.attr]
+        return self.refuse(node, f"no base class of {self.cls.__name__} has {node.attr}")
+
+    def _vectors(self) -> list[ast.expr]:
+        return [ast.Name(name, ast.Load()) for name in self.form.arguments]
+
+    def _helper(self, node: ast.AST, function: Any, bound: tuple[tuple[int, str], ...]) -> str:
+        """Return the name of ``function`` as a function of the vectors, which it makes once."""
+        plain = getattr(function, "py_func", function)
+        plain = getattr(plain, "__func__", plain)
+        if not isinstance(plain, types.FunctionType):
+            self.refuse(node, f"{getattr(plain, '__name__', plain)} is not a Python function")
+        name = f"_{plain.__qualname__.replace('.', '_').replace('<locals>', '')}"
+        key = (plain, bound)
+        if key not in self.made:
+            name = f"{name}_{len(self.made)}"
+            self.made[key] = name
+            inner = _Lowering(self.cls, plain, self._inner_form(bound), bound, self.made)
+            inner.function.__name__ = plain.__name__
+            self.made[name] = compiled(inner.function)
+        name = str(self.made[key])
+        if name not in self.made:
+            self.refuse(node, f"{plain.__name__} calls itself, which compiled code cannot do here")
+        self.space[name] = self.made[name]
+        return name
+
+    def _inner_form(self, bound: tuple[tuple[int, str], ...]) -> Form:
+        if any(what != SELF for _, what in bound) or self.form.second is None:
+            return self.form
+        return Form(self.form.arguments, self.form.writes, None, self.form.name)
+
+
+def _has(cls: type, function: Any) -> bool:
+    return any(
+        getattr(getattr(value, "level", value), "__code__", None) is function.__code__
+        or function in getattr(value, "functions", ())
+        for value in vars(cls).values()
+    )
+
+
+def _value(node: ast.expr, space: Mapping[str, Any]) -> Any:
+    """Return the value of a dotted name in ``space``."""
+    if isinstance(node, ast.Name):
+        return space[node.id]
+    if isinstance(node, ast.Attribute):
+        return getattr(_value(node.value, space), node.attr)
+    raise KeyError
+
+
+def _constant_index(node: ast.expr) -> tuple[int, ...] | None:
+    """Return an index, or several, that are written as numbers."""
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    out = []
+    for part in parts:
+        negative = isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub)
+        number = part.operand if negative else part  # type: ignore[attr-defined]
+        if not (isinstance(number, ast.Constant) and type(number.value) is int):
+            return None
+        out.append(-number.value if negative else number.value)
+    return tuple(out)
+
+
+def _inner(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Call):
+        node = node.func
+    assert isinstance(node, (ast.Attribute, ast.Subscript))
+    return node.value
+
+
+def _part(vector: str, place: _Place, ctx: ast.expr_context) -> ast.expr:
+    """Return the expression for a whole field: one element, a slice, or a slice as a matrix."""
+    name = ast.Name(vector, ast.Load())
+    if not place.shape:
+        return ast.Subscript(name, ast.Constant(place.first), ctx)
+    bounds = ast.Slice(ast.Constant(place.first), ast.Constant(place.first + place.size))
+    if len(place.shape) == 1:
+        return ast.Subscript(name, bounds, ctx)
+    flat = ast.Subscript(name, bounds, ast.Load())
+    shape = ast.Tuple([ast.Constant(n) for n in place.shape], ast.Load())
+    matrix = ast.Call(ast.Attribute(flat, "reshape", ast.Load()), [shape], [])
+    if isinstance(ctx, ast.Load):
+        return matrix
+    return ast.Subscript(matrix, ast.Slice(), ctx)

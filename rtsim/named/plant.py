@@ -1,0 +1,328 @@
+"""A plant as a class: fields for its signals, methods for its equations and events.
+
+Example:
+    class Ball(rtsim.Plant):
+        height = rtsim.state("m", 1)
+        speed = rtsim.state("m/s")
+        restitution = rtsim.parameter("1", 0.7)
+
+        def derivative(self, d):
+            d.height = self.speed
+            d.speed = -9.81
+
+        @rtsim.falling
+        def floor(self):
+            return self.height
+
+        @floor.reset
+        def bounce(self):
+            self.height, self.speed = 0.0, -self.restitution * self.speed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any, ClassVar, TypeVar, overload
+
+from rtsim.core.errors import ModelError
+from rtsim.core.tag import Duration, Period, declared_ns
+from rtsim.equations.compiling import compiled
+from rtsim.equations.delays import Delayed, Guard, Timer
+from rtsim.equations.model import Model
+from rtsim.named.fields import (
+    ALGEBRAIC,
+    DELAYED,
+    INPUT,
+    LINE,
+    MEMORY,
+    OUTPUT,
+    PARAMETER,
+    ROLES,
+    STATE,
+    NamedSignals,
+    snake_case,
+)
+from rtsim.named.lowering import TIME, VECTORS, Form, lowered
+
+Method = Callable[[Any], None]
+M = TypeVar("M", bound=Callable[[Any], Any])
+
+
+class guard:
+    """A guard of a plant: a method whose value is watched for zero crossings.
+
+    Use :func:`rising`, :func:`falling` or :func:`crossing` to declare one.  ``@NAME.reset`` marks
+    the method that is called when it fires, ``@NAME.stop`` the one that is called instead if its
+    crossings accumulate (Zeno).
+    """
+
+    def __init__(
+        self, level: Callable[[Any], float], direction: int, options: dict[str, Any]
+    ) -> None:
+        self.level = level
+        self.direction, self.options = direction, options
+        self.on_reset: Method | None = None
+        self.on_stop: Method | None = None
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        return (self.level, self.on_reset, self.on_stop)
+
+    def reset(self, method: M) -> M:
+        """Mark the method that is called when the guard fires; it sets states and memory."""
+        self.on_reset = method
+        return method
+
+    def stop(self, method: M) -> M:
+        """Mark the method that is called instead of the reset if crossings accumulate."""
+        self.on_stop = method
+        return method
+
+
+def _guard(direction: int, level: Any, options: dict[str, Any]) -> Any:
+    if level is None:
+        return lambda method: guard(method, direction, options)
+    if not callable(level):
+        raise ModelError(f"a guard is declared with {level!r}; write it above a method")
+    return guard(level, direction, options)
+
+
+Level = Callable[[Any], float]
+
+
+@overload
+def rising(level: Level) -> guard: ...
+@overload
+def rising(
+    *, terminal: bool = False, failure: str = "", at_start: bool = False, report: Sequence[str] = ()
+) -> Callable[[Level], guard]: ...
+def rising(level: Level | None = None, **options: Any) -> Any:
+    """Declare a guard that fires when the value of the method rises through zero.
+
+    ``terminal``: the run ends when the guard fires.  ``failure``: why such a run counts as failed.
+    ``at_start``: it also fires at the start, if its value is above zero then.  ``report``: names of
+    memory fields that the event shows.
+    """
+    return _guard(1, level, options)
+
+
+@overload
+def falling(level: Level) -> guard: ...
+@overload
+def falling(
+    *, terminal: bool = False, failure: str = "", at_start: bool = False, report: Sequence[str] = ()
+) -> Callable[[Level], guard]: ...
+def falling(level: Level | None = None, **options: Any) -> Any:
+    """Declare a guard that fires when its value falls through zero; see :func:`rising`."""
+    return _guard(-1, level, options)
+
+
+@overload
+def crossing(level: Level) -> guard: ...
+@overload
+def crossing(
+    *, terminal: bool = False, failure: str = "", report: Sequence[str] = ()
+) -> Callable[[Level], guard]: ...
+def crossing(level: Level | None = None, **options: Any) -> Any:
+    """Declare a guard that fires when its value crosses zero; see :func:`rising`."""
+    return _guard(0, level, options)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ticks:
+    """A method that is called at instants that the plant itself declares."""
+
+    level: Method
+    timer: Timer
+
+
+def every(
+    period: Duration | Fraction | Period, *, offset: Duration = 0, draws: Sequence[str] = ()
+) -> Callable[[Method], _Ticks]:
+    """Declare a method that is called every ``period`` s, first at ``offset`` s.
+
+    ``draws``: memory fields that get a new random number from N(0, 1) before each call.
+    """
+    timer = Timer(Period.of(period), declared_ns(offset, "offset"), tuple(draws))
+    return lambda method: _Ticks(method, timer)
+
+
+def once(at: Duration, *, draws: Sequence[str] = ()) -> Callable[[Method], _Ticks]:
+    """Declare a method that is called once, at ``at`` s."""
+    timer = Timer(None, declared_ns(at, "at"), tuple(draws))
+    return lambda method: _Ticks(method, timer)
+
+
+METHODS = ("derivative", "outputs", "update", "residual", "lines", "project")
+"""The names of the methods that rtsim calls."""
+
+
+class Plant(NamedSignals):
+    """A plant: dx/dt = derivative, with outputs, guards, timers and algebraic variables.
+
+    Fields: :func:`rtsim.state`, :func:`rtsim.input`, :func:`rtsim.output`, :func:`rtsim.parameter`,
+    :func:`rtsim.memory`, :func:`rtsim.mode`, :func:`rtsim.delayed`, :func:`rtsim.algebraic`.
+
+    Methods, each only if the plant needs it:
+
+    - ``derivative(self, d)`` assigns ``d.NAME`` for each state.
+    - ``outputs(self)`` assigns each output.
+    - ``update(self)`` changes memory, every ``update_period`` of the scenario.
+    - ``residual(self, r)`` assigns ``r.NAME`` for each algebraic variable; the solver finds the
+      values at which all are zero.
+    - ``lines(self)`` assigns each line, which can be delayed.
+    - ``project(self)`` moves the states to their manifold after each step.
+
+    ``mass_matrix``, ``sparsity``, ``assumptions`` and ``limits`` are those of
+    :class:`rtsim.Model`.
+    """
+
+    roles = frozenset(ROLES)
+    reserved = METHODS
+    mass_matrix: ClassVar[Any] = None
+    sparsity: ClassVar[Any] = None
+    assumptions: ClassVar[tuple[str, ...]] = ()
+    limits: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def model(cls) -> Model:
+        """Return the class as a :class:`Model`; raises :class:`ModelError` for its mistakes."""
+        owner: Any = cls
+        return _model(owner)
+
+
+_OPTIONS = {"report": "told"}
+
+
+@cache
+def _model(cls: Any) -> Model:
+    signals = {role: cls.signals(role) for role in ROLES}
+    base = (
+        TIME,
+        VECTORS[STATE],
+        *((VECTORS[ALGEBRAIC],) if signals[ALGEBRAIC].size else ()),
+        *(VECTORS[role] for role in (MEMORY, INPUT, PARAMETER)),
+    )
+    changes = frozenset((STATE, MEMORY))
+    forms = {
+        "derivative": Form((*base, "_dx"), second=("_dx", STATE), name="derivative"),
+        "outputs": Form((*base, VECTORS[OUTPUT]), frozenset((OUTPUT,)), name="outputs"),
+        "update": Form(base, frozenset((MEMORY,)), name="update"),
+        "residual": Form((*base, "_r"), second=("_r", ALGEBRAIC), name="residual"),
+        "lines": Form((*base, VECTORS[LINE]), frozenset((LINE,)), name="lines"),
+        "project": Form((VECTORS[STATE],), frozenset((STATE,)), name="project"),
+    }
+    known = {"outputs": "output", "lines": "line"}
+    functions: dict[str, Any] = {
+        known.get(name, name): lowered(cls, method, forms[name])
+        for name in METHODS
+        if (method := getattr(cls, name, None)) is not None
+    }
+    guards = _declared(cls, guard)
+    if guards:
+        functions |= _events(cls, guards, base, changes)
+    ticks = _declared(cls, _Ticks)
+    if ticks:
+        methods = [lowered(cls, one.level, Form(base, changes, name=n)) for n, one in ticks.items()]
+        functions["timers"] = tuple(one.timer for one in ticks.values())
+        functions["tick"] = _dispatcher("due", base, methods, "due[{k}] == 1.0")
+    return Model(
+        snake_case(cls.__name__),
+        states=signals[STATE],
+        discrete=signals[MEMORY],
+        inputs=signals[INPUT],
+        outputs=signals[OUTPUT],
+        parameters=signals[PARAMETER],
+        algebraic=signals[ALGEBRAIC],
+        lines=signals[LINE],
+        delays=tuple(_delays(cls, base)),
+        modes=next((f.modes for f in cls.fields.values() if f.modes), ()),
+        mass=cls.mass_matrix,
+        sparsity=cls.sparsity,
+        assumptions=tuple(cls.assumptions),
+        limits=tuple(cls.limits),
+        **functions,
+    )
+
+
+K = TypeVar("K")
+
+
+def _declared(cls: type, kind: type[K]) -> dict[str, K]:
+    """Return the guards or timers of ``cls``, those of base classes first."""
+    out: dict[str, K] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, kind):
+                out[name] = value
+            else:
+                out.pop(name, None)
+    return out
+
+
+def _events(
+    cls: type[Plant], guards: dict[str, guard], base: tuple[str, ...], changes: frozenset[str]
+) -> dict[str, Any]:
+    """Return the arguments of :class:`Model` for the guards of a class."""
+    levels, declared, actions = [], [], {"reset": {}, "stop": {}}  # type: ignore[var-annotated]
+    for k, (name, one) in enumerate(guards.items()):
+        levels.append(lowered(cls, one.level, Form(base, name=f"guard {name}")))
+        for what, method in (("reset", one.on_reset), ("stop", one.on_stop)):
+            if method is not None:
+                actions[what][k] = lowered(cls, method, Form(base, changes, name=f"{name}.{what}"))
+        options = {_OPTIONS.get(key, key): value for key, value in one.options.items()}
+        if "told" in options:
+            options["told"] = tuple(options["told"])
+        declared.append(Guard(name, one.direction, stops=one.on_stop is not None, **options))
+    out: dict[str, Any] = {
+        "guards": tuple(declared),
+        "guard": _filling("_g", base, levels),
+    }
+    for what, methods in actions.items():
+        if methods:
+            out[what] = _dispatcher("_i", base, list(methods.values()), "_i == {k}", list(methods))
+    return out
+
+
+def _filling(vector: str, base: tuple[str, ...], levels: Sequence[Any]) -> Any:
+    """Return a function that fills ``vector`` with the value of each of ``levels``."""
+    lines = [f"    {vector}[{k}] = _f{k}({', '.join(base)})" for k in range(len(levels))]
+    return _function(f"({', '.join((*base, vector))})", lines, levels)
+
+
+def _dispatcher(
+    first: str,
+    base: tuple[str, ...],
+    methods: Sequence[Any],
+    condition: str,
+    numbers: Sequence[int] = (),
+) -> Any:
+    """Return a function that calls those of ``methods`` whose ``condition`` holds."""
+    lines = []
+    for n, k in enumerate(numbers or range(len(methods))):
+        lines += [f"    if {condition.format(k=k)}:", f"        _f{n}({', '.join(base)})"]
+    return _function(f"({', '.join((first, *base))})", lines, methods)
+
+
+def _function(arguments: str, lines: Sequence[str], calls: Sequence[Any]) -> Any:
+    space: dict[str, Any] = {f"_f{k}": compiled(one) for k, one in enumerate(calls)}
+    space["__name__"] = calls[0].__module__
+    exec(f"def events{arguments}:\n" + "\n".join(lines), space)  # text of this module only
+    return space["events"]
+
+
+def _delays(cls: type[Plant], base: tuple[str, ...]) -> list[Delayed]:
+    out = []
+    for name, field in cls.fields.items():
+        if field.role != DELAYED:
+            continue
+        assert field.delay is not None
+        signal, lag, before, least, most = field.delay
+        method = getattr(cls, lag, None) if isinstance(lag, str) else None
+        if callable(method):
+            lag = lowered(cls, method, Form(base, name=f"the lag {lag}"))
+        out.append(Delayed(signal, lag, least=least, most=most, before=before, name=name))
+    return out

@@ -1,0 +1,94 @@
+"""What a scenario returns for a component: its signals by name, for wires, settings and results."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, NoReturn, TypeAlias
+
+from rtsim.components.ports import check_units
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Vector
+
+SignalName: TypeAlias = str | float | Vector
+"""A signal of a scenario: ``"cart.x"``, or ``cart.x`` of a handle, which type checkers take for the
+number that the class declares."""
+
+
+class SignalReference(str):
+    """The name of a signal, ``component.signal``; a text, which is not its value."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError(
+            f"{self} is the name of a signal, not a number; after a run, result[{self}] has its "
+            "values"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+    __rtruediv__ = __neg__ = __abs__ = __pow__ = __float__ = __int__ = __bool__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
+class Handle:
+    """A component of a scenario; ``handle.NAME`` is the name of its signal or parameter."""
+
+    _name: str
+    _names: Callable[[], Sequence[str]]
+
+    def __init__(self, name: str, names: Callable[[], Sequence[str]]) -> None:
+        self.__dict__.update(_name=name, _names=names)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = self._names()
+        if name not in known:
+            raise AttributeError(str(UnknownName("signal", name, known, self._name)))
+        return SignalReference(f"{self._name}.{name}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"{self._name}.{name} cannot be assigned here; use scenario.set(...) before a run, or "
+            "scenario.connect(source, target)"
+        )
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._names())
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"<component {self._name}: {', '.join(self._names())}>"
+
+
+def here() -> str:
+    """Return the user's line that called rtsim, as ``"cart.py:12: text: "``; empty without one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "rtsim":
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    name, number = frame.f_code.co_filename, frame.f_lineno
+    line = linecache.getline(name, number, frame.f_globals).strip()
+    return f"{name}:{number}: {line}\n" if line else ""
+
+
+def refused(problem: str) -> ScenarioError:
+    """Return the error for a line of a scenario; the message begins with this line."""
+    return ScenarioError(f"{here()}{problem}")
+
+
+def check_connection(source: str, given: Signal, target: str, wanted: Signal) -> None:
+    """Raise :class:`ScenarioError` if two connected signals differ in unit or shape."""
+    owner = target.partition(".")[0]
+    check_units(source, given, wanted, owner)
+    if given.shape != wanted.shape:
+        shapes = [str(s.shape) if s.shape else "one number" for s in (given, wanted)]
+        raise ScenarioError(
+            f"{source} has the shape {shapes[0]}, but {target} has the shape {shapes[1]}"
+        )

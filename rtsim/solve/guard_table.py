@@ -1,0 +1,492 @@
+"""The guard table of a plant, and the search for sign changes of its guards in an internal step.
+
+A guard table is an argument table (:mod:`rtsim.equations.addresses`) for the search for crossings.
+:class:`rtsim.solve.guarded.Guarded` makes it.
+
+The search evaluates the guards on the solver's dense output, at the points :data:`PARTS` of the
+internal step.  If a guard comes nearer to zero and then goes away again, it may have crossed zero
+twice in between.  The guard is then also evaluated at its turning point.  In the first and the last
+interval, the search for a turning point begins if the guard's curve bends away from zero.  One case
+is not detected: a guard crosses zero and returns between two neighbouring points, and its values at
+the points do not indicate a turning point.
+
+A guard *flips* at the point at which it changes its sign in its declared direction.  A guard that
+reaches exactly zero and stays there for a while flips at the point at which it reaches zero.  An
+example is a condition that is 1.0 or 0.0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rtsim.equations.addresses import Layout, call_step
+from rtsim.equations.calls import call_at
+from rtsim.equations.compiling import in_both
+from rtsim.solve.base import NO_NUMBER
+from rtsim.solve.internal_steps import END, NOTES, within
+
+PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
+"""The points at which each guard is evaluated, as fractions of an internal step's length."""
+POINTS = len(PARTS)
+
+NOWHERE = -1.0
+"""The value of ``flips[WHERE]`` for a guard that does not flip."""
+WHERE, FROM, SIDE, RATE, LEVEL, STAYS = range(6)
+"""Rows of the array ``flips``:
+
+- ``WHERE``: the fraction of the internal step at which the guard flips, or :data:`NOWHERE`.
+- ``FROM``: the last fraction before the flip at which the guard was evaluated.
+- ``SIDE``: the sign of the guard after the flip; without a flip, at the beginning of the step.
+- ``RATE``: the slope of the guard at the flip (1/s).
+- ``LEVEL``: the value that the guard crosses: 0, or the value at which its reset left the guard.
+- ``STAYS``: 1 if the guard reaches exactly 0 at the flip and stays there for a while, else 0.  An
+  example is a condition that is 1.0 or 0.0.
+"""
+SIGN, CAME_TO, LEFT_AT, SIDE_BEFORE, LATE = range(5)
+"""Rows of the arrays ``here`` and ``there``, which describe each guard at a tag:
+
+- ``SIGN``: the sign of the guard; 0 if it is 0, or fired less than 1 ns before it reaches 0.
+- ``CAME_TO``: if ``SIGN`` is 0 and the guard fired, the sign towards which it crosses; else 0.
+- ``LEFT_AT``: the value at which a reset left a guard that it turned back, until the guard reaches
+  0 again; else 0.  An example is a ball that its reset left slightly under the floor.
+- ``SIDE_BEFORE``: the last sign of the guard that was not 0; 0 if there was none, or if the guard
+  fired and is 0.
+- ``LATE``: how long before the tag the state is (s), equal for all guards.  It is 0 except at an
+  event: there the state is the one at which the guard crosses zero, up to 1 ns before the tag.
+"""
+ROWS = 5
+"""The number of these rows."""
+
+GUARD_TABLE = Layout(
+    "a guard table",
+    ("guard", "slope"),
+    {
+        "now": ("states",),
+        "z": ("discrete",),
+        "u": ("inputs",),
+        "p": ("parameters",),
+        "out": ("states",),
+        "notes": (NOTES,),
+        "k": ("stages", "states"),
+        "dense": ("stages", "degree"),
+        "y": ("states",),
+        "slopes": (2, "states"),
+        "directions": ("guards",),
+        "at_start": ("guards",),
+        "here": (ROWS, "guards"),
+        "there": (ROWS, "guards"),
+        "sides": ("guards",),
+        "signed": ("guards",),
+        "fired": ("guards",),
+        "g": (f"{POINTS} + 1", "guards"),
+        "visits": (2, 2 * POINTS),
+        "flips": (6, "guards"),
+        "tried": (2,),
+        "reached": (2,),
+    },
+)
+"""The layout of a guard table.  The functions are the model's guards and its derivative.  The
+arrays are:
+
+- ``now``, ``out``: the state at the beginning and at the end of the internal step.
+- ``k``, ``dense``: stages and dense output of an embedded pair, else empty.
+- ``y``: the state at a fraction of the internal step.
+- ``slopes``: the derivative at both ends of the internal step, for a solver without dense output.
+- ``directions``: -1, 0 or 1 for each guard; ``at_start``: the same for a guard that fires at the
+  start of the run if it begins beyond zero, else 0.
+- ``here``, ``there``: the signs and other data of the guards at the beginning and at the end of
+  the advance.
+- ``sides``: the sign of each guard up to the present internal step; ``signed``: 1 if the guard had
+  this sign at or after the beginning of the advance, 0 if it only came from there or has none.
+- ``fired``: 1 for a guard that crosses at the end of the advance.
+- ``g``: the guards at each of :data:`PARTS`, and one row for intermediate values.
+- ``visits``: see :func:`visits`.
+- ``tried``: the ends (ns after the beginning of the advance) for which the first two rows of ``g``
+  have the guards while a crossing is located; -1 for none.
+- ``reached``: length of the advance (ns), and ``LATE`` at its end (s).
+"""
+
+
+def by_weights(table: Any, part: float, taken: float) -> int:
+    """Write the dense output of an embedded pair at the fraction ``part`` of an internal step."""
+    now, k, dense = table.now, table.k, table.dense
+    within(table.y, now, k, dense, part, taken)
+    return -1
+
+
+def by_slopes(table: Any, part: float, taken: float) -> int:
+    """Write to ``y`` the cubic with the states and slopes at both ends of the internal step."""
+    now, out, y, slopes = table.now, table.out, table.y, table.slopes
+    rest = 1.0 - part
+    for j in range(now.size):
+        way = out[j] - now[j]
+        bend = (rest - part) * way - rest * taken * slopes[0, j] + part * taken * slopes[1, j]
+        y[j] = now[j] + part * (way - rest * bend)
+    return -1
+
+
+_TURNS, _TRIALS = 12, 100
+"""Maximum numbers of iterations of the searches for a turning point and for a flip."""
+_STRAIGHT = 2.0 * (PARTS[2] - PARTS[1]) / PARTS[1]
+"""For a linear guard: twice its change between the second and the third of :data:`PARTS`, divided
+by its change between the first and the second.
+"""
+_CLOSER = 16.0
+"""Factor by which each iteration reduces the distance to the end of an internal step, in the search
+for a turning point.
+"""
+_SHORTEST = 5e-10
+"""The search for a turning point stops at this distance (s) from the end of an internal step."""
+_FINE = 1e-10
+"""The search for a flip stops when its bracket is no longer than this (s)."""
+_STANDS = 1 / 64
+"""A guard that is zero at the end of an internal step, and in this part of the last interval before
+it, stays at zero.
+"""
+_BESIDE = 1e-8
+"""How far (s) from the end of a time at zero a guard is evaluated, to tell a jump from a change."""
+
+
+@in_both
+def sign(value: float) -> float:
+    """Return -1, 0 or 1; 0 for nan."""
+    return 1.0 if value > 0.0 else -1.0 if value < 0.0 else 0.0
+
+
+@in_both
+def values_at(between: Any, table: Any, t: float, part: float, taken: float, g: Any) -> None:
+    """Write to ``g`` (m,) all guards at the fraction ``part`` (0 to 1) of an internal step.
+
+    The internal step begins at ``t`` s and is ``taken`` s long.
+    """
+    if part <= 0.0:
+        call_at(table, table.guard, t, table.now, g)
+    elif part >= 1.0:
+        call_at(table, table.guard, table.notes[END], table.out, g)
+    else:
+        call_step(between, table, part, taken)
+        call_at(table, table.guard, t + part * taken, table.y, g)
+
+
+@in_both
+def bends(f: float, near: float, far: float) -> bool:
+    """Return whether a guard may have a turning point near an end of an internal step.
+
+    ``f``, ``near`` and ``far`` are the guard's distances from zero at that end of the step, at the
+    next point and at the point after it.  A turning point between the end and the next point is
+    possible if the guard goes away from zero, and more slowly at first than afterwards.  A linear
+    guard has no turning point.
+    """
+    return 0.0 < f < near and (near - f) * _STRAIGHT < far - near
+
+
+@in_both
+def turn_beside(
+    between: Any, table: Any, t: float, taken: float, i: int, end: int, inner: int
+) -> Any:  # fmt: skip
+    """Bracket a turning point of guard ``i`` near an end of the internal step.
+
+    Returns three fractions of the internal step, and the distances of the guard from zero at these
+    three points: the second distance is the least.  The second fraction is ``NOWHERE`` if the guard
+    is nearest to zero at the end itself.
+
+    ``end`` is the point at that end of the step, and ``inner`` the point next to it.  The guard is
+    farther from zero at ``inner`` than at ``end``, but it may be nearer in between.  An example is
+    a ball that its reset left slightly under the floor, by the distance that it falls in 1 ns.
+    """
+    rows, g = table.g, table.g[POINTS]
+    side = sign(rows[end, i])
+    f, near, away = side * rows[end, i], side * rows[inner, i], PARTS[inner] - PARTS[end]
+    while abs(away) * taken > _SHORTEST:
+        before, wide = near, away
+        away /= _CLOSER
+        values_at(between, table, t, PARTS[end] + away, taken, g)
+        near = side * g[i]
+        if near < f:
+            if end == 0:
+                return 0.0, away, wide, f, near, before
+            return 1.0 + wide, 1.0 + away, 1.0, before, near, f
+    return 0.0, NOWHERE, 0.0, 0.0, 0.0, 0.0
+
+
+@in_both
+def turning_point(between: Any, table: Any, t: float, taken: float, i: int, j: int) -> float:
+    """Return a fraction of the internal step near point ``j`` at which guard ``i`` is beyond zero.
+
+    Returns ``NOWHERE`` if the guard turns back before zero.  Point ``j`` is an end of the internal
+    step, or a point at which the guard is nearer to zero than at both neighbours.  The search uses
+    parabolas through three points, and the golden section if a parabola does not help.
+    """
+    rows, g = table.g, table.g[POINTS]
+    side = sign(rows[j, i])
+    if 0 < j < POINTS - 1:
+        a, b, c = PARTS[j - 1], PARTS[j], PARTS[j + 1]
+        fa, fb, fc = side * rows[j - 1, i], side * rows[j, i], side * rows[j + 1, i]
+    else:
+        inner = 1 if j == 0 else j - 1
+        a, b, c, fa, fb, fc = turn_beside(between, table, t, taken, i, j, inner)
+    if b == NOWHERE or fb < 0.0:
+        return b
+    for _ in range(_TURNS):
+        left, right = (b - a) * (fb - fc), (b - c) * (fb - fa)
+        v = b
+        if left != right:
+            v = b - ((b - a) * left - (b - c) * right) / (2.0 * (left - right))
+        if not (a < v < c and abs(v - b) > 1e-6 * (c - a)):
+            v = b + 0.38 * (c - b if c - b > b - a else a - b)
+        values_at(between, table, t, v, taken, g)
+        f = side * g[i]
+        if f < 0.0:
+            return v
+        if f < fb:
+            if v > b:
+                a, fa = b, fb
+            else:
+                c, fc = b, fb
+            b, fb = v, f
+        elif v > b:
+            c, fc = v, f
+        else:
+            a, fa = v, f
+        if (c - a) * taken < _FINE:
+            break
+    return NOWHERE
+
+
+@in_both
+def bracketed(
+    between: Any, table: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
+) -> float:
+    """Return the fraction in (low, high] of the step at which guard ``i`` gets the sign ``behind``.
+
+    The slope of the guard there is written to ``flips``.  The method is false position with the
+    Illinois modification: if one end of the bracket does not move twice in a row, the guard's value
+    at this end is halved.
+    """
+    g = table.g[POINTS]
+    values_at(between, table, t, low, taken, g)
+    a, fa = low, behind * g[i]
+    values_at(between, table, t, high, taken, g)
+    b, fb = high, behind * g[i]
+    if fa == 0.0:
+        a, b = stands_until(between, table, t, taken, i, low, high)
+    stood = 0
+    for trial in range(_TRIALS):
+        if not (b - a) * taken > _FINE or fa >= 0.0:
+            break
+        v = b - fb * (b - a) / (fb - fa)
+        if trial % 8 == 7 or not a < v < b:
+            v = 0.5 * (a + b)
+            if not a < v < b:
+                break
+        values_at(between, table, t, v, taken, g)
+        f = behind * g[i]
+        if f > 0.0:
+            b, fb = v, f
+            fa = 0.5 * fa if stood == 1 else fa
+            stood = 1
+        else:
+            a, fa = v, f
+            fb = 0.5 * fb if stood == -1 else fb
+            stood = -1
+            if f == 0.0:
+                break
+    flips = table.flips
+    flips[RATE, i] = 0.0
+    width = max(b - a, 1e-6)
+    near, far = max(0.0, b - width), min(1.0, b + width)
+    values_at(between, table, t, near, taken, g)
+    before = g[i]
+    values_at(between, table, t, far, taken, g)
+    flips[RATE, i] = (g[i] - before) / ((far - near) * taken)
+    return b if fa < 0.0 else a
+
+
+@in_both
+def stands_until(
+    between: Any, table: Any, t: float, taken: float, i: int, zero: float, other: float
+) -> Any:  # fmt: skip
+    """Bracket the end of the time at which guard ``i`` is exactly zero, by bisection.
+
+    The guard is zero at the fraction ``zero`` of the internal step, but not at ``other``, before or
+    after it.  Returns the fractions nearest to each other at which it still is zero, and is not.
+    """
+    g = table.g[POINTS]
+    for _ in range(_TRIALS):
+        middle = 0.5 * (zero + other)
+        if not abs(zero - other) * taken > _FINE or middle in (zero, other):
+            break
+        values_at(between, table, t, middle, taken, g)
+        if g[i] == 0.0:
+            zero = middle
+        else:
+            other = middle
+    return zero, other
+
+
+@in_both
+def just_after(between: Any, table: Any, t: float, part: float, taken: float, g: Any) -> None:
+    """Write to ``g`` (m,) all guards at a fraction that can be slightly after the internal step."""
+    if part <= 1.0:
+        values_at(between, table, t, part, taken, g)
+        return
+    out, y, slope = table.out, table.y, table.slopes[1]
+    end: float = table.notes[END]
+    call_at(table, table.slope, end, out, slope)
+    ahead: float = (part - 1.0) * taken
+    for j in range(out.size):
+        y[j] = out[j] + ahead * slope[j]
+    call_at(table, table.guard, end + ahead, y, g)
+
+
+@in_both
+def jumps(
+    between: Any, table: Any, t: float, taken: float, i: int, zero: float, other: float
+) -> bool:  # fmt: skip
+    """Return whether guard ``i`` jumps between zero and the value that it has at ``other``.
+
+    It is zero at the fraction ``zero`` of the internal step.  A guard that comes to zero
+    continuously, or leaves it, is nearest to zero beside the time at which it is zero.
+    """
+    g = table.g[POINTS]
+    _, edge = stands_until(between, table, t, taken, i, zero, other)
+    away = _BESIDE / taken
+    values_at(between, table, t, edge, taken, g)
+    beside = abs(g[i])
+    just_after(between, table, t, edge + (away if other > zero else -away), taken, g)
+    return bool(beside > 0.5 * abs(g[i]))
+
+
+@in_both
+def turns_after(between: Any, table: Any, t: float, taken: float, i: int, side: float) -> bool:
+    """Return whether guard ``i``, which is zero at the end of the step, goes back to ``side``."""
+    g = table.g[POINTS]
+    just_after(between, table, t, 1.0 + _BESIDE / taken, taken, g)
+    return sign(g[i]) == side
+
+
+@in_both
+def stays_from(
+    between: Any, table: Any, t: float, taken: float, i: int, n: int, count: int, before: float
+) -> float:  # fmt: skip
+    """Return where guard ``i``, which is zero at the visit ``n``, reached zero to stay there.
+
+    ``before`` is the last fraction of the internal step at which it was not zero.  Returns
+    ``NOWHERE`` if it is zero only at this point, as a guard that touches or crosses zero can be.
+    """
+    seen = table.visits
+    part: float = seen[0, n]
+    if n + 1 < count and seen[1, n + 1] != 0.0:
+        return NOWHERE
+    since, _ = stands_until(between, table, t, taken, i, part, before)
+    if n + 1 < count or part - since > _STANDS * (part - before):
+        return since  # type: ignore[no-any-return]
+    return since if jumps(between, table, t, taken, i, part, before) else NOWHERE
+
+
+@in_both
+def turns_at(rows: Any, i: int, j: int) -> bool:
+    """Return whether guard ``i`` may be nearest to zero at a turning point near point ``j``."""
+    side = sign(rows[j, i])
+    f: float = side * rows[j, i]
+    if j == 0:
+        return bends(f, side * rows[1, i], side * rows[2, i])
+    if j == POINTS - 1:
+        return bends(f, side * rows[j - 1, i], side * rows[j - 2, i])
+    before: float = side * rows[j - 1, i]
+    after: float = side * rows[j + 1, i]
+    return 0.0 < f <= before and f <= after
+
+
+@in_both
+def visits(between: Any, table: Any, t: float, taken: float, i: int) -> int:
+    """Fill ``visits`` with the points of guard ``i`` in order of time; return their number.
+
+    The first row has the points as fractions of the internal step, the second row the signs of the
+    guard.  The points are all :data:`PARTS` except the first, and the turning points beyond zero.
+    """
+    rows, out = table.g, table.visits
+    count = 0
+    for j in range(POINTS):
+        here = sign(rows[j, i])
+        turned = NOWHERE
+        if turns_at(rows, i, j):
+            turned = turning_point(between, table, t, taken, i, j)
+        if NOWHERE < turned < PARTS[j]:
+            out[0, count], out[1, count] = turned, -here
+            count += 1
+        if j > 0:
+            out[0, count], out[1, count] = PARTS[j], here
+            count += 1
+        if turned > PARTS[j]:
+            out[0, count], out[1, count] = turned, -here
+            count += 1
+    return count
+
+
+@in_both
+def find_flips(between: Any, table: Any, t: float, taken: float, last: bool) -> int:
+    """Fill ``flips`` for the internal step that begins at ``t`` s; return how many guards flip.
+
+    If a guard does not flip, its ``sides`` becomes its sign at the end of the internal step.  At
+    the end of the ``last`` internal step a guard that is exactly zero flips too, unless it was zero
+    all the time or turns back there.  Returns :data:`NO_NUMBER` if a guard is not a number.
+    """
+    directions, sides = table.directions, table.sides
+    signed, m = table.signed, directions.size
+    rows, flips, known, seen = table.g, table.flips, table.here, table.visits
+    for j in range(POINTS):
+        values_at(between, table, t, PARTS[j], taken, rows[j])
+        for i in range(m):
+            if math.isnan(rows[j, i]):
+                return NO_NUMBER
+    found = 0
+    for i in range(m):
+        flips[WHERE, i], flips[LEVEL, i], flips[STAYS, i] = NOWHERE, 0.0, 0.0
+        side, before, left_at = sides[i], 0.0, known[LEFT_AT, i]
+        flips[SIDE, i] = side
+        last_here = sign(rows[0, i])
+        count, stood = visits(between, table, t, taken, i), rows[0, i] == 0.0
+        for n in range(count):
+            part, here = seen[0, n], seen[1, n]
+            stood = stood and here == 0.0
+            since = NOWHERE
+            if here == 0.0 and signed[i] != 0.0:
+                if n == 0 and last_here == 0.0:
+                    since = 0.0
+                elif last_here != 0.0:
+                    since = stays_from(between, table, t, taken, i, n, count, before)
+            if since != NOWHERE and directions[i] * side > 0.0:  # it fires when it leaves zero
+                since, side, signed[i] = NOWHERE, -directions[i], 0.0
+            ends = last and n == count - 1 and here == 0.0 and not stood and signed[i] != 0.0
+            ends = ends and not turns_after(between, table, t, taken, i, side)
+            if side == 0.0 and here != 0.0 and last_here == 0.0:
+                side = -here if jumps(between, table, t, taken, i, before, part) else 0.0
+            if since != NOWHERE:
+                flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = -side, before, since
+                flips[STAYS, i] = 1.0
+                found += 1
+                break
+            if side != 0.0 and (here == -side or ends) and directions[i] * side <= 0.0:
+                flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = -side, before, part
+                found += 1
+                break
+            if here != 0.0:
+                side, signed[i] = here, 1.0
+            before, last_here = part, here
+        if flips[WHERE, i] == NOWHERE and side * left_at > 0.0 and side == sides[i]:
+            if side * rows[POINTS - 1, i] > side * left_at:  # the guard turned back before zero
+                flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = side, 0.0, 0.0
+                flips[RATE, i], flips[LEVEL, i] = 0.0, left_at
+                found += 1
+        elif flips[WHERE, i] == NOWHERE:
+            sides[i] = side
+        elif flips[STAYS, i] != 0.0:
+            flips[RATE, i] = 0.0
+        elif sign(rows[POINTS - 1, i]) != 0.0 or flips[WHERE, i] < 1.0:
+            low, high, behind = flips[FROM, i], flips[WHERE, i], flips[SIDE, i]
+            flips[WHERE, i] = bracketed(between, table, t, taken, i, low, high, behind)
+        else:
+            flips[RATE, i] = 0.0
+    return found

@@ -99,14 +99,12 @@ _NO_TASK = dict.fromkeys(TASK_STATE.names or (), 0)
 
 def _task_in(table: Table, i: int, task: Task) -> None:
     state = _NO_TASK | {"next_ns": task.next_ns}
+    if isinstance(task, Ticking):
+        state |= {name: getattr(task, name) for name in task.counts}
     if isinstance(task, TimerTask):
         first, count = table.timer_ranges[task.name]
         timers = table.timer_states[first : first + count]
         timers["k"], timers["next_ns"] = task.ticks, task.coming
-    else:
-        assert isinstance(task, Ticking)
-        for name in task.counts:
-            state[name] = getattr(task, name)
     if isinstance(task, ControllerTask) and (request := task.request) is not None:
         state["open"] = 1
         state["tag"], state["tag_step"] = request.tag

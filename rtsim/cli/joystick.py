@@ -28,9 +28,9 @@ from rtsim.pilot.devices.calibration import (
     REST,
     Calibration,
     calibrated,
+    mapping_text,
     own_mapping,
     own_tables,
-    to_toml,
 )
 from rtsim.pilot.devices.device import Described, DeviceSample
 from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping, uses
@@ -278,11 +278,11 @@ def stick_of(scenario: str) -> Signals:
     Raises :class:`ScenarioError` if there is not exactly one external input that a stick can move.
     """
     from rtsim.cli.fly import external_input_of
-    from rtsim.pilot.views import FLOWN_AS, Flyable
+    from rtsim.pilot.views import FLYABLES, Flyable
     from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.standard_components import ExternalInputComponent
 
-    flyable = FLOWN_AS.get(scenario, Flyable(scenario))
+    flyable = FLYABLES.get(scenario, Flyable(scenario))
     loaded = load_scenario(flyable.scenario, {})
     name = flyable.stick or external_input_of(loaded)
     return loaded.of(ExternalInputComponent)[name].external_input.signals
@@ -387,7 +387,7 @@ def write(calibration: Calibration, stick: Signals, path: Path) -> str:
         for name in calibration.twins()
     ]
     remarks = ["Written by 'rtsim joystick calibrate'; you may edit it.", *lines]
-    text = to_toml(calibrated(own_tables(stick), found, stick), remarks, stick)
+    text = mapping_text(calibrated(own_tables(stick), found, stick), remarks, stick)
     before = path.read_text(encoding="utf-8") if path.exists() else None
     path.write_text(text, encoding="utf-8")
     try:

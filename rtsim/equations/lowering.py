@@ -529,13 +529,14 @@ def _words_of(place: Any) -> Any:  # noqa: ARG001
     return lambda place: numba.carray(_pointer(place.address), (place.length,), np.int64)
 
 
-_function: Any
-for _function in (call_equation, call_update, call_project, call_tick):
+_functions: tuple[Callable[..., Any], ...] = (call_equation, call_update, call_project, call_tick)
+for _function in _functions:
     _generated(_function, types.void, _call)
-for _function in (call_step, call_drive):
-    _generated(_function, types.int64, _whole)
-for _function, _kind in ((vector_at, VECTOR), (words_at, WORDS), (matrix_at, MATRIX)):
-    _generated(_function, TYPES[_kind], _at(TYPES[_kind]))
+_generated(call_step, types.int64, _whole)
+_generated(call_drive, types.int64, _whole)
+_generated(vector_at, TYPES[VECTOR], _at(TYPES[VECTOR]))
+_generated(words_at, TYPES[WORDS], _at(TYPES[WORDS]))
+_generated(matrix_at, TYPES[MATRIX], _at(TYPES[MATRIX]))
 _LONG, _INT = types.int64, types.int32
 _of_c(call_clock, (_INT, _LONG), _INT)
 _of_c(call_sleep, (_INT, _INT, _LONG, _LONG), _INT, 0)

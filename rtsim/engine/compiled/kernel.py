@@ -55,18 +55,21 @@ from rtsim.equations.addresses import (
     call_equation,
     call_step,
     call_update,
+    matrix_at,
     record_at,
     records_of,
+    vector_at,
     vector_of,
     words_of,
 )
 from rtsim.equations.calls import evaluate
 from rtsim.equations.compiling import compiled
 from rtsim.solve import GOOD, PAUSED
-from rtsim.solve.guard_table import CAME_TO, LEFT_AT, SIDE_BEFORE, SIGN, sign
+from rtsim.solve.guard_table import CAME_TO, GUARD_TABLE, LEFT_AT, SIDE_BEFORE, SIGN, sign
 
 _MOST_MICROSTEPS = 1000
 _evaluate = compiled(evaluate)
+_AT = GUARD_TABLE.at
 
 
 def stretch(w: Any) -> int:
@@ -344,12 +347,13 @@ def _begin(t: Any) -> bool:
 @compiled
 def _guards_begin(plant: Any) -> bool:
     """Note the sides of the guards at 0 ns; false if one is not a number, or fires there."""
-    known, g, at_start = vector_of(plant.known), vector_of(plant.g), vector_of(plant.at_start)
+    guards, g = words_of(plant.guard_table), vector_of(plant.g)
+    known, at_start = matrix_at(guards, _AT.here), vector_at(guards, _AT.at_start)
     _evaluate(words_of(plant.guards), 0.0)
-    for j in range(known.size):
-        known[j] = 0.0
     for j in range(g.size):
-        known[SIGN * g.size + j] = known[SIDE_BEFORE * g.size + j] = sign(g[j])
+        for row in range(known.shape[0]):
+            known[row, j] = 0.0
+        known[SIGN, j] = known[SIDE_BEFORE, j] = sign(g[j])
         if math.isnan(g[j]) or (at_start[j] != 0.0 and sign(g[j]) == at_start[j]):
             return False
     return True
@@ -395,14 +399,12 @@ def _advance(t: Any, plant: Any, now: int, target: int) -> int:
             return target
         state_of(t).paused = answer == PAUSED
         return NOTHING
-    answer = call_drive(
-        plant.drive, plant.leg, plant.retake, plant.between, words, words_of(plant.guard_table),
-        now, target,
-    )  # fmt: skip
+    guards = words_of(plant.guard_table)
+    answer = call_drive(plant.drive, words, guards, now, target)
     if answer != GOOD:
         state_of(t).paused = answer == PAUSED
         return NOTHING
-    return now + int(vector_of(plant.reached)[0])
+    return now + int(vector_at(guards, _AT.reached)[0])
 
 
 @compiled
@@ -415,9 +417,11 @@ def _commit_all(t: Any, ns: int) -> bool:
         if plant.drive:
             if _fires(plant):
                 return False
-            known, ahead = vector_of(plant.known), vector_of(plant.ahead)
-            for j in range(known.size):
-                known[j] = ahead[j]
+            guards = words_of(plant.guard_table)
+            known, ahead = matrix_at(guards, _AT.here), matrix_at(guards, _AT.there)
+            for row in range(known.shape[0]):
+                for j in range(known.shape[1]):
+                    known[row, j] = ahead[row, j]
         x, end = vector_of(plant.x), vector_of(plant.next)
         for j in range(x.size):
             x[j] = end[j]
@@ -436,7 +440,7 @@ def _commit_all(t: Any, ns: int) -> bool:
 @compiled
 def _fires(plant: Any) -> bool:
     """A guard crosses zero at the end of the provisional step."""
-    fired = vector_of(plant.fired)
+    fired = vector_at(words_of(plant.guard_table), _AT.fired)
     found = False
     for i in range(fired.size):
         found = found or fired[i] != 0.0
@@ -511,20 +515,20 @@ def _guards_stay(plant: Any, ns: int) -> bool:
 
     These cases are rare, and the interpreter's.
     """
-    known, g, directions = vector_of(plant.known), vector_of(plant.g), vector_of(plant.directions)
+    guards, g = words_of(plant.guard_table), vector_of(plant.g)
+    known, directions = matrix_at(guards, _AT.here), vector_at(guards, _AT.directions)
     _evaluate(words_of(plant.guards), ns / NS_PER_S)
-    m = g.size
-    for i in range(m):
+    for i in range(g.size):
         now = sign(g[i])
-        left = known[SIGN * m + i] != now and now != 0.0
+        left = known[SIGN, i] != now and now != 0.0
         if (
             math.isnan(g[i])
             or (left and directions[i] in (0.0, now))
-            or known[CAME_TO * m + i] != 0.0
-            or known[LEFT_AT * m + i] != 0.0
+            or known[CAME_TO, i] != 0.0
+            or known[LEFT_AT, i] != 0.0
         ):
             return False
-        known[SIGN * m + i] = now
+        known[SIGN, i] = now
         if now != 0.0:
-            known[SIDE_BEFORE * m + i] = now
+            known[SIDE_BEFORE, i] = now
     return True

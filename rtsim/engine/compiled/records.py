@@ -95,15 +95,13 @@ PLANT = _record(
     "kept",  # the first double of the solver's memory that a change from outside leaves
     "numerator", "denominator",  # the step, ns
     "coupled", "track",
-    "drive", "leg", "retake", "between",  # the way under guards; drive is 0 without guards
+    "drive",  # the way under guards; 0 if the plant has none
     words=PLACE,  # the block of the step's vectors
     output=PLACE,  # the block of the output function
     x=PLACE, next=PLACE, memory=PLACE, after=PLACE, values=PLACE, u=PLACE,
     into=PLACE,  # what the wires read
     copies=RANGE,
-    guard_table=PLACE,
-    known=PLACE, ahead=PLACE,  # what is known of the guards here, and at the provisional end
-    directions=PLACE, at_start=PLACE, fired=PLACE, reached=PLACE,
+    guard_table=PLACE,  # of rtsim.solve.guard_table
     guards=PLACE,  # the block of the guards' values
     g=PLACE,
 )  # fmt: skip

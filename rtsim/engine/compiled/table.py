@@ -335,7 +335,7 @@ class Table:
             assert step is not None
             found += [plant.values, step.memory]
             if plant.watch is not None and (guards := plant.watch.native()) is not None:
-                found.append(guards.drive.here.reshape(-1))
+                found.append(guards.here.reshape(-1))
             if plant.wiring is not None:
                 found.append(plant.wiring.into)
         self._plant_spans = sum(f.size > 0 for f in found)
@@ -393,14 +393,10 @@ class Table:
         row["numerator"], row["denominator"] = plant.step.ratio
         row["coupled"], row["track"] = plant.reads_plants, i
         if plant.watch is not None and (guards := plant.watch.native()) is not None:
-            drive = guards.drive
-            row["drive"] = drive.handle
-            row["leg"], row["retake"], row["between"] = drive.functions
+            row["drive"] = guards.handle
             self.alive.append(guards.block)
             vectors |= {
-                "words": drive.words, "guard_table": drive.table, "known": drive.here.reshape(-1),
-                "ahead": drive.there.reshape(-1), "directions": drive.directions,
-                "at_start": drive.at_start, "fired": drive.fired, "reached": drive.reached,
+                "words": guards.words, "guard_table": guards.table,
                 "guards": guards.block.words, "g": guards.g,
             }  # fmt: skip
         for name, vector in vectors.items():

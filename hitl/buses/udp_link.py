@@ -11,7 +11,7 @@ from contextlib import suppress
 from hitl.buses.contract import LinkError
 from rtsim.components.frames import Frame
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.net.hosts import known_host
+from rtsim.core.net import known_host
 
 MOST_BYTES = 65_507
 """Bytes of the longest datagram."""

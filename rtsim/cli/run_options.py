@@ -30,7 +30,7 @@ from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint, CheckpointHistory, Files, path_beside
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.commands.commands import Inbox
-from rtsim.engine.compiled.stretch import AUTO, ENGINES
+from rtsim.engine.compiled.eligibility import AUTO, ENGINES
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.gateway.addresses import check_installed
 from rtsim.runs.request import MAX, RECORDER_DEATH, Pace

@@ -5,7 +5,7 @@ Every deviation is an event in the recording: Late, Discarded, Missed or Failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
@@ -51,6 +51,8 @@ class ControllerRequest:
 
 class ControllerTask(Ticking):
     """Samples a controller's inputs at its ticks and sends its answer when it is due."""
+
+    counts = ("k", "sequence")
 
     def __init__(
         self,
@@ -133,10 +135,13 @@ class ControllerTask(Ticking):
         checked: bool = getattr(self.controller, "checked", True)
         return checked and not self._failed_or_late
 
-    def go_on(self, k: int, sequence: int, request: ControllerRequest | None) -> None:
+    def adopt_compiled_state(
+        self, counts: Mapping[str, int], request: ControllerRequest | None = None
+    ) -> None:
         """Continue after compiled code ran ticks; ``request`` is the pending request, if any."""
-        self.go_to(k)
-        steps, self.sequence, self.request = sequence - self.sequence, sequence, request
+        before = self.sequence
+        super().adopt_compiled_state(counts)
+        steps, self.request = self.sequence - before, request
         assert self._by_address is not None
         self._by_address.ran_by_address(steps, None if request is None else request.tag)
 
@@ -319,7 +324,6 @@ class ControllerTask(Ticking):
         return {
             **super().save(),
             **({"latency": latency} if latency else {}),
-            "sequence": self.sequence,
             "request": request,
             "inputs": self.wiring.into.tolist(),
             "controller": kept,
@@ -338,7 +342,6 @@ class ControllerTask(Ticking):
             )
         super().restore(saved)
         put_latency_back(self.compute, saved.get("latency", {}))
-        self.sequence = saved["sequence"]
         self.lates, self.missed = saved["counts"]
         self.failed = saved["failed"]
         self._unsent = None if saved["unsent"] is None else ControllerError(saved["unsent"])

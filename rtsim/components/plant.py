@@ -231,8 +231,11 @@ class Plant:
         """The present time [ns], and the number of the next tick of the plant's own grid."""
         return self.ns, self._k
 
-    def go_on(self, ns: int, k: int) -> None:
-        """Continue after compiled code took steps up to ``ns``; discard a provisional step."""
+    def adopt_compiled_state(self, ns: int, k: int) -> None:
+        """Continue after compiled code took steps up to ``ns``; discard a provisional step.
+
+        ``ns`` and ``k`` are the :attr:`position` after these steps.
+        """
         moved = ns != self.ns
         self.ns, self._k = ns, k
         self._grid_ns = self.step.tick(k)

@@ -132,6 +132,10 @@ class Task(Protocol):
 class Ticking:
     """The ticks of a task, at ``offset + round(k * period)``; a task without a period has none."""
 
+    counts: tuple[str, ...] = ("k",)
+    """Attributes with whole numbers that a checkpoint saves and that compiled code continues; the
+    records of compiled code (:mod:`rtsim.engine.compiled.records`) name them too."""
+
     def __init__(self, name: str, period: Period | None, offset_ns: int, priority: int) -> None:
         if offset_ns < 0:
             raise ScenarioError(
@@ -151,9 +155,9 @@ class Ticking:
         self.k += 1
         self.next_ns = self._tick()
 
-    def go_to(self, k: int) -> None:
-        """Make tick number ``k`` the next tick."""
-        self.k = k
+    def adopt_compiled_state(self, counts: Mapping[str, int]) -> None:
+        """Continue after compiled code ran ticks; ``counts`` has the :attr:`counts` after them."""
+        vars(self).update(counts)
         self.next_ns = self._tick()
 
     def compiled(self) -> CompiledReaction | str:
@@ -166,10 +170,10 @@ class Ticking:
         return True
 
     def save(self) -> dict[str, Any]:
-        return {"k": self.k}
+        return {name: getattr(self, name) for name in self.counts}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        self.k = saved["k"]
+        vars(self).update((name, saved[name]) for name in self.counts)
         self.next_ns = self._tick()
 
 
@@ -339,8 +343,8 @@ class TimerTask:
         """The time of the next tick of each timer [ns]."""
         return [self._at(i) for i in range(len(self._timers))]
 
-    def go_on(self, ticks: list[int]) -> None:
-        """Set the number of the next tick of each timer to ``ticks``."""
+    def adopt_compiled_state(self, ticks: list[int]) -> None:
+        """Continue after compiled code ran ticks; ``ticks`` numbers the next one of each timer."""
         self._ticks = ticks
         self._look()
 

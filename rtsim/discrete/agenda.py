@@ -25,7 +25,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
 
 if TYPE_CHECKING:
-    from rtsim.engine.process_batch import StoppableLoop
+    from rtsim.engine.advance import Loop
 
 
 # The private names of SimPy that rtsim uses: to continue a process, and to process an event.
@@ -398,7 +398,7 @@ class Agenda(simpy.Environment):
         effects, self.effects = self.effects, []
         return effects
 
-    def run_batch(self, limit_ns: int, most: int, loop: StoppableLoop) -> tuple[list[Effect], int]:
+    def run_batch(self, limit_ns: int, most: int, loop: Loop) -> tuple[list[Effect], int]:
         """Run up to ``most`` reactions before ``limit_ns``, each at the time of its events.
 
         Returns the effects of the reactions that need nothing else of the run, and their number.

@@ -23,7 +23,8 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period, Tag
 from rtsim.discrete.agenda import Agenda, Changed, Effect, Told
 from rtsim.discrete.processes import Processes
-from rtsim.engine.process_batch import Messages, Ran, RecordEvent, StoppableLoop
+from rtsim.engine.advance import Loop
+from rtsim.engine.process_batch import Messages, Ran, RecordEvent
 from rtsim.engine.system import Changeable
 
 # The log of all stimuli of processes, used to run the processes again up to any tag.
@@ -192,7 +193,7 @@ class ProcessesTask:
         """Return whether the task can run reactions ahead of the run, by :meth:`run_batch`."""
         return self._begun and not self._heard and not self._agenda.kept
 
-    def run_batch(self, limit_ns: int, most: int, loop: StoppableLoop, event: RecordEvent) -> Ran:
+    def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
         """Run up to ``most`` reactions before ``limit_ns``; nothing else may happen before.
 
         The processes' events for the recording are given to ``event``.  A reaction that fails or

@@ -10,10 +10,12 @@ from rtsim.core.clock import Clock, Wake
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NEVER, Tag
+from rtsim.engine.advance import Engine
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.commands.command_handler import CommandHandler
 from rtsim.engine.commands.commands import Inbox
-from rtsim.engine.compiled.stretch import AUTO, Stretches
+from rtsim.engine.compiled.eligibility import AUTO, EXACT_NS
+from rtsim.engine.compiled.engine import CompiledEngine
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.process_batch import ProcessBatch
 from rtsim.engine.system import System
@@ -41,8 +43,9 @@ class Executive:
     """Runs a :class:`System` to ``until_ns`` on the pacer's clock.
 
     ``before``: for a restored system, the numbers of rows (by track) and of events so far.
-    ``checkpoints``: takes checkpoints between two tags.  ``stretches``: the compiled engine of an
-    earlier run of this system, which was reset.
+    ``checkpoints``: takes checkpoints between two tags.  ``engine``: one of
+    :data:`~rtsim.engine.compiled.eligibility.ENGINES`, or the compiled engine of an earlier run of
+    this system, which was reset.
     """
 
     def __init__(
@@ -57,8 +60,7 @@ class Executive:
         stop_ns: int | None = None,
         before: tuple[Mapping[str, int], int] | None = None,
         checkpoints: CheckpointSchedule | None = None,
-        engine: str = AUTO,
-        stretches: Stretches | None = None,
+        engine: str | CompiledEngine = AUTO,
     ) -> None:
         self.system = system
         self.until_ns = until_ns
@@ -66,9 +68,8 @@ class Executive:
         """Stop after the first tag at or after this time, ns; the stop adds no tag."""
         self.stopping = ""
         """Reason why the loop stops after the present tag; empty if the loop continues."""
-        self.stretches: Stretches | None = stretches
+        self.compiled_engine: CompiledEngine | None = None
         """The compiled engine; ``None`` if a viewer is connected."""
-        self._engine = engine
         self.unrecorded = ""
         """Time after which rows are lost, and the reason; empty if all is recorded."""
         self.checkpoints = checkpoints
@@ -98,83 +99,104 @@ class Executive:
         self._run_instant: Callable[[int, bool], None] = self._instant.run
         self._sample: Callable[[int], None] = self._instant.sample
         for plant in system.plants:
-            plant.begin_run(self._interrupt_check)
+            plant.begin_run(self.interrupt_check)
         self._guarded = any(plant.watch is not None for plant in system.plants)
+        self._coupled = any(p.reads_plants for p in system.plants)
+        self._looks = bool(system.external_inputs) or self.handler is not None
+        """True if inputs from outside can act at each tag."""
+        # If nothing can happen between the grid steps, the solver takes them all up to the next
+        # discrete tag at once.  Beyond 2^53 ns its times in s would be rounded differently.
+        self._ahead = (
+            not (pacer.clock.paced or self._coupled or self._looks or publisher)
+            and len(system.plants) == 1
+            and until_ns < EXACT_NS
+        )
         if system.faults is not None:
             system.faults.record(self._trace.event)
             self._run_instant = system.faults.telling(self._instant.run)
             self._sample = system.faults.telling(self._instant.sample)
 
-        # Loading machine code can lose a Ctrl-C: not between the start of the recording and the
-        # first tag.  A viewer gets each step, so it needs single steps.
-        self._usable = self._stretches() if publisher is None else None
+        self._engines: list[Engine] = []
+        """What runs the tags that Python need not see one by one."""
+        # A viewer gets each step, so it needs single steps.
+        if publisher is None:
+            self.compiled_engine = self._compiled_engine(engine)
+            if self.compiled_engine.usable:
+                self._engines.append(self.compiled_engine)
+            if not (pacer.clock.paced or self.handler):
+                batch = ProcessBatch.of(system, self._trace)
+                self._engines += [] if batch is None else [batch]
+
+    def _compiled_engine(self, engine: str | CompiledEngine) -> CompiledEngine:
+        """Return the compiled engine, which is ready to run if the run surely uses it.
+
+        Loading machine code can lose a Ctrl-C: not between the start of the recording and the first
+        tag.
+        """
+        if isinstance(engine, CompiledEngine):
+            return engine.again(self._trace, self._pacer)
+        inbox = None if self.handler is None else self.handler.inbox
+        end = min(self.until_ns, self.stop_ns)
+        made = CompiledEngine(self.system, self._trace, self._pacer, engine, end, inbox)
+        if self._clock.paced or not made.interpreted:
+            made.prepare()
+        return made
 
     def run(self) -> None:
         """Run from the present state to the end; errors of components are not caught."""
-        system, pacer, trace = self.system, self._pacer, self._trace
-        stretches = self._usable
-        pacer.start(system.ns)
+        system, handler, kept = self.system, self.handler, self.checkpoints
+        self._pacer.start(system.ns)
         self._begin()
-        clock = self._clock
-        paced = clock.paced
-        coupled = any(p.reads_plants for p in system.plants)
-        # If nothing can happen between the grid steps, the solver takes them all up to the next
-        # discrete tag at once.  Beyond 2^53 ns its times in s would be rounded differently.
-        kept, handler = self.checkpoints, self.handler
-        if (
-            kept is not None and system.ns >= kept.next_ns
-        ):  # because a comparison of two runs starts with the first state
+        # a comparison of two runs starts with the first state
+        if kept is not None and system.ns >= kept.next_ns:
             kept.observe(system.ns)
-        ahead = not (paced or coupled or system.external_inputs or self._publisher or handler) and (
-            len(system.plants) == 1 and self.until_ns < 2**53
-        )
         if handler is not None:
             handler.begin(system.ns)
             if handler.quitting:
                 return
-        looks = bool(system.external_inputs) or handler is not None
-        free = not (paced or self._publisher or handler)
-        processes = ProcessBatch.of(system, trace) if free else None
-        while system.ns < min(self.until_ns, self.stop_ns) and not (self.stopping or self.ended_by):
-            if stretches is not None and self._stretch(stretches):
-                continue
-            if processes is not None and self._run_processes(processes):
-                continue
-            discrete = system.next_discrete_ns(self.until_ns)
-            if ahead:
-                self._run_on(
-                    min(discrete, self.stop_ns, NEVER.ns if kept is None else kept.next_ns)
-                )
-            ns = self._propagate(discrete)
-            if not self._wait(ns):
-                if handler is not None:
-                    self._look_again(handler, ns)
-                    if handler.quitting:
-                        return
-                continue
-            fires = self._commit(ns)
-            if ns == discrete or looks or system.postponed or fires:
-                self._run_instant(ns, ns == discrete)
-            elif coupled or self._instant.behind:
-                self._sample(ns)
-            paced = clock.paced  # a command can change the pacing
-            if paced:
-                trace.frame(system.ns, pacer.log.last)
-            system.ns = ns
-            self._recorder.pump(wait=not paced)
-            if paced:
-                pacer.lap(RECORDING)
-            if kept is not None and ns >= kept.next_ns:
-                kept.observe(ns)
-            if self._observe is not None:
-                self._observe(ns)
-            pacer.ready(ns)
-            if self._instant.ended_by:
-                return
-            if handler is not None:
-                handler.after(ns)
-                if handler.quitting:
+        end = min(self.until_ns, self.stop_ns)
+        while system.ns < end and not (self.stopping or self.ended_by):
+            for engine in self._engines:
+                if engine.advance(self):
+                    if not self._clock.paced:
+                        self._pacer.wait(system.ns)
+                        self._pacer.ready(system.ns)
+                    break
+            else:
+                self._tag()
+                if self.ended_by or (handler is not None and handler.quitting):
                     return
+
+    def _tag(self) -> None:
+        """Run the next tag in the interpreter, or handle a wait for it that ended early."""
+        system, pacer, trace, handler = self.system, self._pacer, self._trace, self.handler
+        discrete = system.next_discrete_ns(self.until_ns)
+        if self._ahead:
+            self._grid_steps(min(discrete, self.limit_ns()))
+        ns = self._propagate(discrete)
+        if not self._wait(ns):
+            if handler is not None:
+                self._look_again(handler, ns)
+            return
+        fires = self._commit(ns)
+        if ns == discrete or self._looks or system.postponed or fires:
+            self._run_instant(ns, ns == discrete)
+        elif self._coupled or self._instant.behind:
+            self._sample(ns)
+        paced = self._clock.paced  # a command can change the pacing
+        if paced:
+            trace.frame(system.ns, pacer.log.last)
+        system.ns = ns
+        self._recorder.pump(wait=not paced)
+        if paced:
+            pacer.lap(RECORDING)
+        if self.checkpoints is not None and ns >= self.checkpoints.next_ns:
+            self.checkpoints.observe(ns)
+        if self._observe is not None:
+            self._observe(ns)
+        pacer.ready(ns)
+        if handler is not None and not self.ended_by:
+            handler.after(ns)
 
     @property
     def ended_by(self) -> str:
@@ -250,7 +272,7 @@ class Executive:
                 self.handler.frozen(0)
         self._run_instant(0, True)
 
-    def _run_on(self, limit_ns: int) -> None:
+    def _grid_steps(self, limit_ns: int) -> None:
         """Take and record all grid steps of the only plant before ``limit_ns``."""
         plant = self.system.plants[0]
         taken = plant.take_steps(limit_ns)
@@ -258,53 +280,24 @@ class Executive:
             self._trace.x_minus_many(plant, *taken)
             self.system.ns = plant.ns
 
-    def _run_processes(self, processes: ProcessBatch) -> bool:
-        """Run reactions of processes at once; return False if the next tag is no such reaction."""
-        kept = NEVER.ns if self.checkpoints is None else self.checkpoints.next_ns
-        if not processes.run(min(self.until_ns, self.stop_ns, kept), self):
-            return False
-        self._pacer.wait(self.system.ns)
-        self._pacer.ready(self.system.ns)
-        self._between(self.system.ns)
-        return True
-
     @property
     def engine(self) -> str:
         """One line for a person: which engine ran the tags, and why."""
-        if self.stretches is None:
+        if self.compiled_engine is None:
             return "interpreted: a viewer gets each step"
-        return str(self.stretches)
+        return str(self.compiled_engine)
 
-    def _stretches(self) -> Stretches | None:
-        """Return the compiled engine, or None if it can run nothing in this run."""
-        if self.stretches is not None:
-            self.stretches.again(self._trace, self._pacer)
-            return self.stretches if self.stretches.usable else None
+    # -- what an engine asks for
+
+    def limit_ns(self) -> int:
+        """Return the time before which the loop has nothing to do, ns."""
         limit = min(self.until_ns, self.stop_ns)
-        inbox = None if self.handler is None else self.handler.inbox
-        self.stretches = Stretches(
-            self.system, self._trace, self._pacer, self._engine, limit, inbox
-        )
-        if self._clock.paced or not self.stretches.interpreted:
-            self.stretches.prepare()
-        return self.stretches if self.stretches.usable else None
+        if self.checkpoints is not None:
+            limit = min(limit, self.checkpoints.next_ns)
+        return limit if self.handler is None else min(limit, self.handler.quiet_until())
 
-    def _stretch(self, stretches: Stretches) -> bool:
-        """Run tags in compiled code; return False if the next tag must run in Python."""
-        kept, system = self.checkpoints, self.system
-        next_kept = NEVER.ns if kept is None else kept.next_ns
-        if self.handler is not None:
-            next_kept = min(next_kept, self.handler.quiet_until())
-        limit = min(self.until_ns, self.stop_ns, next_kept)
-        if not stretches.run(limit, self._between, self._interrupt_check):
-            return False
-        if not self._clock.paced:
-            self._pacer.wait(system.ns)
-            self._pacer.ready(system.ns)
-        return True
-
-    def _between(self, ns: int) -> bool:
-        """Hand over the rows up to the tag at ``ns``; returns whether the loop stops after it."""
+    def between(self, ns: int) -> bool:
+        """Hand over the rows up to the tag at ``ns``; returns whether the engine has to stop."""
         self._recorder.pump(wait=not self._clock.paced)
         if self._observe is not None:
             self._observe(ns)
@@ -313,10 +306,12 @@ class Executive:
             return bool(self.stopping) or self.handler.quiet_until() != NEVER.ns
         return bool(self.stopping)
 
-    def _interrupt_check(self) -> None:
+    def interrupt_check(self) -> None:
         """End the run at the last tag, if that was asked for while a step takes long."""
         if self.stopping:
             raise Interrupted
+
+    # -- the next tag
 
     def _propagate(self, discrete: int) -> int:
         """Take provisional steps towards ``discrete``, ns; return the next tag's time, ns."""

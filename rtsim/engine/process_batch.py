@@ -18,6 +18,7 @@ from rtsim.components.latency import Fixed
 from rtsim.components.ports import Wiring
 from rtsim.components.tasks import Task
 from rtsim.core.tag import Tag
+from rtsim.engine.advance import Loop
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 
@@ -25,13 +26,6 @@ MOST_REACTIONS = 1000
 """The most reactions of one call; between two calls the rows go to the recorder."""
 
 RecordEvent = Callable[[Tag, str, str, str, Mapping[str, float]], None]
-
-
-class StoppableLoop(Protocol):
-    """The main loop of a run; ``stopping`` is not empty if the loop ends after the present tag."""
-
-    @property
-    def stopping(self) -> str: ...
 
 
 Messages = list[tuple[bytes, bytes, int]]
@@ -57,7 +51,7 @@ class BatchedTask(Task, Protocol):
         """Return whether the task can run reactions ahead now."""
         ...
 
-    def run_batch(self, limit_ns: int, most: int, loop: StoppableLoop, event: RecordEvent) -> Ran:
+    def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
         """Run up to ``most`` reactions before ``limit_ns``, each at its own time.
 
         Events that the reactions record are given to ``event``.
@@ -89,13 +83,10 @@ class ProcessBatch:
         tasks = tuple(t for t in system.tasks if _has_batches(t) and _unheard(t, system))
         return cls(system, trace, tasks) if tasks else None
 
-    def run(self, limit_ns: int, loop: StoppableLoop) -> bool:
-        """Run the reactions before ``limit_ns`` and before the next event of any other component.
-
-        Returns False if no reaction was run.
-        """
+    def advance(self, loop: Loop) -> bool:
+        """Run the reactions before the next event of any other component, in one batch."""
         system, tasks, left = self._system, self._tasks, MOST_REACTIONS
-        limit_ns = system.next_discrete_ns(limit_ns, tasks)
+        limit_ns = system.next_discrete_ns(loop.limit_ns(), tasks)
         ns = system.ns
         try:
             while left > 0 and not loop.stopping:
@@ -111,7 +102,10 @@ class ProcessBatch:
         finally:
             self._record()
             system.ns = ns
-        return left < MOST_REACTIONS
+        if left == MOST_REACTIONS:
+            return False
+        loop.between(ns)
+        return True
 
     def _deliver(self, task: BatchedTask, messages: Messages) -> None:
         """Keep ``messages`` for the recording, and write the last values to the ports."""

@@ -71,7 +71,9 @@ class Trace:
             if i.stamped
         }
         self._timing = (
-            recorder.track(TIMING, FRAME_COLUMNS, Signals(), NOT_DETERMINISTIC) if paced else None
+            recorder.track(TIMING, tuple(FRAME_COLUMNS), Signals(), NOT_DETERMINISTIC)
+            if paced
+            else None
         )
         self._measured = {
             t.name: recorder.track(f"measured/{t.name}", _MEASURED, Signals(), NOT_DETERMINISTIC)

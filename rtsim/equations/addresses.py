@@ -137,6 +137,26 @@ def words_at(words: Any, place: int) -> Any:
     return words[place]
 
 
+def vector_of(place: Any) -> Any:
+    """Return the vector at ``place``, a record with its address and length; in compiled code."""
+    return place
+
+
+def words_of(place: Any) -> Any:
+    """Return the vector of integers at ``place``, as :func:`vector_of` does."""
+    return place
+
+
+def records_of(place: Any, kind: Any) -> Any:  # noqa: ARG001
+    """Return the array of records of the type ``kind`` at ``place``, as :func:`vector_of` does."""
+    return place
+
+
+def record_at(address: int, kind: Any) -> Any:  # noqa: ARG001
+    """Return the record of the type ``kind`` at an address; in compiled code."""
+    return address
+
+
 def matrix_at(words: Any, place: int) -> Any:
     """Return the matrix at index ``place`` of an argument table."""
     return words[place]

@@ -28,13 +28,14 @@ from numba.core.datamodel.models import ArrayModel
 from numba.core.imputils import lower_getattr_generic
 from numba.core.typing import signature
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import intrinsic, lower_builtin, register_model, type_callable
+from numba.extending import intrinsic, lower_builtin, overload, register_model, type_callable
 from numba.np.arrayobj import populate_array
 
 from rtsim.core.cache import not_kept
 from rtsim.equations.addresses import (
     EQUATION,
     IN_PLACE,
+    INLINED,
     INTEGER,
     MATRIX,
     NUMBER,
@@ -54,9 +55,13 @@ from rtsim.equations.addresses import (
     call_tick,
     call_update,
     matrix_at,
+    record_at,
+    records_of,
     scratch,
     vector_at,
+    vector_of,
     words_at,
+    words_of,
 )
 from rtsim.equations.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
 from rtsim.equations.numba_private import (
@@ -483,6 +488,45 @@ def table_from(kind: str) -> Any:
         return table(address), generate
 
     return table_at
+
+
+# Records: a place is a record with an address and a length.
+
+
+@intrinsic
+def _record(_: Any, address: Any, kind: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], context.get_value_type(kind.dtype))
+
+    return kind.dtype(address, kind), generate
+
+
+@intrinsic
+def _pointer(_: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(address), generate
+
+
+@overload(record_at, strict=False, jit_options=INLINED)
+def _record_at(address: Any, kind: Any) -> Any:  # noqa: ARG001
+    return lambda address, kind: _record(address, kind)
+
+
+@overload(records_of, strict=False, jit_options=INLINED)
+def _records_of(place: Any, kind: Any) -> Any:  # noqa: ARG001
+    return lambda place, kind: numba.carray(_pointer(place.address), (place.length,), kind)
+
+
+@overload(vector_of, strict=False, jit_options=INLINED)
+def _vector_of(place: Any) -> Any:  # noqa: ARG001
+    return lambda place: numba.carray(_pointer(place.address), (place.length,), np.float64)
+
+
+@overload(words_of, strict=False, jit_options=INLINED)
+def _words_of(place: Any) -> Any:  # noqa: ARG001
+    return lambda place: numba.carray(_pointer(place.address), (place.length,), np.int64)
 
 
 _functions: tuple[Callable[..., Any], ...] = (call_equation, call_update, call_project, call_tick)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extras import extra, installed
-from rtsim.core.net.hosts import LOOPBACK, known_host
+from rtsim.core.net import LOOPBACK, known_host
 
 FOXGLOVE = "127.0.0.1:8765"
 UNENCRYPTED = "--foxglove-unencrypted"

@@ -27,7 +27,7 @@ import numpy as np
 from rtsim.core.clock import Clock, WallClock
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.extras import extra
-from rtsim.core.net.hosts import known_host
+from rtsim.core.net import known_host
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
 from rtsim.gateway.shapes import PlacedBody

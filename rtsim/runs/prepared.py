@@ -18,8 +18,8 @@ from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration
-from rtsim.engine.compiled.stretch import AUTO, COMPILED, ENGINES, EXACT_NS, INTERPRETED, Stretches
-from rtsim.engine.compiled.whole import Sink, WholeRun
+from rtsim.engine.compiled.eligibility import AUTO, COMPILED, ENGINES, EXACT_NS, INTERPRETED
+from rtsim.engine.compiled.engine import CompiledEngine, Sink, WholeRun
 from rtsim.engine.executive import Executive
 from rtsim.engine.system import InitialValue, System
 from rtsim.engine.trace import Trace
@@ -130,7 +130,7 @@ class ResetRuns:
         self._first_values = FirstValues(self._system.plants)
         self._places = {name: _Place(one) for name, one in self._system.initials.items()}
         self._engine = engine
-        self._stretches: Stretches | None = None
+        self._compiled: CompiledEngine | None = None
         self._whole: WholeRun | None = None
         self._names: list[str] = []
         self._failed = 0
@@ -144,13 +144,13 @@ class ResetRuns:
 
     def _load(self, trace: Trace) -> None:
         """Compile the engine."""
-        stretches = Stretches(
+        engine = CompiledEngine(
             self._system, trace, Pacer(VirtualClock()), COMPILED, self._scenario.until_ns
         )
-        if not stretches.usable:
+        if not engine.usable:
             return
         try:
-            _ = stretches.kernel
+            _ = engine.kernel
         except ModelError:
             if self._engine != AUTO:
                 raise
@@ -249,15 +249,14 @@ class ResetRuns:
             plant.sample()
         pacer = pacer_of(request, system)
         executive = Executive(
-            system, pacer, recorder, request.until_ns, engine=request.engine,
-            stretches=self._stretches,
+            system, pacer, recorder, request.until_ns, engine=self._compiled or request.engine,
         )  # fmt: skip
         recorder.start({})
         try:
             result = loop(request, executive, pacer, recorder)
         finally:
             recorder.release()
-            self._stretches = executive.stretches
+            self._compiled = executive.compiled_engine
         recorder.about = lambda: (order.request().header(), footer_of(result, {}))
         return result
 
@@ -269,12 +268,12 @@ class ResetRuns:
         if self._whole is not None and self._whole.valid:
             return self._whole
         self._whole = None
-        if self._failed >= _TRIES or self._stretches is None:
+        if self._failed >= _TRIES or self._compiled is None:
             return None
-        table = self._stretches.whole()
+        table = self._compiled.whole()
         if table is not None:
             self._system.restore(self._first)
-            self._whole = WholeRun(self._stretches, table)
+            self._whole = WholeRun(self._compiled, table)
             self._names = self._whole.names
         return self._whole
 

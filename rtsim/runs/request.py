@@ -16,7 +16,7 @@ from rtsim.core.version import __version__
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.commands.commands import Inbox, PendingCommand
-from rtsim.engine.compiled.stretch import AUTO, ENGINES
+from rtsim.engine.compiled.eligibility import AUTO, ENGINES
 from rtsim.engine.executive import StatePublisher
 from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.equations.source_hash import source_hash
@@ -176,7 +176,7 @@ class RunRequest:
     output: Output = Output()
     live: Connections = Connections()
     engine: str = AUTO
-    """One of :data:`rtsim.engine.compiled.stretch.ENGINES`; every engine gives the same rows."""
+    """One of :data:`~rtsim.engine.compiled.eligibility.ENGINES`; each engine gives equal rows."""
 
     def __post_init__(self) -> None:
         if self.seed < 0:

@@ -19,7 +19,7 @@ from rtsim.core.tag import NS_PER_S, START, Duration, Tag
 from rtsim.engine.checkpoint.file import Checkpoint, Files
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule, check_savable
 from rtsim.engine.commands.commands import Inbox
-from rtsim.engine.compiled.stretch import AUTO
+from rtsim.engine.compiled.eligibility import AUTO
 from rtsim.engine.executive import Executive
 from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.system import System

@@ -17,8 +17,9 @@ time the buffer is full."""
 ENOUGH = 256
 NO_SAMPLE = -(2**63)
 UNACCOUNTED = "unaccounted"
-FRAME_COLUMNS = ("wake_lateness", "compute", "margin")
-"""The columns of the recorded track ``timing``, wall-clock ns, as in :attr:`FrameLog.last`."""
+FRAME_COLUMNS = {"wake_lateness": "woke_late", "compute": "spent", "margin": "margin"}
+"""The columns of the recorded track ``timing``, wall-clock ns, and the attribute of :class:`Frame`
+that each of them records.  The statistics of a run are of the first three."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,14 @@ class FrameLog:
         self._rows = tuple(array("q", bytes(8 * BLOCK)) for _ in range(3))
         self._late, self._compute, self._margin = self._rows
         self._row = 0
-        self.last: tuple[int, ...] = (NO_SAMPLE, 0, NO_SAMPLE)
+        more = len(FRAME_COLUMNS) - 3
+        self.last: tuple[int, ...] = (NO_SAMPLE, 0, NO_SAMPLE, *more * (0,))
         """The :data:`FRAME_COLUMNS` of the latest frame."""
+
+    @property
+    def spreads(self) -> tuple[Spread, Spread, Spread]:
+        """The statistics of the first three :data:`FRAME_COLUMNS`."""
+        return self.lateness, self.compute, self.margin
 
     @property
     def buffered(self) -> int:
@@ -136,8 +143,7 @@ class FrameLog:
 
     def count(self) -> None:
         """Count the buffered frames (about 100 us for 256); not allowed between add and reopen."""
-        spreads = (self.lateness, self.compute, self.margin)
-        for rows, spread in zip(self._rows, spreads, strict=True):
+        for rows, spread in zip(self._rows, self.spreads, strict=True):
             samples = np.frombuffer(rows, dtype=np.int64)[: self._row]
             spread.add(samples[samples != NO_SAMPLE])
         self._row = 0
@@ -161,7 +167,7 @@ class Frame:
 
     __slots__ = (
         "began_late", "closed", "culprit", "culprit_ns", "jobs", "jobs_before", "lap_at",
-        "late_by_wake", "next", "resumed", "spent", "stood", "tag_ns", "woke_late",
+        "late_by_wake", "margin", "next", "resumed", "spent", "stood", "tag_ns", "woke_late",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -178,7 +184,7 @@ class Frame:
         self.began_late = 0
         self.late_by_wake = 0  # the share of the present lateness that late wakes caused
         self.stood: int | None = None  # waiting for the CPU, in the wait that ended late
-        self.woke_late = NO_SAMPLE
+        self.woke_late = self.margin = NO_SAMPLE
         self.closed = False  # True if this frame is in the log and the next has not begun
         self.culprit, self.culprit_ns = "", -1  # of the longest frame since last on time
         self.jobs.clear()
@@ -215,9 +221,11 @@ class Frame:
         """Log the frame as finished; :meth:`go_back` undoes this if the next wait ends early."""
         if self.closed:  # a freeze has closed the frame
             return
-        self.closed = True
+        self.closed, self.margin = True, margin
         spent = self.spent
         log.add(self.woke_late, spent, margin)
+        if len(FRAME_COLUMNS) > 3:
+            log.last = tuple(getattr(self, name) for name in FRAME_COLUMNS.values())
         if log.is_among_worst(self.began_late + spent):
             log.keep(WorstFrame(self.tag_ns, self.began_late, spent, dict(self.jobs)))
         self.woke_late = NO_SAMPLE

@@ -23,7 +23,7 @@ from rtsim.core.errors import (
     ShapeError,
     UnknownName,
 )
-from rtsim.engine.compiled import whole
+from rtsim.engine.compiled import engine
 from rtsim.engine.executive import Executive
 from rtsim.equations.compiling import Compilation
 from rtsim.record.recorders import MemoryRecorder
@@ -212,7 +212,7 @@ def test_many_blocks_of_rows() -> None:
 
 def test_runs_that_leave_compiled_code_halfway(monkeypatch: pytest.MonkeyPatch) -> None:
     """With blocks of a few rows, some rows were taken before a guard needs the interpreter."""
-    monkeypatch.setattr(whole, "_MOST_BYTES", 1)
+    monkeypatch.setattr(engine, "_MOST_BYTES", 1)
     scenario = rich()
     prepared = prepare(scenario)
     fires = {"tank.threshold": 0.3}

@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 from lent_clock import LentClock
 
 from rtsim.core.errors import OverrunError
-from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.pace import AGAIN, HAND_OVER, divided, lap, ready, wait
-from rtsim.engine.compiled.paced_frames import PacedFrames
-from rtsim.equations.addresses import INTEGER, WORDS
+from rtsim.engine.compiled.pace import AGAIN, HAND_OVER, PacedFrames, divided, lap, ready, wait
+from rtsim.engine.compiled.records import FIRST_TASK_JOB, HEADER, place_of
+from rtsim.equations.addresses import INTEGER, WORDS, record_at
 from rtsim.equations.compiling import compile_function
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.timing.certificate import certify
-from rtsim.timing.frames import FRAME_COLUMNS, RECORDING, FrameLog
+from rtsim.timing.frames import FRAME_COLUMNS, RECORDING
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import CatchUp, Overrun, Policy, Slip
 
@@ -32,15 +31,15 @@ Frame = tuple[int, int, int, int]
 
 
 def waits(w: Any, ns: int) -> int:
-    return int(wait(w, ns))
+    return int(wait(record_at(w[0], HEADER), ns))
 
 
 def laps(w: Any, job: int) -> None:
-    lap(w, job)
+    lap(record_at(w[0], HEADER), job)
 
 
 def is_ready(w: Any) -> None:
-    ready(w)
+    ready(record_at(w[0], HEADER))
 
 
 def parts(ns: int, denominator: int, numerator: int) -> int:
@@ -111,11 +110,12 @@ class Compiled(Interpreted):
     def __init__(self, policy: Policy, frames: list[Frame], often: bool = False) -> None:
         self.often = often
         """True: Python takes frames before each fourth frame."""
-        self.w = np.zeros(at.HEADER, np.int64)
+        self.header = np.zeros(1, HEADER)
+        w = np.array([self.header.ctypes.data])
         self.frames: PacedFrames | None = None
-        self.wait = compile_function(waits, (WORDS, INTEGER), "a wait").on(self.w, concurrent=True)
-        self.lap = compile_function(laps, (WORDS, INTEGER), "a lap").on(self.w, concurrent=True)
-        self.ready = compile_function(is_ready, (WORDS,), "an end").on(self.w, concurrent=True)
+        self.wait = compile_function(waits, (WORDS, INTEGER), "a wait").on(w, concurrent=True)
+        self.lap = compile_function(laps, (WORDS, INTEGER), "a lap").on(w, concurrent=True)
+        self.ready = compile_function(is_ready, (WORDS,), "an end").on(w, concurrent=True)
         self.handed_over = 0
         super().__init__(policy, frames)
 
@@ -123,9 +123,8 @@ class Compiled(Interpreted):
         if self.frames is None:
             trace: Any = SimpleNamespace(caught_up=self.overruns.extend)
             self.frames = PacedFrames(self.pacer, trace, TASKS)
-            self.w[at.PACE], self.w[at.PACE_LENGTH] = self.frames.words.ctypes.data, at.PACED
+            self.header[0]["pace"] = place_of(self.frames.record)
             self.frames.copy_in()
-        words = self.frames.words
         self.clock.advance(step)
         if self.often and len(self.rows) % 4 == 3:
             self.frames.take()
@@ -140,10 +139,10 @@ class Compiled(Interpreted):
             self.frames.copy_out(undone=False)
             self.begin(ns)
             self.frames.copy_in()
-        for job, spent in enumerate((first, second), at.FIRST_TASK_JOB):
+        for job, spent in enumerate((first, second), FIRST_TASK_JOB):
             self.clock.advance(spent)
             self.lap(job)
-        self.rows.append(tuple(words[at.W_LAST_LATE : at.W_LAST_MARGIN + 1].tolist()))
+        self.rows.append(tuple(self.frames.row.tolist()))
         self.ready()
 
     def end(self) -> None:
@@ -185,25 +184,25 @@ def test_late_frames_that_are_not_in_a_row_stay_in_compiled_code() -> None:
     assert not found.handed_over
 
 
-class FourColumns(FrameLog):
-    """A log with one more column, as docs/extending.md describes."""
-
-    def __init__(self, keep_worst: int = 10) -> None:
-        super().__init__(keep_worst)
-        self.last = (*self.last, 0)
-
-    def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
-        super().add(woke_late_ns, compute_ns, margin_ns)
-        self.last = (*self.last, 7)
-
-
-def test_a_run_with_another_column_of_timing_is_paced_by_the_interpreter(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("attribute", "engine"),
+    [
+        ("began_late", "compiled: 19 tags"),
+        ("lap_at", "interpreted: compiled code does not measure these columns of timing: more"),
+    ],
+)
+def test_a_declared_column_of_timing_is_recorded_by_both_engines(
+    attribute: str, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    columns = (*FRAME_COLUMNS, "switches")
-    monkeypatch.setattr("rtsim.engine.trace.FRAME_COLUMNS", columns)
-    monkeypatch.setattr("rtsim.timing.pacing.FrameLog", FourColumns)
+    """As docs/extending.md describes; the interpreter paces a run where compiled code cannot."""
+    monkeypatch.setitem(FRAME_COLUMNS, "more", attribute)
     recorder = MemoryRecorder()
     result = simulate(unstable(until=0.2), clock=LentClock(), engine="compiled", recorder=recorder)
-    assert "does not measure all columns of timing" in result.certificate.engine
-    assert set(recorder.recording().track("timing").integer("switches")[1:].tolist()) == {7}
+    assert result.certificate.engine.startswith(engine)
+    track = recorder.recording().track("timing")
+    assert [c for c in track.integers if c != "ns"][-4:] == list(FRAME_COLUMNS)
+    assert len(track.integer("more")) == len(track.integer("compute")) > 15
+    frames = [(0, 10, 1_900_000, 30), (0, 10, 20, 30), (500_000, 1, 2, 3), (0, 1, 2, 3)]
+    if attribute == "began_late":
+        assert Compiled(CatchUp(), frames).rows == Interpreted(CatchUp(), frames).rows
+        assert {row[3] for row in Interpreted(CatchUp(), frames).rows} > {0}

@@ -32,8 +32,10 @@ from rtsim.components.request_log import steps_of
 from rtsim.core.errors import ControllerError, ModelError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
-from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled import stretch
+from rtsim.engine.compiled import eligibility
+from rtsim.engine.compiled import engine as compiled_engine
+from rtsim.engine.compiled.engine import CompiledEngine
+from rtsim.engine.compiled.records import LOST
 from rtsim.engine.compiled.table import Draws, Table
 from rtsim.engine.compiled.transfer import copy_in
 from rtsim.equations.addresses import MATRIX, NUMBER, VECTOR, Layout
@@ -109,8 +111,8 @@ def broken() -> NoReturn:
 
 
 def test_an_engine_that_does_not_compile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stretch, "_kernel", cache(broken))
-    monkeypatch.setattr(stretch, "kept", lambda *_: True)
+    monkeypatch.setattr(compiled_engine, "_kernel", cache(broken))
+    monkeypatch.setattr(eligibility, "kept", lambda *_: True)
     orbit = load_scenario("orbit")
     with pytest.raises(ModelError, match="does not compile"):
         simulate(orbit, engine="compiled")
@@ -210,7 +212,7 @@ def test_a_full_log_ends_the_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_draws_that_run_out_undo_a_step_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiled engine goes on after each step that it has left to the interpreter."""
-    monkeypatch.setattr(stretch, "_MOST_DRAWS", 4)
+    monkeypatch.setattr(compiled_engine, "_MOST_DRAWS", 4)
     assert check_equal(lambda: scenario(compute=Uniform(0.0, 0.003))) > 100
 
 
@@ -294,37 +296,36 @@ def nudge(vector: Any) -> None:
     vector[0] = np.nextafter(vector[0], np.inf)
 
 
-def task(table: Table, name: str) -> int:
-    names = [t.name for t in table.tasks]
-    return table.task_rows[names.index(name)].at
+def task(table: Table, name: str) -> Any:
+    return table.tasks[table.task_numbers[name]]
 
 
-def topic(table: Table, name: str) -> int:
-    return table.topic_rows[table.topics.index(name)].at
+def topic(table: Table, name: str) -> Any:
+    return table.topics[table.topic_numbers[name]]
 
 
-def word(row: Callable[[Table, str], int], name: str, place: int, more: int) -> Fault:
-    """Return a fault that adds ``more`` to a word of a row."""
+def longer(record: Callable[[Table, str], Any], name: str) -> Fault:
+    """Return a fault that adds 1 ns to a constant latency."""
 
     def plant(table: Table) -> None:
-        table.w[row(table, name) + place] += more
+        record(table, name)["delay"] += 1
 
     return plant
 
 
-def vessel(table: Table, _: str) -> int:
-    return table.plants[0].at
+def vessel(table: Table, _: str) -> Any:
+    return table.plants[0]
 
 
-def without_wires(row: Callable[[Table, str], int], name: str, count: int) -> Fault:
+def without_wires(record: Callable[[Table, str], Any], name: str) -> Fault:
     def plant(table: Table) -> None:
-        table.w[row(table, name) + count] = 0
+        record(table, name)["copies"]["count"] = 0
 
     return plant
 
 
 def without_guards(table: Table) -> None:
-    table.w[vessel(table, "") + at.P_DRIVE] = 0
+    vessel(table, "")["drive"] = 0
 
 
 FALLING = np.full(8, -1.0)
@@ -340,19 +341,19 @@ def other_directions(table: Table) -> None:
 
 def no_update(table: Table) -> None:
     names = [n for n, r in table.reactions.items() if r.kind == "update"]
-    table.w[task(table, names[0]) + at.T_OFFSET] += 10_000_000
+    task(table, names[0])["offset"] += 10_000_000
 
 
 IN_THE_TABLE: dict[str, Fault] = {
     "state of a plant": lambda table: nudge(table.system.plants[0].x),
-    "wires of a plant": without_wires(vessel, "", at.P_COPY_COUNT),
+    "wires of a plant": without_wires(vessel, ""),
     "update of a plant": no_update,
     "memory of a Python controller": lambda table: nudge(table.reactions["law"].vectors[1]),
-    "wires of a Python controller": without_wires(task, "law", at.T_COPY_COUNT),
-    "wires of a C controller": without_wires(task, "c", at.T_COPY_COUNT),
-    "constant compute latency": word(task, "c", at.T_DELAY, 1),
-    "constant transport latency": word(topic, "eye", at.M_DELAY, 1),
-    "wires of a sensor": without_wires(task, "eye", at.T_COPY_COUNT),
+    "wires of a Python controller": without_wires(task, "law"),
+    "wires of a C controller": without_wires(task, "c"),
+    "constant compute latency": longer(task, "c"),
+    "constant transport latency": longer(topic, "eye"),
+    "wires of a sensor": without_wires(task, "eye"),
     "held value": lambda table: nudge(table.system.ports["law"].value),
     "value of a source": lambda table: nudge(table.system.ports["set"].value),
     "guards": without_guards,
@@ -378,17 +379,17 @@ def test_a_fault_in_the_table_is_found(kind: str, monkeypatch: pytest.MonkeyPatc
         IN_THE_TABLE[kind](table)  # in each stretch: in the first one most values are still 0
         times.append(table.system.ns)
 
-    monkeypatch.setattr("rtsim.engine.compiled.stretch.copy_in", planted)
+    monkeypatch.setattr("rtsim.engine.compiled.engine.copy_in", planted)
     check_found(monkeypatch, times)
 
 
 def one_ns_more(values: Any) -> None:
-    values[np.flatnonzero(values != at.LOST)[0]] += 1
+    values[np.flatnonzero(values != LOST)[0]] += 1
 
 
 def nothing_lost(values: Any) -> None:
-    assert (values == at.LOST).any()
-    values[values == at.LOST] = 1_000_000
+    assert (values == LOST).any()
+    values[values == LOST] = 1_000_000
 
 
 DRAWN: dict[str, tuple[str, Callable[[Any], None]]] = {
@@ -420,10 +421,10 @@ def test_a_fault_in_what_is_drawn_is_found(kind: str, monkeypatch: pytest.Monkey
 def test_a_scheduled_change_that_compiled_code_passes_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = stretch.Stretches._first_interpreted
+    first = CompiledEngine._first_interpreted
     times: list[int] = []
 
-    def planted(self: stretch.Stretches) -> int:
+    def planted(self: CompiledEngine) -> int:
         system = self._system
         here, system.next_change = system.next_change, len(system.changes)
         times.append(1)
@@ -432,7 +433,7 @@ def test_a_scheduled_change_that_compiled_code_passes_is_found(
         finally:
             system.next_change = here
 
-    monkeypatch.setattr(stretch.Stretches, "_first_interpreted", planted)
+    monkeypatch.setattr(CompiledEngine, "_first_interpreted", planted)
     check_found(monkeypatch, times)
 
 

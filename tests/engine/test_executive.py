@@ -153,9 +153,9 @@ def test_machine_code_is_loaded_before_the_first_tag_where_it_is_surely_used(
     system = scenario.build(compile=True)
     pacer = Pacer(VirtualClock())
     executive = Executive(system, pacer, MemoryRecorder(), NS_PER_S, engine="compiled")
-    assert executive.stretches is not None
-    assert bool(executive.stretches.interpreted) is interpreted
-    assert (executive.stretches._table is None) is interpreted
+    assert executive.compiled_engine is not None
+    assert bool(executive.compiled_engine.interpreted) is interpreted
+    assert (executive.compiled_engine._table is None) is interpreted
 
 
 @pytest.mark.parametrize(("failure", "told"), [("", ""), ("too low", "plant.low: too low")])

@@ -23,7 +23,7 @@ from rtsim import PythonController, Scenario, Signals
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
 from rtsim.engine.commands.commands import Command, Inbox, PendingCommand
-from rtsim.engine.compiled.paced_frames import unpaceable
+from rtsim.engine.compiled.pace import unpaceable
 from rtsim.engine.executive import Executive
 from rtsim.equations.model import BoundModel, Guard, Model, bind
 from rtsim.record import track as tracks
@@ -65,7 +65,7 @@ class Outcome:
                 self.error = f"{type(raised).__name__}: {raised}"
         self.pacer: Pacer = kept[0]._pacer
         self.certificate = certify(self.pacer)
-        found = kept[0].stretches
+        found = kept[0].compiled_engine
         self.tags = 0 if found is None else found.tags
         self.recording: Recording = self.recorder.recording()
 
@@ -365,7 +365,7 @@ def test_both_engines_pause_and_agree(model: Model, monkeypatch: pytest.MonkeyPa
     from rtsim.engine.executive import Executive
 
     pauses = []
-    monkeypatch.setattr(Executive, "_interrupt_check", lambda _: pauses.append(1))
+    monkeypatch.setattr(Executive, "interrupt_check", lambda _: pauses.append(1))
     found = []
     for engine in ("compiled", "interpreted"):
         pauses.clear()

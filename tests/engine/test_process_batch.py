@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 def ran(scenario: Scenario, at_once: bool, plan: dict[str, Any] | None = None) -> Outcome:
     """Run ``scenario``; without ``at_once`` each reaction runs as an instant of its own."""
     recorder, ring, calls = MemoryRecorder(), Ring(1000), [0]
-    run, run_at_once = Executive.run, ProcessBatch.run
+    run, run_at_once = Executive.run, ProcessBatch.advance
     plan = plan or {}
 
     def noted(self: Executive) -> None:
@@ -64,7 +64,7 @@ def ran(scenario: Scenario, at_once: bool, plan: dict[str, Any] | None = None) -
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Executive, "run", noted)
-        patch.setattr(ProcessBatch, "run", counted if at_once else lambda *_: False)
+        patch.setattr(ProcessBatch, "advance", counted if at_once else lambda *_: False)
         checkpoints = CheckpointSchedule(ring, at=sorted(plan.get("checkpoints", [])))
         try:
             said = simulate(
@@ -143,7 +143,7 @@ def test_a_run_from_a_checkpoint_is_equal() -> None:
     for at_once in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not at_once:
-                patch.setattr(ProcessBatch, "run", lambda *_: False)
+                patch.setattr(ProcessBatch, "advance", lambda *_: False)
             recorder = MemoryRecorder()
             simulate(queue(until=600), recorder=recorder, start=checkpoint)
         assert recorder.recording().digest() == rest.digest()
@@ -233,7 +233,7 @@ PLANTED: dict[str, tuple[type, str]] = {
 def test_a_planted_difference_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_equal(wired)
     owner, name = PLANTED[what]
-    right, run = getattr(owner, name), ProcessBatch.run
+    right, run = getattr(owner, name), ProcessBatch.advance
     within = [False]
 
     def marked(self: ProcessBatch, *args: Any) -> bool:
@@ -246,7 +246,7 @@ def test_a_planted_difference_is_found(what: str, monkeypatch: pytest.MonkeyPatc
     def planted(*args: Any) -> Any:
         return None if within[0] else right(*args)
 
-    monkeypatch.setattr(ProcessBatch, "run", marked)
+    monkeypatch.setattr(ProcessBatch, "advance", marked)
     monkeypatch.setattr(owner, name, planted)
     with pytest.raises(AssertionError):
         check_equal(wired)

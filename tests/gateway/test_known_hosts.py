@@ -11,7 +11,7 @@ import pytest
 
 from hitl.buses import open_frame_link
 from rtsim.core.errors import ScenarioError
-from rtsim.core.net.hosts import known_host
+from rtsim.core.net import known_host
 from rtsim.gateway.addresses import check_exposure, read_address
 from rtsim.pilot.flightgear import Address, Sender
 

@@ -79,7 +79,7 @@ def ran(scenario: Scenario, engine: str) -> Outcome:
             simulate(scenario, recorder=recorder, engine=engine)
         except RtsimError as raised:
             error = f"{type(raised).__name__}: {raised}"
-    found = kept[0].stretches
+    found = kept[0].compiled_engine
     return Outcome(recorder.recording(), error, 0 if found is None else found.tags)
 
 

@@ -2,9 +2,10 @@
 
 One call of :func:`stretch` runs tag after tag, in the order in which
 :class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps` run it:
-they are the reference.  A tag that needs more than this module has is undone and left to them.
+they are the reference, and :class:`rtsim.components.plant.Plant` is for plants.  A tag that needs
+more than this module has is undone and left to them.
 
-``w`` is the table of :mod:`rtsim.engine.compiled.layout`.
+``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
 """
 
 from __future__ import annotations
@@ -13,198 +14,221 @@ import math
 from typing import Any
 
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.messages import (
+    NO_DELAY,
     UNRECORDED,
     answer_in_order,
     apply_answers,
+    arrives,
+    block_of,
     deliver,
     draw,
+    draw_delay,
     gather,
     new_row,
     save,
     save_plants,
     send,
+    state_of,
+    tick,
     ticked,
     wrote,
 )
 from rtsim.engine.compiled.pace import BEGIN, lap, ready, timing_row, wait
-from rtsim.engine.compiled.plants import begin, commit_all, propagate, read_wires, refresh
-from rtsim.equations.addresses import call_equation, call_update, vector_at, words_at
+from rtsim.engine.compiled.records import (
+    DRAW,
+    FIRST_TASK_JOB,
+    HEADER,
+    MESSAGE,
+    NOISE,
+    NOTHING,
+    PLANT,
+    PLANT_STATE,
+    SENSOR,
+    TASK,
+    TASK_STATE,
+    TIMERS,
+    UPDATE,
+)
+from rtsim.equations.addresses import (
+    call_drive,
+    call_equation,
+    call_step,
+    call_update,
+    matrix_at,
+    record_at,
+    records_of,
+    vector_at,
+    vector_of,
+    words_of,
+)
+from rtsim.equations.calls import evaluate
 from rtsim.equations.compiling import compiled
+from rtsim.solve import GOOD, PAUSED
+from rtsim.solve.guard_table import CAME_TO, GUARD_TABLE, LEFT_AT, SIDE_BEFORE, SIGN, sign
 
 _MOST_MICROSTEPS = 1000
+_evaluate = compiled(evaluate)
+_AT = GUARD_TABLE.at
 
 
 def stretch(w: Any) -> int:
-    """Run the tags before ``LIMIT``; return how many were run.
+    """Run the tags before ``limit``; return how many were run.
 
-    If ``LAST`` is set, the tag at ``LIMIT`` is run too.  If ``NOW`` is ``NOTHING``, the run begins
-    with the tag at 0 ns; otherwise that tag was run before.  The call returns early after ``MOST``
-    tags, or if the buffer of a track is full.  It also returns early in a tag that it cannot
-    finish; ``IN_TAG`` is then not 0, and the caller must undo this tag.  If ``PAUSED`` is set, a
-    step of a plant takes long, and the next call continues it.
+    ``w`` has one word, the address of the header.  If ``last`` is set, the tag at ``limit`` is run
+    too.  If ``now`` is ``NOTHING``, the run begins with the tag at 0 ns; otherwise that tag was run
+    before.  The call returns early after ``most`` tags, or if the buffer of a track is full.  It
+    also returns early in a tag that it cannot finish; ``in_tag`` is then not 0, and the caller must
+    undo this tag.  If ``paused`` is set, a step of a plant takes long, and the next call continues
+    it.
     """
-    state = w[at.CHANGING]
-    w[state + at.PAUSED] = 0
+    t = record_at(w[0], HEADER)
+    state = state_of(t)
+    state.paused = 0
     tags = 0
-    if w[state + at.NOW] == at.NOTHING:
-        save(w)
-        if not begin(w) or not _instant(w, 0):
+    if state.now == NOTHING:
+        save(t)
+        if not _begin(t) or not _instant(t, 0):
             return 0
-        w[state + at.IN_TAG] = w[state + at.NOW] = 0
+        state.in_tag = state.now = 0
         tags = 1
-    paced = w[at.PACE_LENGTH] > 0
-    discrete = _next_discrete(w)
-    while tags < w[at.MOST] and w[state + at.NOW] < w[at.LIMIT]:
-        if w[state + at.ROLLED] and not paced:  # a paced run returns by the wall clock
+    paced = t.pace.length > 0
+    discrete = _next_discrete(t)
+    while tags < t.most and state.now < t.limit:
+        if state.rolled and not paced:  # a paced run returns by the wall clock
             return tags
-        ns = propagate(w, discrete)
-        if ns == at.NOTHING or ns > w[at.LIMIT] or (ns == w[at.LIMIT] and not w[at.LAST]):
+        ns = _propagate(t, discrete)
+        if ns == NOTHING or ns > t.limit or (ns == t.limit and not t.last):
             return tags
         if paced:
-            w[state + at.ANSWER] = wait(w, ns)
-            if w[state + at.ANSWER] != BEGIN:
+            state.answer = wait(t, ns)
+            if state.answer != BEGIN:
                 return tags
         if ns == discrete:
-            save(w)
+            save(t)
         else:
-            save_plants(w)
-        if not commit_all(w, ns):
+            save_plants(t)
+        if not _commit_all(t, ns):
             return tags
         if ns == discrete:
-            if not _instant(w, ns):
+            if not _instant(t, ns):
                 return tags
-            discrete = _next_discrete(w)
-        elif w[at.COUPLED] and not refresh(w, ns, 0):
+            discrete = _next_discrete(t)
+        elif t.coupled and not _refresh(t, ns, 0):
             return tags
-        if paced and not timing_row(w, w[state + at.NOW]):
+        if paced and not timing_row(t, state.now):
             return tags
-        w[state + at.IN_TAG] = 0
-        w[state + at.NOW] = ns
+        state.in_tag = 0
+        state.now = ns
         if paced:
-            ready(w)
+            ready(t)
         tags += 1
     return tags
 
 
 @compiled
-def _next_discrete(w: Any) -> int:
+def _next_discrete(t: Any) -> int:
     """The earliest time at which something other than a plant's own grid happens."""
-    ns = w[at.LIMIT]
-    if w[w[at.CHANGING] + at.IN_FLIGHT] and w[w[at.FLIGHT] + at.F_NS] < ns:
-        ns = w[w[at.FLIGHT] + at.F_NS]
-    for i in range(w[at.TASK_COUNT]):
-        s = w[w[at.TASKS] + i * at.TASK + at.T_STATE]
-        if w[s + at.K_NEXT] < ns:
-            ns = w[s + at.K_NEXT]
-        if w[s + at.K_OPEN] and w[s + at.K_DUE] < ns:
-            ns = w[s + at.K_DUE]
+    ns = t.limit
+    if state_of(t).in_flight:
+        ns = min(ns, records_of(t.flight, MESSAGE)[0].ns)
+    for i in range(t.tasks.length):
+        state = records_of(t.task_states, TASK_STATE)[i]
+        ns = min(ns, state.next_ns)
+        if state.open:
+            ns = min(ns, state.due)
     return int(ns)
 
 
 @compiled
-def _instant(w: Any, ns: int) -> bool:
+def _instant(t: Any, ns: int) -> bool:
     """The microsteps at ``ns``; false where the tag cannot be finished."""
-    for i in range(w[at.ANSWER_COUNT]):
-        r = w[w[at.ANSWERS] + i]
-        s = w[r + at.T_STATE]
-        if w[s + at.K_OPEN] and w[s + at.K_DUE] <= ns and not _answer(w, r):
+    answers = words_of(t.answers)
+    for i in range(answers.size):
+        state = records_of(t.task_states, TASK_STATE)[answers[i]]
+        if state.open and state.due <= ns and not _answer(t, answers[i]):
             return False
-    deliver(w, ns, 0)
-    for i in range(w[at.TASK_COUNT]):
-        r = w[at.TASKS] + i * at.TASK
-        s = w[r + at.T_STATE]
-        if w[s + at.K_NEXT] == ns:
-            ticked(w, r, s, ns)
-            if not _react(w, r, ns):
+    deliver(t, ns, 0)
+    for i in range(t.tasks.length):
+        if records_of(t.task_states, TASK_STATE)[i].next_ns == ns:
+            ticked(t, i, ns)
+            if not _react(t, i, ns):
                 return False
-            if w[r + at.T_ORDERED]:
-                answer_in_order(w, ns, 0)
-            lap(w, at.FIRST_TASK_JOB + i)
-    apply_answers(w)
-    _apply_writes(w)
+            if records_of(t.tasks, TASK)[i].ordered:
+                answer_in_order(t, ns, 0)
+            lap(t, FIRST_TASK_JOB + i)
+    apply_answers(t)
+    _apply_writes(t)
     step = 0
     while True:
-        if not refresh(w, ns, step):
+        if not _refresh(t, ns, step):
             return False
-        waiting = w[w[at.CHANGING] + at.IN_FLIGHT] > 0 and w[w[at.FLIGHT] + at.F_NS] <= ns
-        if not waiting:
+        if not arrives(t, ns, _MOST_MICROSTEPS + 1):
             return True
         step += 1
         if step > _MOST_MICROSTEPS:
             return False
-        deliver(w, ns, step)
+        deliver(t, ns, step)
+
+
+# Tasks.
 
 
 @compiled
-def _react(w: Any, r: int, ns: int) -> bool:
-    kind = w[r + at.T_KIND]
-    if kind == at.UPDATE:
-        return _update(w, r, ns)
-    if kind == at.TIMERS:
-        return _tick_timers(w, r, ns)
-    if kind == at.NOISE:
-        drawn = draw(w, w[r + at.T_DRAW])
-        w[w[r + at.T_STATE] + at.K_WRITES] = drawn + 1
-        return drawn != at.NOTHING
-    gather(w, w[r + at.T_COPIES], w[r + at.T_COPY_COUNT])
-    if kind == at.SENSOR:
-        return send(w, w[r + at.T_TOPIC], ns, 0, ns, 0, r + at.T_INTO)
-    return _request(w, r, ns)
+def _react(t: Any, i: int, ns: int) -> bool:
+    task, state = records_of(t.tasks, TASK)[i], records_of(t.task_states, TASK_STATE)[i]
+    if task.kind == UPDATE:
+        return _update(t, task, state, ns)
+    if task.kind == TIMERS:
+        return _tick_timers(t, task, state, ns)
+    if task.kind == NOISE:
+        drawn = draw(t, task.draw)
+        state.writes = drawn + 1
+        return drawn != NOTHING
+    gather(t, task.copies)
+    if task.kind == SENSOR:
+        return send(t, task.topic, ns, 0, ns, 0, task.into)
+    return _request(t, i, ns)
 
 
 @compiled
-def _request(w: Any, r: int, ns: int) -> bool:
+def _request(t: Any, i: int, ns: int) -> bool:
     """A controller samples its inputs and computes; its answer is sent when it is due."""
-    s = w[r + at.T_STATE]
-    if w[s + at.K_OPEN] or not _sampled_row(w, r, ns):
+    task, state = records_of(t.tasks, TASK)[i], records_of(t.task_states, TASK_STATE)[i]
+    if state.open or not _sampled_row(t, task, state.sequence, ns):
         return False
-    w[s + at.K_SEQUENCE] += 1
-    into, u = vector_at(w, r + at.T_INTO), vector_at(w, r + at.T_FIRST)
+    state.sequence += 1
+    into, u, y = vector_of(task.into), vector_of(task.first), vector_of(task.fourth)
     for j in range(u.size):
         u[j] = into[j]
-    y = vector_at(w, r + at.T_FOURTH)
-    call_update(
-        w[r + at.T_FUNCTION], ns / NS_PER_S, u, vector_at(w, r + at.T_SECOND),
-        vector_at(w, r + at.T_THIRD), y,
-    )  # fmt: skip
+    call_update(task.function, ns / NS_PER_S, u, vector_of(task.second), vector_of(task.third), y)
     if not _finite(y):  # it failed, which the interpreter reports
         return False
-    w[s + at.K_OPEN], w[s + at.K_TAG], w[s + at.K_TAG_STEP] = 1, ns, 0
-    delay = w[r + at.T_DELAY]
-    if w[r + at.T_DRAW] != at.NOTHING:
-        drawn = draw(w, w[r + at.T_DRAW])
-        if drawn == at.NOTHING:
-            return False
-        delay = words_at(w, w[at.DRAWS] + w[r + at.T_DRAW] * at.DRAW + at.D_VALUES)[drawn]
-    w[s + at.K_DUE], w[s + at.K_DUE_STEP] = ns + delay, 0
-    return delay > 0 or _answer(w, r)
+    state.open, state.tag, state.tag_step = 1, ns, 0
+    delay = draw_delay(t, task.delay, task.draw)
+    if delay == NO_DELAY:
+        return False
+    state.due, state.due_step = ns + delay, 0
+    return delay > 0 or _answer(t, i)
 
 
 @compiled
-def _answer(w: Any, r: int) -> bool:
-    s = w[r + at.T_STATE]
-    y = vector_at(w, r + at.T_FOURTH)
-    for j in range(y.size):
-        if not math.isfinite(y[j]):
-            return False
-    w[s + at.K_OPEN] = 0
-    return send(
-        w, w[r + at.T_TOPIC], w[s + at.K_TAG], w[s + at.K_TAG_STEP], w[s + at.K_DUE],
-        w[s + at.K_DUE_STEP], r + at.T_FOURTH,
-    )  # fmt: skip
+def _answer(t: Any, i: int) -> bool:
+    task, state = records_of(t.tasks, TASK)[i], records_of(t.task_states, TASK_STATE)[i]
+    if not _finite(vector_of(task.fourth)):
+        return False
+    state.open = 0
+    return send(t, task.topic, state.tag, state.tag_step, state.due, state.due_step, task.fourth)
 
 
 @compiled
-def _sampled_row(w: Any, r: int, ns: int) -> bool:
-    track = w[r + at.T_TRACK]
-    first = new_row(w, track)
+def _sampled_row(t: Any, task: Any, sequence: int, ns: int) -> bool:
+    first = new_row(t, task.track)
     if first < 0:
         return first == UNRECORDED
-    block = w[w[at.TRACKS] + track * at.TRACK + at.R_STATE] + at.B_BLOCK
-    words, doubles, into = words_at(w, block), vector_at(w, block), vector_at(w, r + at.T_INTO)
-    words[first], words[first + 1] = ns, w[w[r + at.T_STATE] + at.K_SEQUENCE]
+    block = block_of(t, task.track)
+    words, doubles, into = words_of(block), vector_of(block), vector_of(task.into)
+    words[first], words[first + 1] = ns, sequence
     for j in range(3):
         words[first + 2 + 2 * j], words[first + 3 + 2 * j] = ns, 0
     words[first + 8] = 0
@@ -214,44 +238,43 @@ def _sampled_row(w: Any, r: int, ns: int) -> bool:
 
 
 @compiled
-def _update(w: Any, r: int, ns: int) -> bool:
+def _update(t: Any, task: Any, state: Any, ns: int) -> bool:
     """The discrete update of a plant, into a scratch of its own."""
-    read_wires(w, w[r + at.T_PLANT])
-    now, z = vector_at(w, r + at.T_Z), vector_at(w, r + at.T_SECOND)
+    _read_wires(t, task.plant)
+    now, z = vector_of(task.z), vector_of(task.second)
     for j in range(z.size):
         z[j] = now[j]
     call_update(
-        w[r + at.T_FUNCTION], ns / NS_PER_S, vector_at(w, r + at.T_FIRST), z,
-        vector_at(w, r + at.T_THIRD), vector_at(w, r + at.T_FOURTH),
+        task.function, ns / NS_PER_S, vector_of(task.first), z, vector_of(task.third),
+        vector_of(task.fourth),
     )  # fmt: skip
-    w[w[r + at.T_STATE] + at.K_WRITES] = 1
+    state.writes = 1
     return _finite(z)
 
 
 @compiled
-def _tick_timers(w: Any, r: int, ns: int) -> bool:
+def _tick_timers(t: Any, task: Any, state: Any, ns: int) -> bool:
     """The timers of a plant that are due, into scratches of its states and discrete states."""
-    plant = w[r + at.T_PLANT]
-    read_wires(w, plant)
-    x_now, x = vector_at(w, plant + at.P_X), vector_at(w, r + at.T_FIRST)
-    z_now, z = vector_at(w, r + at.T_Z), vector_at(w, r + at.T_SECOND)
+    _read_wires(t, task.plant)
+    x_now, x = vector_of(records_of(t.plants, PLANT)[task.plant].x), vector_of(task.first)
+    z_now, z = vector_of(task.z), vector_of(task.second)
     for j in range(x.size):
         x[j] = x_now[j]
     for j in range(z.size):
         z[j] = z_now[j]
-    if w[r + at.T_DRAW] != at.NOTHING:
-        drawn = draw(w, w[r + at.T_DRAW])
-        if drawn == at.NOTHING:
+    if task.draw != NOTHING:
+        drawn = draw(t, task.draw)
+        if drawn == NOTHING:
             return False
-        values = vector_at(w, w[at.DRAWS] + w[r + at.T_DRAW] * at.DRAW + at.D_VALUES)
-        into = vector_at(w, r + at.T_PORT)
+        values = vector_of(records_of(t.draws, DRAW)[task.draw].values)
+        into = vector_of(task.port)
         for j in range(into.size):
             into[j] = values[drawn + j]
     call_equation(
-        w[r + at.T_FUNCTION], ns / NS_PER_S, vector_at(w, r + at.T_INTO), x, z,
-        vector_at(w, r + at.T_THIRD), vector_at(w, r + at.T_FOURTH),
+        task.function, ns / NS_PER_S, vector_of(task.into), x, z, vector_of(task.third),
+        vector_of(task.fourth),
     )  # fmt: skip
-    w[w[r + at.T_STATE] + at.K_WRITES] = 1
+    state.writes = 1
     return _finite(x) and _finite(z)
 
 
@@ -264,31 +287,248 @@ def _finite(vector: Any) -> bool:
 
 
 @compiled
-def _apply_writes(w: Any) -> None:
+def _apply_writes(t: Any) -> None:
     """What the updates, timers and noises of this microstep wrote."""
-    for i in range(w[at.TASK_COUNT]):
-        r = w[at.TASKS] + i * at.TASK
-        kind, writes = w[r + at.T_KIND], w[w[r + at.T_STATE] + at.K_WRITES]
+    for i in range(t.tasks.length):
+        state = records_of(t.task_states, TASK_STATE)[i]
+        writes = state.writes
         if not writes:
             continue
-        w[w[r + at.T_STATE] + at.K_WRITES] = 0
-        if kind == at.NOISE:
-            values = vector_at(w, w[at.DRAWS] + w[r + at.T_DRAW] * at.DRAW + at.D_VALUES)
-            port, early = vector_at(w, r + at.T_PORT), vector_at(w, r + at.T_EARLY)
+        state.writes = 0
+        task = records_of(t.tasks, TASK)[i]
+        if task.kind == NOISE:
+            values = vector_of(records_of(t.draws, DRAW)[task.draw].values)
+            port, early = vector_of(task.port), vector_of(task.early)
             for j in range(port.size):
                 port[j] = values[writes - 1 + j]
                 early[j] = values[writes - 1 + j]
-            wrote(w, r + at.T_READERS)
+            wrote(t, task.readers)
             continue
-        _write(w, r, r + at.T_Z, r + at.T_SECOND)
-        if kind == at.TIMERS:
-            _write(w, r, w[r + at.T_PLANT] + at.P_X, r + at.T_FIRST)
+        _write(t, task.plant, task.z, task.second)
+        if task.kind == TIMERS:
+            _write(t, task.plant, records_of(t.plants, PLANT)[task.plant].x, task.first)
 
 
 @compiled
-def _write(w: Any, r: int, into: int, source: int) -> None:
-    now, new = words_at(w, into), words_at(w, source)
+def _write(t: Any, plant: int, into: Any, source: Any) -> None:
+    now, new = words_of(into), words_of(source)
     for j in range(now.size):
         if now[j] != new[j]:
             now[j] = new[j]
-            w[w[w[r + at.T_PLANT] + at.P_STATE] + at.S_TOUCHED] = 1
+            records_of(t.plant_states, PLANT_STATE)[plant].touched = 1
+
+
+# Plants.
+
+
+@compiled
+def _begin(t: Any) -> bool:
+    """Compute and record the plants at 0 ns.
+
+    Returns False if an output is not finite, or a guard is not a number or fires at the start.
+    """
+    for i in range(t.plants.length):
+        if not _sample(records_of(t.plants, PLANT)[i], 0):
+            return False
+    for i in range(t.plants.length):
+        _read_wires(t, i)
+    for i in range(t.plants.length):
+        plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
+        state.touched = state.unsettled = 0
+        if _take_inputs(plant) and not _sample(plant, 0):
+            return False
+        if plant.drive and not _guards_begin(plant):
+            return False
+        if not _plant_row(t, plant, 0, 0, 0):
+            return False
+    return True
+
+
+@compiled
+def _guards_begin(plant: Any) -> bool:
+    """Note the sides of the guards at 0 ns; false if one is not a number, or fires there."""
+    guards, g = words_of(plant.guard_table), vector_of(plant.g)
+    known, at_start = matrix_at(guards, _AT.here), vector_at(guards, _AT.at_start)
+    _evaluate(words_of(plant.guards), 0.0)
+    for j in range(g.size):
+        for row in range(known.shape[0]):
+            known[row, j] = 0.0
+        known[SIGN, j] = known[SIDE_BEFORE, j] = sign(g[j])
+        if math.isnan(g[j]) or (at_start[j] != 0.0 and sign(g[j]) == at_start[j]):
+            return False
+    return True
+
+
+@compiled
+def _take_inputs(plant: Any) -> bool:
+    """Make what the wires brought the inputs; true if one of them differs."""
+    into, u = words_of(plant.into), words_of(plant.u)
+    written = False
+    for j in range(into.size):
+        if u[j] != into[j]:
+            u[j] = into[j]
+            written = True
+    return written
+
+
+@compiled
+def _propagate(t: Any, discrete: int) -> int:
+    """Take provisional steps up to ``discrete``; return the next tag's ns.
+
+    Returns NOTHING if a step fails or pauses; the next call continues a paused step.
+    """
+    ns = discrete
+    for i in range(t.plants.length):
+        plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
+        if state.target > discrete or state.target == NOTHING:
+            target = _advance(t, plant, state.ns, min(state.grid, discrete))
+            if target == NOTHING:
+                return NOTHING
+            state.target = target
+        ns = min(ns, state.target)
+    return int(ns)
+
+
+@compiled
+def _advance(t: Any, plant: Any, now: int, target: int) -> int:
+    """A provisional step to ``target``, or to where a guard fires; else NOTHING."""
+    words = words_of(plant.words)
+    if plant.drive == 0:
+        answer = call_step(plant.step, words, now / NS_PER_S, (target - now) / NS_PER_S)
+        if answer == GOOD:
+            return target
+        state_of(t).paused = answer == PAUSED
+        return NOTHING
+    guards = words_of(plant.guard_table)
+    answer = call_drive(plant.drive, words, guards, now, target)
+    if answer != GOOD:
+        state_of(t).paused = answer == PAUSED
+        return NOTHING
+    return now + int(vector_at(guards, _AT.reached)[0])
+
+
+@compiled
+def _commit_all(t: Any, ns: int) -> bool:
+    """Commit the steps that end at ``ns``; return False on a non-finite output or a full track."""
+    for i in range(t.plants.length):
+        plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
+        if state.target != ns:
+            continue
+        if plant.drive:
+            if _fires(plant):
+                return False
+            guards = words_of(plant.guard_table)
+            known, ahead = matrix_at(guards, _AT.here), matrix_at(guards, _AT.there)
+            for row in range(known.shape[0]):
+                for j in range(known.shape[1]):
+                    known[row, j] = ahead[row, j]
+        x, end = vector_of(plant.x), vector_of(plant.next)
+        for j in range(x.size):
+            x[j] = end[j]
+        memory, after = vector_of(plant.memory), vector_of(plant.after)
+        for j in range(memory.size):
+            memory[j] = after[j]
+        state.ns, state.target = ns, NOTHING
+        if state.grid == ns:
+            state.k += 1
+            state.grid = tick(plant.numerator, plant.denominator, state.k, 0)
+        if not _sample(plant, ns) or not _plant_row(t, plant, ns, 0, 0):
+            return False
+    return True
+
+
+@compiled
+def _fires(plant: Any) -> bool:
+    """A guard crosses zero at the end of the provisional step."""
+    fired = vector_at(words_of(plant.guard_table), _AT.fired)
+    found = False
+    for i in range(fired.size):
+        found = found or fired[i] != 0.0
+    return found
+
+
+@compiled
+def _sample(plant: Any, ns: int) -> bool:
+    """The outputs at the present state and inputs; false where one is not finite."""
+    if plant.output.length == 0:
+        return True
+    return _evaluate(words_of(plant.output), ns / NS_PER_S) < 0
+
+
+@compiled
+def _plant_row(t: Any, plant: Any, ns: int, step: int, side: int) -> bool:
+    first = new_row(t, plant.track)
+    if first < 0:
+        return first == UNRECORDED
+    block = block_of(t, plant.track)
+    words, doubles, values = words_of(block), vector_of(block), vector_of(plant.values)
+    words[first], words[first + 1], words[first + 2] = ns, step, side
+    for j in range(values.size):
+        doubles[first + 3 + j] = values[j]
+    return True
+
+
+@compiled
+def _refresh(t: Any, ns: int, step: int) -> bool:
+    """Let all plants at ``ns`` read their inputs; then change them and record x+."""
+    for i in range(t.plants.length):
+        state = records_of(t.plant_states, PLANT_STATE)[i]
+        stirred = state.stale or state.touched or state.unsettled
+        state.here = state.ns == ns and (stirred or records_of(t.plants, PLANT)[i].coupled)
+        if state.here:
+            _read_wires(t, i)
+    for i in range(t.plants.length):
+        if records_of(t.plant_states, PLANT_STATE)[i].here and not _settle(t, i, ns, step):
+            return False
+    return True
+
+
+@compiled
+def _read_wires(t: Any, i: int) -> None:
+    plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
+    if plant.into.length and (state.stale or plant.coupled):
+        state.stale, state.unsettled = 0, 1
+        gather(t, plant.copies)
+
+
+@compiled
+def _settle(t: Any, i: int, ns: int, step: int) -> bool:
+    """Make what the wires brought the inputs; record x+ if it differs from x-."""
+    plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
+    written = state.touched
+    state.touched = state.unsettled = 0
+    if _take_inputs(plant):
+        written = 1
+    if not written:
+        return True
+    memory = vector_of(plant.memory)
+    for j in range(plant.kept, memory.size):
+        memory[j] = 0.0
+    if plant.drive and not _guards_stay(plant, ns):
+        return False
+    return _sample(plant, ns) and _plant_row(t, plant, ns, step, 1)
+
+
+@compiled
+def _guards_stay(plant: Any, ns: int) -> bool:
+    """After writes: no guard fires, none left zero, and none stands where it fired before.
+
+    These cases are rare, and the interpreter's.
+    """
+    guards, g = words_of(plant.guard_table), vector_of(plant.g)
+    known, directions = matrix_at(guards, _AT.here), vector_at(guards, _AT.directions)
+    _evaluate(words_of(plant.guards), ns / NS_PER_S)
+    for i in range(g.size):
+        now = sign(g[i])
+        left = known[SIGN, i] != now and now != 0.0
+        if (
+            math.isnan(g[i])
+            or (left and directions[i] in (0.0, now))
+            or known[CAME_TO, i] != 0.0
+            or known[LEFT_AT, i] != 0.0
+        ):
+            return False
+        known[SIGN, i] = now
+        if now != 0.0:
+            known[SIDE_BEFORE, i] = now
+    return True

@@ -1,16 +1,39 @@
 """Messages and rows of the compiled engine.
 
-Messages in transit are a binary heap of rows, as :class:`rtsim.components.bus.Bus` has them,
+Messages in transit are a binary heap of records, as :class:`rtsim.components.bus.Bus` has them,
 ordered by arrival, sender, topic and sequence number.  Payloads lie in slots, which are used in
 turn: a payload that arrived within a tag is still there if the tag has to be undone.
+
+``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from rtsim.engine.compiled import layout as at
-from rtsim.equations.addresses import vector_at, words_at
+from rtsim.engine.compiled.records import (
+    COPY,
+    DRAW,
+    DRAW_STATE,
+    FAR,
+    LOST,
+    MESSAGE,
+    NOTHING,
+    PLANT_STATE,
+    STATE,
+    TASK,
+    TASK_STATE,
+    TIMER,
+    TIMER_STATE,
+    TIMERS,
+    TOPIC,
+    TOPIC_STATE,
+    TRACK,
+    TRACK_STATE,
+    UNDO_ALL,
+    UNDO_PLANTS,
+)
+from rtsim.equations.addresses import record_at, records_of, vector_of, words_of
 from rtsim.equations.compiling import compiled
 
 # Rows of the recording, copies along wires, and the copy of a tag.
@@ -22,6 +45,12 @@ UNRECORDED = -3
 
 
 @compiled
+def state_of(t: Any) -> Any:
+    """Return the header's part of the words that change."""
+    return record_at(t.state.address, STATE)
+
+
+@compiled
 def tick(numerator: int, denominator: int, k: int, offset: int) -> int:
     """Return the time of tick ``k`` in ns, as :meth:`rtsim.core.tag.Period.tick` does."""
     if denominator == 1:  # a division takes longer than all else here
@@ -30,278 +59,295 @@ def tick(numerator: int, denominator: int, k: int, offset: int) -> int:
 
 
 @compiled
-def ticked(w: Any, r: int, s: int, ns: int) -> None:
-    """Advance the task at ``r`` from its tick at ``ns`` to its next tick."""
-    if w[r + at.T_KIND] != at.TIMERS:
-        k = w[s + at.K_TICKS] + 1
-        w[s + at.K_TICKS] = k
-        n, d = w[r + at.T_NUMERATOR], w[r + at.T_DENOMINATOR]
-        w[s + at.K_NEXT] = tick(n, d, k, w[r + at.T_OFFSET])
+def ticked(t: Any, i: int, ns: int) -> None:
+    """Advance task ``i`` from its tick at ``ns`` to its next tick."""
+    task, state = records_of(t.tasks, TASK)[i], records_of(t.task_states, TASK_STATE)[i]
+    if task.kind != TIMERS:
+        state.k += 1
+        state.next_ns = tick(task.numerator, task.denominator, state.k, task.offset)
         return
-    due, first = vector_at(w, r + at.T_INTO), at.FAR
-    for i in range(w[r + at.T_TIMER_COUNT]):
-        timer = w[r + at.T_TIMERS] + i * at.TIMER
-        j = w[timer + at.I_STATE]
-        due[i] = 0.0
-        if w[j + at.J_NEXT] == ns:
-            due[i] = 1.0
-            k = w[j + at.J_TICKS] + 1
-            w[j + at.J_TICKS] = k
-            n, d = w[timer + at.I_NUMERATOR], w[timer + at.I_DENOMINATOR]
-            w[j + at.J_NEXT] = at.FAR if d == 0 else tick(n, d, k, w[timer + at.I_OFFSET])
-        first = min(first, w[j + at.J_NEXT])
-    w[s + at.K_NEXT] = first
+    due, first = vector_of(task.into), FAR
+    for j in range(task.timers.count):
+        timer = records_of(t.timers, TIMER)[task.timers.first + j]
+        coming = records_of(t.timer_states, TIMER_STATE)[task.timers.first + j]
+        due[j] = 0.0
+        if coming.next_ns == ns:
+            due[j] = 1.0
+            coming.k += 1
+            coming.next_ns = FAR
+            if timer.denominator != 0:
+                coming.next_ns = tick(timer.numerator, timer.denominator, coming.k, timer.offset)
+        first = min(first, coming.next_ns)
+    state.next_ns = first
 
 
 @compiled
-def gather(w: Any, first: int, count: int) -> None:
-    """Copy the values of ``count`` wires; the first wire is the row at ``first``."""
-    for i in range(count):
-        into, source = vector_at(w, first + i * at.COPY), vector_at(w, first + i * at.COPY + 2)
+def gather(t: Any, copies: Any) -> None:
+    """Copy the values of the wires in the range ``copies``."""
+    for i in range(copies.count):
+        wire = records_of(t.wires, COPY)[copies.first + i]
+        into, source = vector_of(wire.into), vector_of(wire.source)
         for j in range(into.size):
             into[j] = source[j]
 
 
 @compiled
-def new_row(w: Any, track: int) -> int:
+def new_row(t: Any, track: int) -> int:
     """Begin a row; return the index of its first word in the buffer, FULL, or UNRECORDED."""
-    r = w[at.TRACKS] + track * at.TRACK
-    s = w[r + at.R_STATE]
-    if w[s + at.B_BLOCK_LENGTH] == 0:
-        w[s + at.B_ROW] += 1
+    kept, state = records_of(t.tracks, TRACK)[track], records_of(t.track_states, TRACK_STATE)[track]
+    if state.block.length == 0:
+        state.row += 1
         return UNRECORDED
-    if w[s + at.B_ROW] == w[r + at.R_CAPACITY]:
-        if w[s + at.B_ROLLED]:
+    if state.row == kept.capacity:
+        if state.rolled:
             return FULL
-        w[s + at.B_BLOCK] = w[s + at.B_SPARE]
-        w[s + at.B_ROW], w[s + at.B_ROLLED] = 0, 1
-        w[w[at.CHANGING] + at.ROLLED] = 1
-    row = w[s + at.B_ROW]
-    w[s + at.B_ROW] = row + 1
-    return int(row * w[r + at.R_WIDTH])
+        state.block.address = state.spare.address
+        state.row, state.rolled = 0, 1
+        state_of(t).rolled = 1
+    row = state.row
+    state.row = row + 1
+    return int(row * kept.width)
 
 
 @compiled
-def save(w: Any) -> None:
+def block_of(t: Any, track: int) -> Any:
+    """Return the place of the buffer into which rows of ``track`` are written."""
+    return records_of(t.track_states, TRACK_STATE)[track].block
+
+
+@compiled
+def save(t: Any) -> None:
     """Copy all words that a tag can change, so that the tag can be undone."""
-    start = w[at.CHANGING]
-    end = w[at.FLIGHT] + w[start + at.IN_FLIGHT] * at.MESSAGE
-    _copy_spans(w, w[at.SPAN_COUNT])
-    _copy_words(w, end - start)
-    w[start + at.IN_TAG] = at.UNDO_ALL
+    state = state_of(t)
+    _copy_spans(t, t.spans.length)
+    _copy_words(t, t.flight_at + state.in_flight * _MESSAGE_WORDS)
+    state.in_tag = UNDO_ALL
 
 
 @compiled
-def save_plants(w: Any) -> None:
+def save_plants(t: Any) -> None:
     """Copy the words that a tag can change in which only plants reach steps of their grids."""
-    _copy_spans(w, w[at.PLANT_SPANS])
-    _copy_words(w, w[at.PLANT_WORDS])
-    w[w[at.CHANGING] + at.IN_TAG] = at.UNDO_PLANTS
+    _copy_spans(t, t.plant_spans)
+    _copy_words(t, t.plant_words)
+    state_of(t).in_tag = UNDO_PLANTS
 
 
 @compiled
-def _copy_spans(w: Any, count: int) -> None:
+def _copy_spans(t: Any, count: int) -> None:
     for i in range(count):
-        row = w[at.SPANS] + i * at.SPAN
-        span, saved = vector_at(w, row), vector_at(w, row + 2)
-        for j in range(span.size):
-            saved[j] = span[j]
+        span = records_of(t.spans, COPY)[i]
+        source, into = vector_of(span.source), vector_of(span.into)
+        for j in range(source.size):
+            into[j] = source[j]
 
 
 @compiled
-def _copy_words(w: Any, count: int) -> None:
-    words, saved = words_at(w, at.CHANGED), words_at(w, at.SAVED_WORDS)
+def _copy_words(t: Any, count: int) -> None:
+    words, saved = words_of(t.changing), words_of(t.saved)
     for j in range(count):
         saved[j] = words[j]
 
 
 @compiled
-def draw(w: Any, row: int) -> int:
+def draw(t: Any, row: int) -> int:
     """Take a row of the random numbers drawn ahead; return its first index, or NOTHING."""
-    r = w[at.DRAWS] + row * at.DRAW
-    i = w[w[r + at.D_STATE] + at.C_NEXT]
-    if (i + 1) * w[r + at.D_WIDTH] > w[r + at.D_VALUES_LENGTH]:
-        w[w[at.CHANGING] + at.DRY] = 1
-        return at.NOTHING
-    w[w[r + at.D_STATE] + at.C_NEXT] = i + 1
-    return int(i * w[r + at.D_WIDTH])
+    drawn, state = records_of(t.draws, DRAW)[row], records_of(t.draw_states, DRAW_STATE)[row]
+    i = state.next
+    if (i + 1) * drawn.width > drawn.values.length:
+        state_of(t).dry = 1
+        return NOTHING
+    state.next = i + 1
+    return int(i * drawn.width)
 
 
-_KEYS = 5
+@compiled
+def draw_delay(t: Any, constant: int, row: int) -> int:
+    """Return a delay in ns or LOST: the next one of the draws ``row``, or else ``constant``.
+
+    Returns NO_DELAY if no more numbers were drawn ahead.
+    """
+    if row == NOTHING:
+        return constant
+    drawn = draw(t, row)
+    if drawn == NOTHING:
+        return NO_DELAY
+    return int(words_of(records_of(t.draws, DRAW)[row].values)[drawn])
+
+
+NO_DELAY = -(2**62)
+_MESSAGE_WORDS = MESSAGE.itemsize // 8
 _LOST = 1
 """The status of a lost message: :data:`rtsim.components.bus.LOST`."""
 
 
 @compiled
-def _before(w: Any, i: int, j: int) -> bool:
-    """Row ``i`` of the heap arrives before row ``j``."""
-    a, b = w[at.FLIGHT] + i * at.MESSAGE, w[at.FLIGHT] + j * at.MESSAGE
-    for key in range(_KEYS):
-        if w[a + key] != w[b + key]:
-            return bool(w[a + key] < w[b + key])
-    return False
+def _before(a: Any, b: Any) -> bool:
+    """Message ``a`` arrives before ``b``."""
+    if a.ns != b.ns:
+        return bool(a.ns < b.ns)
+    if a.step != b.step:
+        return bool(a.step < b.step)
+    if a.source != b.source:
+        return bool(a.source < b.source)
+    if a.name != b.name:
+        return bool(a.name < b.name)
+    return bool(a.sequence < b.sequence)
 
 
 @compiled
-def _swap(w: Any, i: int, j: int) -> None:
-    a, b = w[at.FLIGHT] + i * at.MESSAGE, w[at.FLIGHT] + j * at.MESSAGE
-    for key in range(at.MESSAGE):
-        w[a + key], w[b + key] = w[b + key], w[a + key]
+def _swap(t: Any, i: int, j: int) -> None:
+    words = words_of(t.changing)
+    a, b = t.flight_at + i * _MESSAGE_WORDS, t.flight_at + j * _MESSAGE_WORDS
+    for k in range(_MESSAGE_WORDS):
+        words[a + k], words[b + k] = words[b + k], words[a + k]
 
 
 @compiled
-def _rise(w: Any, i: int) -> None:
-    while i > 0 and _before(w, i, (i - 1) // 2):
-        _swap(w, i, (i - 1) // 2)
+def _rise(t: Any, i: int) -> None:
+    flight = records_of(t.flight, MESSAGE)
+    while i > 0 and _before(flight[i], flight[(i - 1) // 2]):
+        _swap(t, i, (i - 1) // 2)
         i = (i - 1) // 2
 
 
 @compiled
-def _sink(w: Any, count: int) -> None:
-    i = 0
+def _sink(t: Any, count: int) -> None:
+    flight, i = records_of(t.flight, MESSAGE), 0
     while 2 * i + 1 < count:
         child = 2 * i + 1
-        if child + 1 < count and _before(w, child + 1, child):
+        if child + 1 < count and _before(flight[child + 1], flight[child]):
             child += 1
-        if not _before(w, child, i):
+        if not _before(flight[child], flight[i]):
             return
-        _swap(w, i, child)
+        _swap(t, i, child)
         i = child
 
 
 @compiled
-def _take(w: Any, ns: int, step: int) -> int:
-    """Take the first message that arrives at the tag or before it out of the heap.
-
-    Its row is then behind the heap's last one; returns where, or NOTHING.
-    """
-    state, f = w[at.CHANGING], w[at.FLIGHT]
-    count = w[state + at.IN_FLIGHT] - 1
-    if count < 0 or w[f + at.F_NS] > ns or (w[f + at.F_NS] == ns and w[f + at.F_STEP] > step):
-        return at.NOTHING
-    w[w[at.SLOTS] + w[f + at.F_SLOT]] = 0
-    w[state + at.IN_FLIGHT] = count
-    _swap(w, 0, count)
-    _sink(w, count)
-    return int(f + count * at.MESSAGE)
+def arrives(t: Any, ns: int, step: int) -> bool:
+    """Return whether a message arrives at the tag or before it."""
+    first = records_of(t.flight, MESSAGE)[0]
+    waiting = state_of(t).in_flight > 0
+    return bool(waiting and (first.ns < ns or (first.ns == ns and first.step <= step)))
 
 
 @compiled
-def deliver(w: Any, ns: int, step: int) -> None:
+def _take(t: Any) -> Any:
+    """Take the first message out of the heap; its record is then behind the heap's last one."""
+    state, flight = state_of(t), records_of(t.flight, MESSAGE)
+    count = state.in_flight - 1
+    words_of(t.slots)[flight[0].slot] = 0
+    state.in_flight = count
+    _swap(t, 0, count)
+    _sink(t, count)
+    return flight[count]
+
+
+@compiled
+def deliver(t: Any, ns: int, step: int) -> None:
     """Write the messages that arrive by the tag to their ports, and mark the ports' readers."""
-    while True:
-        f = _take(w, ns, step)
-        if f == at.NOTHING:
-            return
-        topic = w[at.TOPICS] + w[f + at.F_TOPIC] * at.TOPIC
-        first, payloads = w[f + at.F_SLOT] * w[at.PAYLOAD_WIDTH], vector_at(w, at.PAYLOADS)
-        value, early = vector_at(w, topic + at.M_VALUE), vector_at(w, topic + at.M_EARLY)
+    while arrives(t, ns, step):
+        message = _take(t)
+        topic = records_of(t.topics, TOPIC)[message.topic]
+        first, payloads = message.slot * t.payload_width, vector_of(t.payloads)
+        value, early = vector_of(topic.value), vector_of(topic.early)
         for j in range(value.size):
             value[j] = payloads[first + j]
             early[j] = payloads[first + j]
-        wrote(w, topic + at.M_READERS)
+        wrote(t, topic.readers)
 
 
 @compiled
-def answer_in_order(w: Any, ns: int, step: int) -> None:
+def answer_in_order(t: Any, ns: int, step: int) -> None:
     """Deliver zero-delay answers to later controllers of a declared order at once."""
-    while True:
-        f = _take(w, ns, step)
-        if f == at.NOTHING:
-            return
-        topic = w[at.TOPICS] + w[f + at.F_TOPIC] * at.TOPIC
-        first, payloads = w[f + at.F_SLOT] * w[at.PAYLOAD_WIDTH], vector_at(w, at.PAYLOADS)
-        early = vector_at(w, topic + at.M_EARLY)
+    while arrives(t, ns, step):
+        message = _take(t)
+        first, payloads = message.slot * t.payload_width, vector_of(t.payloads)
+        early = vector_of(records_of(t.topics, TOPIC)[message.topic].early)
         for j in range(early.size):
             early[j] = payloads[first + j]
-        w[w[topic + at.M_STATE] + at.Q_WRITES] = 1
+        records_of(t.topic_states, TOPIC_STATE)[message.topic].writes = 1
 
 
 @compiled
-def apply_answers(w: Any) -> None:
+def apply_answers(t: Any) -> None:
     """Make the answers within a declared order visible to all readers, at the microstep's end."""
-    for i in range(w[at.TOPIC_COUNT]):
-        topic = w[at.TOPICS] + i * at.TOPIC
-        if w[w[topic + at.M_STATE] + at.Q_WRITES]:
-            w[w[topic + at.M_STATE] + at.Q_WRITES] = 0
-            value, early = vector_at(w, topic + at.M_VALUE), vector_at(w, topic + at.M_EARLY)
+    for i in range(t.topics.length):
+        state = records_of(t.topic_states, TOPIC_STATE)[i]
+        if state.writes:
+            state.writes = 0
+            topic = records_of(t.topics, TOPIC)[i]
+            value, early = vector_of(topic.value), vector_of(topic.early)
             for j in range(value.size):
                 value[j] = early[j]
-            wrote(w, topic + at.M_READERS)
+            wrote(t, topic.readers)
 
 
 @compiled
-def wrote(w: Any, readers: int) -> None:
-    """Mark the plants in ``readers``: they must read their inputs again."""
-    for i in range(w[readers + 1]):
-        plant = w[w[readers] + i]
-        w[w[plant + at.P_STATE] + at.S_STALE] = 1
+def wrote(t: Any, readers: Any) -> None:
+    """Mark the plants in the range ``readers``: they must read their inputs again."""
+    for i in range(readers.count):
+        plant = words_of(t.readers)[readers.first + i]
+        records_of(t.plant_states, PLANT_STATE)[plant].stale = 1
 
 
 @compiled
 def send(
-    w: Any, topic: int, initiated: int, initiated_step: int, completed: int, completed_step: int,
-    source: int,
+    t: Any, i: int, initiated: int, initiated_step: int, completed: int, completed_step: int,
+    source: Any,
 ) -> bool:  # fmt: skip
-    """Send the vector at ``source`` as a message, and record it; return False without room."""
-    state, r = w[at.CHANGING], w[at.TOPICS] + topic * at.TOPIC
-    s = w[r + at.M_STATE]
-    count, room = w[state + at.IN_FLIGHT], w[at.FLIGHT_ROOM]
-    if 2 * (count + 1) > room:
+    """Send the vector at ``source`` on topic ``i``, and record it; return False without room."""
+    topic, sent = records_of(t.topics, TOPIC)[i], records_of(t.topic_states, TOPIC_STATE)[i]
+    state, count = state_of(t), state_of(t).in_flight
+    if 2 * (count + 1) > t.flight_room:
         return False
-    delay = w[r + at.M_DELAY]
-    if w[r + at.M_DRAW] != at.NOTHING:
-        drawn = draw(w, w[r + at.M_DRAW])
-        if drawn == at.NOTHING:
-            return False
-        delay = words_at(w, w[at.DRAWS] + w[r + at.M_DRAW] * at.DRAW + at.D_VALUES)[drawn]
-    sequence = w[s + at.Q_SEQUENCE]
-    w[s + at.Q_SEQUENCE] = sequence + 1
-    f, payload = w[at.FLIGHT] + count * at.MESSAGE, vector_at(w, source)
-    w[f + at.F_SEQUENCE], w[f + at.F_TOPIC] = sequence, topic
-    w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP] = initiated, initiated_step
-    w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP] = completed, completed_step
-    if delay == at.LOST:
-        w[f + at.F_NS], w[f + at.F_STEP] = -1, 0
-        return _row(w, f, w[r + at.M_TRACK], payload, _LOST)
+    delay = draw_delay(t, topic.delay, topic.draw)
+    if delay == NO_DELAY:
+        return False
+    message, payload = records_of(t.flight, MESSAGE)[count], vector_of(source)
+    message.sequence, message.topic = sent.sequence, i
+    sent.sequence += 1
+    message.initiated, message.initiated_step = initiated, initiated_step
+    message.completed, message.completed_step = completed, completed_step
+    if delay == LOST:
+        message.ns, message.step = -1, 0
+        return _row(t, message, topic.track, payload, _LOST)
     ns, step = completed, completed_step
     if delay > 0:
         ns, step = completed + delay, 0
-    elif completed == initiated and not w[r + at.M_IMMEDIATE]:
+    elif completed == initiated and not topic.immediate:
         step = completed_step + 1
-    if w[r + at.M_ORDERED]:
-        last, last_step = w[s + at.Q_LAST], w[s + at.Q_LAST_STEP]
-        if last > ns or (last == ns and last_step > step):
-            ns, step = last, last_step
-        w[s + at.Q_LAST], w[s + at.Q_LAST_STEP] = ns, step
-    slot = w[state + at.NEXT_SLOT]
-    while w[w[at.SLOTS] + slot]:
-        slot = (slot + 1) % room
-    w[state + at.NEXT_SLOT] = (slot + 1) % room
-    w[w[at.SLOTS] + slot] = 1
-    payloads = vector_at(w, at.PAYLOADS)
+    if topic.ordered:
+        if sent.last > ns or (sent.last == ns and sent.last_step > step):
+            ns, step = sent.last, sent.last_step
+        sent.last, sent.last_step = ns, step
+    slots, slot = words_of(t.slots), state.next_slot
+    while slots[slot]:
+        slot = (slot + 1) % t.flight_room
+    state.next_slot = (slot + 1) % t.flight_room
+    slots[slot] = 1
+    payloads = vector_of(t.payloads)
     for j in range(payload.size):
-        payloads[slot * w[at.PAYLOAD_WIDTH] + j] = payload[j]
-    w[f + at.F_NS], w[f + at.F_STEP], w[f + at.F_SLOT] = ns, step, slot
-    w[f + at.F_SOURCE], w[f + at.F_NAME] = w[r + at.M_SOURCE], w[r + at.M_NAME]
-    w[state + at.IN_FLIGHT] = count + 1
-    recorded = _row(w, f, w[r + at.M_TRACK], payload, 0)
-    _rise(w, count)
+        payloads[slot * t.payload_width + j] = payload[j]
+    message.ns, message.step, message.slot = ns, step, slot
+    message.source, message.name = topic.source, topic.name
+    state.in_flight = count + 1
+    recorded = _row(t, message, topic.track, payload, 0)
+    _rise(t, count)
     return recorded
 
 
 @compiled
-def _row(w: Any, f: int, track: int, payload: Any, status: int) -> bool:
-    """Record the message whose row in the heap begins at ``f``."""
-    first = new_row(w, track)
+def _row(t: Any, message: Any, track: int, payload: Any, status: int) -> bool:
+    """Record the message."""
+    first = new_row(t, track)
     if first < 0:
         return first == UNRECORDED
-    block = w[w[at.TRACKS] + track * at.TRACK + at.R_STATE] + at.B_BLOCK
-    words, doubles = words_at(w, block), vector_at(w, block)
-    words[first], words[first + 1] = w[f + at.F_INITIATED], w[f + at.F_SEQUENCE]
-    words[first + 2], words[first + 3] = w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP]
-    words[first + 4], words[first + 5] = w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP]
-    words[first + 6], words[first + 7] = w[f + at.F_NS], w[f + at.F_STEP]
+    words, doubles = words_of(block_of(t, track)), vector_of(block_of(t, track))
+    words[first], words[first + 1] = message.initiated, message.sequence
+    words[first + 2], words[first + 3] = message.initiated, message.initiated_step
+    words[first + 4], words[first + 5] = message.completed, message.completed_step
+    words[first + 6], words[first + 7] = message.ns, message.step
     words[first + 8] = status
     for j in range(payload.size):
         doubles[first + 9 + j] = payload[j]

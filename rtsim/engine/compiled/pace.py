@@ -1,21 +1,54 @@
-"""Parts of the compiled engine: the wait for each tag of a paced run, and the timing of its frame.
+"""The wait for each tag of a paced run in compiled code, and the timing of its frame.
 
-The reference is :class:`rtsim.timing.pacing.Pacer`, for a policy that catches up.  ``v`` is the
-vector of the words that :mod:`rtsim.engine.compiled.layout` names ``W_...``.
+The reference is :class:`rtsim.timing.pacing.Pacer`, for a policy that catches up.  ``p`` is the
+:data:`~rtsim.engine.compiled.records.PACE` of the table, which :class:`PacedFrames` fills from the
+pacer and its clock, and reads back.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
-from rtsim.core.clock import MONOTONIC
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.clock import MONOTONIC, Wait
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.messages import UNRECORDED, new_row
-from rtsim.equations.addresses import call_clock, call_peek, call_read, call_sleep, words_at
+from rtsim.engine.commands.commands import Inbox
+from rtsim.engine.compiled.messages import UNRECORDED, block_of, new_row
+from rtsim.engine.compiled.records import (
+    FIRST_TASK_JOB,
+    JOB_NEXT,
+    JOB_RECORDING,
+    NO_JOB,
+    NO_SAMPLE,
+    NOTHING,
+    OVERRUN,
+    PACE,
+    REST_JOB,
+    SPREAD,
+    WORST_HEAD,
+    place_of,
+)
+from rtsim.engine.trace import Trace
+from rtsim.equations.addresses import (
+    call_clock,
+    call_peek,
+    call_read,
+    call_sleep,
+    record_at,
+    records_of,
+    words_of,
+)
 from rtsim.equations.compiling import compiled
+from rtsim.timing.frames import FRAME_COLUMNS, NEXT, RECORDING, REST, WorstFrame
+from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import CaughtUp
 from rtsim.timing.statistics import LOG_RATIO, SIDE
+
+# In compiled code.
 
 BEGIN, AGAIN, HAND_OVER = range(3)
 """Results of :func:`wait`: the tag can begin; Python must take the frames and call again; the
@@ -31,10 +64,16 @@ _SPARE_SPIN_NS = 20_000
 
 
 @compiled
-def now(v: Any) -> int:
+def _pace_of(t: Any) -> Any:
+    return record_at(t.pace.address, PACE)
+
+
+@compiled
+def now(p: Any) -> int:
     """Return the time of ``CLOCK_MONOTONIC``, ns."""
-    call_clock(v[at.W_TIME_CALL], MONOTONIC, v[at.W_TIME_AT])
-    return int(v[at.W_SECONDS] * NS_PER_S + v[at.W_NANOSECONDS])
+    call_clock(p.time_call, MONOTONIC, p.time.address)
+    time = words_of(p.time)
+    return int(time[0] * NS_PER_S + time[1])
 
 
 @compiled
@@ -60,173 +99,173 @@ def divided(ns: int, denominator: int, numerator: int) -> int:
 
 
 @compiled
-def wait(w: Any, ns: int) -> int:
+def wait(t: Any, ns: int) -> int:
     """Wait until the simulated time ``ns`` is due; return BEGIN, AGAIN or HAND_OVER."""
-    v = words_at(w, at.PACE)
-    if v[at.W_REACHED] == ns:
-        v[at.W_REACHED] = at.NOTHING
+    p = _pace_of(t)
+    if p.reached == ns:
+        p.reached = NOTHING
         return BEGIN
-    answer = _wait(v, ns)
-    if answer == BEGIN and _commanded(v):
-        v[at.W_REACHED] = ns
+    answer = _wait(p, ns)
+    if answer == BEGIN and _commanded(p):
+        p.reached = ns
         return HAND_OVER
     return answer
 
 
 @compiled
-def _wait(v: Any, ns: int) -> int:
-    arrived = now(v)
-    since = divided(v[at.W_SIMULATED] - ns, v[at.W_DENOMINATOR], v[at.W_NUMERATOR])
-    due = v[at.W_OWN] - since
+def _wait(p: Any, ns: int) -> int:
+    arrived = now(p)
+    since = divided(p.simulated - ns, p.denominator, p.numerator)
+    due = p.own - since
     late = arrived - due
-    if _python_is_needed(v, arrived, late):
+    if _python_is_needed(p, arrived, late):
         return AGAIN
-    if late > v[at.W_TOLERANCE] and not _may_catch_up(v, ns):
+    if late > p.tolerance and not _may_catch_up(p, ns):
         return HAND_OVER
-    _note_compute(v, arrived)
-    v[at.W_MARGIN] = v[at.W_TOLERANCE] - late
+    _note_compute(p, arrived)
+    p.margin = p.tolerance - late
     if late >= 0:
-        _begin_late(v, ns, arrived, late)
+        _begin_late(p, ns, arrived, late)
         return BEGIN
-    _on_time(v)
-    v[at.W_CULPRIT_NS], v[at.W_STOOD] = -1, at.NOTHING
-    _close(v)
-    _begin(v, ns, arrived)
-    v[at.W_STOOD_BEFORE] = _run_delay(v)
-    return _sleep_and_spin(v, ns, due)
+    _on_time(p)
+    p.culprit_ns, p.stood = -1, NOTHING
+    _close(p)
+    _begin(p, ns, arrived)
+    p.stood_before = _run_delay(p)
+    return _sleep_and_spin(p, ns, due)
 
 
 @compiled
-def _python_is_needed(v: Any, arrived: int, late: int) -> bool:
+def _python_is_needed(p: Any, arrived: int, late: int) -> bool:
     """The buffers are nearly full, or it is time for the recorder, and for signals."""
-    row_words = at.WORST_HEAD + v[at.W_JOBS_LENGTH]
-    worst_room = v[at.W_WORST_LENGTH] - (v[at.W_WORST_COUNT] + 1) * row_words
-    overrun_room = v[at.W_OVERRUNS_LENGTH] - (v[at.W_OVERRUN_COUNT] + 1) * at.OVERRUN_WORDS
-    if worst_room < 0 or overrun_room < 0:
+    row_words = WORST_HEAD + p.jobs.length
+    worst_room = p.worst.length - (p.worst_count + 1) * row_words
+    if worst_room < 0 or p.overrun_count >= p.overruns.length:
         return True
-    since = arrived - v[at.W_CALLED]
-    if since > v[at.W_LONG]:
+    since = arrived - p.called
+    if since > p.long:
         return True
-    return late < -_SPARE_NS and since > v[at.W_BRIEF]
+    return late < -_SPARE_NS and since > p.brief
 
 
 @compiled
-def _commanded(v: Any) -> bool:
+def _commanded(p: Any) -> bool:
     """Whether a command waits: a word in memory has changed, or a socket can be read."""
-    if v[at.W_GIVEN_LENGTH] and words_at(v, at.W_GIVEN)[0] != v[at.W_GIVEN_SEEN]:
+    if p.given.length and words_of(p.given)[0] != p.given_seen:
         return True
-    if v[at.W_SOCKET] < 0:
+    if p.socket < 0:
         return False
     # 0: the other end is closed, and Python has to note it
-    return call_peek(v[at.W_PEEK_CALL], v[at.W_SOCKET], v[at.W_TEXT_AT], _PEEK) >= 0
+    return call_peek(p.peek_call, p.socket, p.text.address, _PEEK) >= 0
 
 
 @compiled
-def _sleep_and_spin(v: Any, ns: int, due: int) -> int:
+def _sleep_and_spin(p: Any, ns: int, due: int) -> int:
     slept = False
-    bell = due - v[at.W_SPIN]
-    while now(v) < bell:
-        v[at.W_SECONDS], v[at.W_NANOSECONDS] = bell // NS_PER_S, bell % NS_PER_S
-        if call_sleep(v[at.W_SLEEP_CALL], MONOTONIC, _ABSOLUTE, v[at.W_TIME_AT]) != 0:
-            v[at.W_CALLED] = 0  # a signal: Python is called before the next wait
+    bell = due - p.spin
+    while now(p) < bell:
+        time = words_of(p.time)
+        time[0], time[1] = bell // NS_PER_S, bell % NS_PER_S
+        if call_sleep(p.sleep_call, MONOTONIC, _ABSOLUTE, p.time.address) != 0:
+            p.called = 0  # a signal: Python is called before the next wait
         slept = True
     if slept:
-        _retune(v, due - now(v))
-    woke = now(v)
+        _retune(p, due - now(p))
+    woke = now(p)
     while woke < due:
-        woke = now(v)
+        woke = now(p)
     late = woke - due
-    v[at.W_RESUMED] = v[at.W_LAP_AT] = woke
-    v[at.W_WOKE_LATE] = v[at.W_BEGAN_LATE] = v[at.W_LATE_BY_WAKE] = late
-    if late <= v[at.W_TOLERANCE]:
+    p.resumed = p.lap_at = woke
+    p.woke_late = p.began_late = p.late_by_wake = late
+    if late <= p.tolerance:
         return BEGIN
-    delay = _run_delay(v)
-    if delay >= 0 and v[at.W_STOOD_BEFORE] >= 0:
-        v[at.W_STOOD] = delay - v[at.W_STOOD_BEFORE]
-    if not _may_catch_up(v, ns):
-        v[at.W_CLOSED], v[at.W_REACHED] = 1, ns
+    delay = _run_delay(p)
+    if delay >= 0 and p.stood_before >= 0:
+        p.stood = delay - p.stood_before
+    if not _may_catch_up(p, ns):
+        p.closed, p.reached = 1, ns
         return HAND_OVER
-    _overrun(v, ns, late, 1, at.NO_JOB, v[at.W_STOOD])
+    _overrun(p, ns, late, 1, NO_JOB, p.stood)
     return BEGIN
 
 
 @compiled
-def _retune(v: Any, left: int) -> None:
+def _retune(p: Any, left: int) -> None:
     """Adapt the busy-wait window: :meth:`rtsim.core.clock.WallClock.wait_until`."""
-    spin = v[at.W_SPIN]
+    spin = p.spin
     if left >= 0:
-        if spin > v[at.W_LEAST_SPIN]:
-            v[at.W_SPIN] = max(v[at.W_LEAST_SPIN], spin - _EASE_NS)
-    elif spin - left <= v[at.W_BOUND]:
-        v[at.W_SPIN] = min(v[at.W_BOUND], spin - left + _SPARE_SPIN_NS)
-        v[at.W_MOST_SPIN] = max(v[at.W_MOST_SPIN], v[at.W_SPIN])
+        if spin > p.least_spin:
+            p.spin = max(p.least_spin, spin - _EASE_NS)
+    elif spin - left <= p.bound:
+        p.spin = min(p.bound, spin - left + _SPARE_SPIN_NS)
+        p.most_spin = max(p.most_spin, p.spin)
 
 
 @compiled
-def _begin_late(v: Any, ns: int, arrived: int, late: int) -> None:
+def _begin_late(p: Any, ns: int, arrived: int, late: int) -> None:
     """The tag is already due: late wakes before it caused a part of its lateness, or none."""
-    by_wake = min(v[at.W_LATE_BY_WAKE], late)
-    _close(v)
-    v[at.W_BEGAN_LATE], v[at.W_LATE_BY_WAKE] = late, by_wake
-    if v[at.W_SPENT] > v[at.W_CULPRIT_NS]:
-        v[at.W_CULPRIT], v[at.W_CULPRIT_NS] = _longest_job(v), v[at.W_SPENT]
-    if late <= v[at.W_TOLERANCE]:
-        _on_time(v)
+    by_wake = min(p.late_by_wake, late)
+    _close(p)
+    p.began_late, p.late_by_wake = late, by_wake
+    if p.spent > p.culprit_ns:
+        p.culprit, p.culprit_ns = _longest_job(p), p.spent
+    if late <= p.tolerance:
+        _on_time(p)
     elif 2 * by_wake > late:
-        _overrun(v, ns, late, 1, at.NO_JOB, v[at.W_STOOD])
+        _overrun(p, ns, late, 1, NO_JOB, p.stood)
     else:
-        _overrun(v, ns, late, 0, v[at.W_CULPRIT], at.NOTHING)
-    _begin(v, ns, arrived)
+        _overrun(p, ns, late, 0, p.culprit, NOTHING)
+    _begin(p, ns, arrived)
 
 
 @compiled
-def _begin(v: Any, ns: int, arrived: int) -> None:
-    v[at.W_TAG] = ns
-    v[at.W_RESUMED] = v[at.W_LAP_AT] = arrived
-    v[at.W_SPENT] = v[at.W_CLOSED] = v[at.W_NEXT] = 0
-    jobs = words_at(v, at.W_JOBS)
+def _begin(p: Any, ns: int, arrived: int) -> None:
+    p.tag_ns = ns
+    p.resumed = p.lap_at = arrived
+    p.spent = p.closed = p.next = 0
+    jobs = words_of(p.jobs)
     for i in range(jobs.size):
         jobs[i] = 0
 
 
 @compiled
-def _note_compute(v: Any, arrived: int) -> None:
-    v[at.W_SPENT] += arrived - v[at.W_RESUMED]
-    v[at.W_RESUMED] = arrived
-    if v[at.W_NEXT]:
-        words_at(v, at.W_JOBS)[at.JOB_NEXT] += arrived - v[at.W_LAP_AT]
-        v[at.W_LAP_AT] = arrived
+def _note_compute(p: Any, arrived: int) -> None:
+    p.spent += arrived - p.resumed
+    p.resumed = arrived
+    if p.next:
+        words_of(p.jobs)[JOB_NEXT] += arrived - p.lap_at
+        p.lap_at = arrived
 
 
 @compiled
-def _close(v: Any) -> None:
+def _close(p: Any) -> None:
     """Append the frame to the log; keep its jobs if it is among the worst."""
-    if v[at.W_CLOSED]:
+    if p.closed:
         return
-    v[at.W_LAST_LATE], v[at.W_LAST_COMPUTE] = v[at.W_WOKE_LATE], v[at.W_SPENT]
-    v[at.W_LAST_MARGIN] = v[at.W_MARGIN]
-    _count(v, at.W_LATE, v[at.W_WOKE_LATE])
-    _count(v, at.W_COMPUTE, v[at.W_SPENT])
-    _count(v, at.W_MARGINS, v[at.W_MARGIN])
-    v[at.W_FRAMES] += 1
-    if v[at.W_BEGAN_LATE] + v[at.W_SPENT] > v[at.W_LEAST]:
-        jobs, worst = words_at(v, at.W_JOBS), words_at(v, at.W_WORST)
-        first = v[at.W_WORST_COUNT] * (at.WORST_HEAD + jobs.size)
-        worst[first], worst[first + 1] = v[at.W_TAG], v[at.W_BEGAN_LATE]
-        worst[first + 2] = v[at.W_SPENT]
+    words, columns, row = words_of(p.words), words_of(p.columns), words_of(p.row)
+    for i in range(columns.size):
+        row[i] = words[columns[i]]
+    for i in range(p.spreads.length):
+        _count(records_of(p.spreads, SPREAD)[i], row[i])
+    p.frames += 1
+    if p.began_late + p.spent > p.least:
+        jobs, worst = words_of(p.jobs), words_of(p.worst)
+        first = p.worst_count * (WORST_HEAD + jobs.size)
+        worst[first], worst[first + 1] = p.tag_ns, p.began_late
+        worst[first + 2] = p.spent
         for i in range(jobs.size):
-            worst[first + at.WORST_HEAD + i] = jobs[i]
-        v[at.W_WORST_COUNT] += 1
-    v[at.W_WOKE_LATE] = at.NO_SAMPLE
-    v[at.W_CLOSED] = 1
+            worst[first + WORST_HEAD + i] = jobs[i]
+        p.worst_count += 1
+    p.woke_late = NO_SAMPLE
+    p.closed = 1
 
 
 @compiled
-def _count(v: Any, spread: int, sample: int) -> None:
+def _count(spread: Any, sample: int) -> None:
     """Add a sample: :meth:`rtsim.timing.statistics.Spread.add`."""
-    if sample == at.NO_SAMPLE:
+    if sample == NO_SAMPLE:
         return
-    bins, totals, number = words_at(v, spread), words_at(v, spread + 2), 0
+    bins, totals, number = words_of(spread.bins), words_of(spread.totals), 0
     if sample != 0:
         number = int(math.log(float(abs(sample))) / LOG_RATIO) + 1
         if sample < 0:
@@ -237,63 +276,64 @@ def _count(v: Any, spread: int, sample: int) -> None:
 
 
 @compiled
-def _longest_job(v: Any) -> int:
+def _longest_job(p: Any) -> int:
     """:meth:`rtsim.timing.frames.Frame.longest_job`."""
-    jobs = words_at(v, at.W_JOBS)
-    longest, total, most = at.REST_JOB, 0, 0
+    jobs = words_of(p.jobs)
+    longest, total, most = REST_JOB, 0, 0
     for i in range(jobs.size):  # in the order of a frame: tasks, recording, the step
-        job = (i + at.FIRST_TASK_JOB) % jobs.size
-        if i >= jobs.size - at.FIRST_TASK_JOB:
+        job = (i + FIRST_TASK_JOB) % jobs.size
+        if i >= jobs.size - FIRST_TASK_JOB:
             job = jobs.size - 1 - i
         total += jobs[job]
         if jobs[job] > most:
             longest, most = job, jobs[job]
-    if v[at.W_SPENT] == 0:
-        return at.NO_JOB
-    return longest if most >= v[at.W_SPENT] - total else at.REST_JOB
+    if p.spent == 0:
+        return NO_JOB
+    return longest if most >= p.spent - total else REST_JOB
 
 
-# -- overruns, as rtsim.timing.pacing counts them
-
-
-@compiled
-def _on_time(v: Any) -> None:
-    v[at.W_CONSECUTIVE] = v[at.W_COUNTED] = 0
+# Overruns, as rtsim.timing.pacing counts them.
 
 
 @compiled
-def _more(v: Any, ns: int) -> bool:
-    return bool(v[at.W_CONSECUTIVE] == 0 or ns - v[at.W_COUNTED] >= v[at.W_FRAME])
+def _on_time(p: Any) -> None:
+    p.consecutive = p.counted = 0
 
 
 @compiled
-def _may_catch_up(v: Any, ns: int) -> bool:
-    consecutive = v[at.W_CONSECUTIVE]
-    if _more(v, ns):
+def _more(p: Any, ns: int) -> bool:
+    return bool(p.consecutive == 0 or ns - p.counted >= p.frame_ns)
+
+
+@compiled
+def _may_catch_up(p: Any, ns: int) -> bool:
+    consecutive = p.consecutive
+    if _more(p, ns):
         consecutive += 1
-    return bool(consecutive <= v[at.W_ALLOWED])
+    return bool(consecutive <= p.allowed)
 
 
 @compiled
-def _overrun(v: Any, ns: int, late: int, by_wake: int, job: int, stood: int) -> None:
-    if _more(v, ns):
-        v[at.W_CONSECUTIVE] += 1
-        v[at.W_COUNTED] = ns
-    rows, first = words_at(v, at.W_OVERRUNS), v[at.W_OVERRUN_COUNT] * at.OVERRUN_WORDS
-    rows[first], rows[first + 1], rows[first + 2] = ns, late, by_wake
-    rows[first + 3], rows[first + 4], rows[first + 5] = job, stood, v[at.W_CONSECUTIVE]
-    v[at.W_OVERRUN_COUNT] += 1
+def _overrun(p: Any, ns: int, late: int, by_wake: int, job: int, stood: int) -> None:
+    if _more(p, ns):
+        p.consecutive += 1
+        p.counted = ns
+    row = records_of(p.overruns, OVERRUN)[p.overrun_count]
+    row.ns, row.late, row.by_wake = ns, late, by_wake
+    row.job, row.stood, row.consecutive = job, stood, p.consecutive
+    p.overrun_count += 1
 
 
 @compiled
-def _run_delay(v: Any) -> int:
+def _run_delay(p: Any) -> int:
     """The thread's wait for a CPU so far [ns]; NOTHING if the system does not count it."""
-    if v[at.W_FILE] < 0:
-        return at.NOTHING
-    count = call_read(v[at.W_READ_CALL], v[at.W_FILE], v[at.W_TEXT_AT], 8 * at.TEXT_WORDS)
+    if p.file < 0:
+        return NOTHING
+    text = words_of(p.text)
+    count = call_read(p.read_call, p.file, p.text.address, 8 * text.size)
     numbers, figure = 0, 0
     for i in range(count):  # "ran stood times": the second of three decimal numbers
-        letter = (v[at.W_TEXT + i // 8] >> (8 * (i % 8))) & 255
+        letter = (text[i // 8] >> (8 * (i % 8))) & 255
         if 48 <= letter <= 57:
             figure = 10 * figure + letter - 48
         else:
@@ -301,40 +341,227 @@ def _run_delay(v: Any) -> int:
             if numbers == 2:
                 return int(figure)
             figure = 0
-    return at.NOTHING
+    return NOTHING
 
 
-# -- within the tag
+# Within the tag.
 
 
 @compiled
-def lap(w: Any, job: int) -> None:
+def lap(t: Any, job: int) -> None:
     """Add the time since the last call to the compute time of ``job``."""
-    if w[at.PACE_LENGTH] == 0:
+    if t.pace.length == 0:
         return
-    v = words_at(w, at.PACE)
-    read = now(v)
-    words_at(v, at.W_JOBS)[job] += read - v[at.W_LAP_AT]
-    v[at.W_LAP_AT] = read
+    p = _pace_of(t)
+    read = now(p)
+    words_of(p.jobs)[job] += read - p.lap_at
+    p.lap_at = read
 
 
 @compiled
-def timing_row(w: Any, ns: int) -> bool:
+def timing_row(t: Any, ns: int) -> bool:
     """Record the frame of the previous tag, at ``ns``; return False if the track is full."""
-    v = words_at(w, at.PACE)
-    track = w[at.TIMING]
-    first = new_row(w, track)
+    first = new_row(t, t.timing)
     if first < 0:
         return first == UNRECORDED
-    block = w[w[at.TRACKS] + track * at.TRACK + at.R_STATE] + at.B_BLOCK
-    words = words_at(w, block)
-    words[first], words[first + 1] = ns, v[at.W_LAST_LATE]
-    words[first + 2], words[first + 3] = v[at.W_LAST_COMPUTE], v[at.W_LAST_MARGIN]
+    words, row = words_of(block_of(t, t.timing)), words_of(_pace_of(t).row)
+    words[first] = ns
+    for i in range(row.size):
+        words[first + 1 + i] = row[i]
     return True
 
 
 @compiled
-def ready(w: Any) -> None:
+def ready(t: Any) -> None:
     """Note that the tag is complete; later compute time belongs to the step to the next tag."""
-    lap(w, at.JOB_RECORDING)
-    words_at(w, at.PACE)[at.W_NEXT] = 1
+    lap(t, JOB_RECORDING)
+    _pace_of(t).next = 1
+
+
+# The pacer and its clock as words, and back.
+
+LONGEST_WAIT_NS = 20_000_000
+"""The longest wait in compiled code, ns.  The interpreter does longer waits, because a signal must
+be able to end them."""
+BRIEF_NS = 200_000_000
+"""Python is called this often; for clients that want to see the run more often, as they want."""
+_LONGER = 1.4
+"""Without time to spare, the loop calls Python after so many times that time."""
+MOST_RATE = 2**62
+"""Numerator and denominator of the rate: due times then fit 64 bits (see :func:`divided`)."""
+_WORST_ROOM, _OVERRUN_ROOM = 1024, 2048
+_TEXT_WORDS = 12
+_FRAME = (
+    "spent", "began_late", "late_by_wake", "woke_late", "margin", "tag_ns", "closed", "next",
+    "culprit_ns",
+)  # fmt: skip
+"""The attributes of a frame that are words of the same name and value."""
+
+
+def unpaceable(pacer: Pacer, step_ns: int) -> str:
+    """Return why compiled code cannot wait for tags up to ``step_ns`` apart; empty if it can."""
+    if type(pacer) is not Pacer:
+        return "faults of the loop are declared"
+    if unknown := [name for name, of in FRAME_COLUMNS.items() if of not in _FRAME]:
+        return f"compiled code does not measure these columns of timing: {', '.join(unknown)}"
+    wait = _lent(pacer)
+    if wait is None:
+        return "compiled code cannot wait on this clock"
+    if max(wait.numerator, wait.denominator) >= MOST_RATE:
+        return (
+            f"the rate {wait.numerator}/{wait.denominator} has a numerator or a denominator of "
+            "more than 18 digits; give a rate with fewer digits"
+        )
+    if step_ns * wait.denominator // wait.numerator > LONGEST_WAIT_NS:
+        return "the waits between tags are longer than 20 ms"
+    return ""
+
+
+def _lent(pacer: Pacer) -> Wait | None:
+    """Return how to wait on the pacer's clock; ``None`` if compiled code cannot."""
+    lend = getattr(pacer.clock, "lend", None)
+    found: Wait | None = None if lend is None else lend()
+    return found
+
+
+class PacedFrames:
+    """The state of a run's pacer as words, with which compiled code waits."""
+
+    def __init__(
+        self, pacer: Pacer, trace: Trace, tasks: list[str], inbox: Inbox | None = None
+    ) -> None:
+        self._pacer, self._trace, self._inbox = pacer, trace, inbox
+        self._names = [NEXT, RECORDING, *tasks]
+        self._jobs_by_number = (*self._names, "", REST)
+        """The last two are NO_JOB (-2) and REST_JOB (-1)."""
+        self._jobs = np.zeros(len(self._names), np.int64)
+        self._worst = np.zeros(_WORST_ROOM * (WORST_HEAD + self._jobs.size), np.int64)
+        self._overruns = np.zeros(_OVERRUN_ROOM, OVERRUN)
+        self._offset = 0
+        self.record: NDArray[np.void] = np.zeros(1, PACE)
+        self.words: Any = self.record[0]
+        """The record; its fields are read and written by name."""
+        self.row = np.zeros(len(FRAME_COLUMNS), np.int64)
+        """The columns of the frame last closed."""
+        self._alive: list[NDArray[Any]] = []
+        self._fixed()
+
+    def _fixed(self) -> None:
+        """What stays the same for the whole run."""
+        p, wait, log = self.words, _lent(self._pacer), self._pacer.log
+        assert wait is not None
+        p["time_call"], p["sleep_call"] = wait.calls.clock_gettime, wait.calls.clock_nanosleep
+        p["read_call"], p["peek_call"] = wait.calls.pread, wait.calls.recv
+        p["socket"] = -1
+        at = [PACE.fields[of][1] // 8 for of in FRAME_COLUMNS.values()]  # type: ignore[index]
+        spreads = np.zeros(len(log.spreads), SPREAD)
+        for row, spread in zip(spreads, log.spreads, strict=True):
+            row["bins"], row["totals"] = place_of(spread.bins), place_of(spread.totals)
+        vectors = {
+            "words": self.record.view(np.int64), "time": np.zeros(2, np.int64),
+            "text": np.zeros(_TEXT_WORDS, np.int64), "columns": np.array(at), "row": self.row,
+            "jobs": self._jobs, "spreads": spreads, "worst": self._worst,
+            "overruns": self._overruns,
+        }  # fmt: skip
+        if self._inbox is not None:
+            vectors["given"] = self._inbox.given
+        for name, vector in vectors.items():
+            p[name] = place_of(vector)
+        self._alive += vectors.values()
+        p["allowed"], p["reached"] = self._pacer.policy.catches_up, NOTHING
+
+    # -- in
+
+    def copy_in(self) -> None:
+        """Copy the pacer's present frame into the words, so that compiled code continues it."""
+        pacer, p, frame = self._pacer, self.words, self._pacer.frame
+        wait = _lent(pacer)
+        assert wait is not None
+        self._offset = wait.offset
+        for name in (
+            "simulated", "own", "numerator", "denominator", "spin", "least_spin", "most_spin",
+            "bound",
+        ):  # fmt: skip
+            p[name] = getattr(wait, name)
+        p["file"] = -1 if pacer.line is None else pacer.line.file
+        p["reached"] = NOTHING if pacer.reached_ns is None else pacer.reached_ns
+        pacer.reached_ns = None
+        for name in _FRAME:
+            p[name] = getattr(frame, name)
+        p["resumed"], p["lap_at"] = frame.resumed - wait.offset, frame.lap_at - wait.offset
+        p["tolerance"], p["margin"] = pacer.tolerance_ns, pacer.margin_ns
+        p["culprit"] = self._number(frame.culprit)
+        p["stood"] = NOTHING if frame.stood is None else frame.stood
+        self.row[:] = pacer.log.last
+        self._jobs[:] = [frame.jobs.get(name, 0) for name in self._names]
+        p["consecutive"], p["counted"], p["frame_ns"] = pacer.ledger.in_a_row
+        self._lend()
+
+    def _number(self, job: str) -> int:
+        return REST_JOB if job == REST else self._names.index(job) if job else NO_JOB
+
+    def _lend(self) -> None:
+        """Let compiled code continue with empty buffers."""
+        p = self.words
+        p["least"], p["frames"] = self._pacer.log.least, 0
+        p["worst_count"], p["overrun_count"] = 0, 0
+        brief = BRIEF_NS
+        if self._inbox is not None:
+            p["socket"], p["given_seen"] = self._inbox.fileno(), self._inbox.given[0]
+            brief = min(brief, self._inbox.period_ns or brief)
+        p["brief"], p["long"] = brief, round(_LONGER * brief)
+        p["called"] = self._pacer.read() - self._offset
+
+    # -- out
+
+    def again(self, began: int) -> None:
+        """Continue in compiled code; count the time since ``began`` (own ns) as a job."""
+        p = self.words
+        p["called"] = self._pacer.read() - self._offset
+        self._jobs[JOB_RECORDING] += p["called"] + self._offset - began
+        p["lap_at"] += p["called"] + self._offset - began
+
+    def take(self) -> None:
+        """Copy the frames and overruns since the last call into the pacer and the recording."""
+        p, pacer = self.words, self._pacer
+        frames, worst = int(p["frames"]), list(self._worst_frames())
+        rows = (
+            self._overruns[: p["overrun_count"]].view(np.int64).reshape(-1, OVERRUN.itemsize // 8)
+        )
+        overruns = CaughtUp(rows.copy(), self._jobs_by_number, pacer.policy.allowed)
+        # Marked as taken first: after an interrupt they must not be counted twice.
+        p["frames"] = p["worst_count"] = p["overrun_count"] = 0
+        pacer.log.returned(frames, tuple(self.row.tolist()), worst)
+        pacer.ledger.caught_up(overruns, int(p["consecutive"]), int(p["counted"]))
+        self._trace.caught_up(overruns)
+        pacer.margin_ns = int(p["margin"])
+        self._lend()
+
+    def _worst_frames(self) -> Iterator[WorstFrame]:
+        size = WORST_HEAD + self._jobs.size
+        rows: NDArray[Any] = self._worst.reshape(-1, size)[: self.words["worst_count"]]
+        keeps = self._pacer.log.keeps_worst
+        if len(rows) > keeps:  # after a stall, each frame is late
+            worst = np.argsort(-(rows[:, 1] + rows[:, 2]), kind="stable")[:keeps]
+            rows = rows[np.sort(worst)]
+        for tag, late, compute, *jobs in rows.tolist():
+            found = zip(self._names, jobs, strict=True)
+            yield WorstFrame(tag, late, compute, {name: ns for name, ns in found if ns})
+
+    def copy_out(self, undone: bool) -> None:
+        """Copy the frame back to the pacer; ``undone``: its tag was waited for, but not run."""
+        self.take()
+        pacer, frame, p = self._pacer, self._pacer.frame, self.words
+        for name in _FRAME:
+            setattr(frame, name, int(p[name]))
+        frame.closed, frame.next = bool(frame.closed), bool(frame.next)
+        frame.resumed = int(p["resumed"]) + self._offset
+        frame.lap_at = int(p["lap_at"]) + self._offset
+        frame.culprit = self._jobs_by_number[p["culprit"]]
+        frame.stood = None if p["stood"] == NOTHING else int(p["stood"])
+        frame.jobs.clear()
+        jobs = zip(self._names, self._jobs.tolist(), strict=True)
+        frame.jobs.update((name, ns) for name, ns in jobs if ns)
+        pacer.clock.returned(int(p["spin"]), int(p["most_spin"]))  # type: ignore[attr-defined]
+        reached = frame.tag_ns if undone else int(p["reached"])
+        pacer.reached_ns = None if reached == NOTHING else reached

@@ -7,7 +7,6 @@ by :mod:`rtsim.engine.compiled.transfer`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,37 @@ from rtsim.components.plant import Plant
 from rtsim.components.tasks import CompiledReaction, Task, Ticking
 from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.commands.commands import Inbox
-from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.layout import LOST
-from rtsim.engine.compiled.paced_frames import PacedFrames
+from rtsim.engine.compiled.pace import PacedFrames
+from rtsim.engine.compiled.records import (
+    CONTROLLER,
+    COPY,
+    DRAW,
+    DRAW_STATE,
+    FAR,
+    HEADER,
+    LOST,
+    MESSAGE,
+    NOISE,
+    NOTHING,
+    PLANT,
+    PLANT_STATE,
+    SENSOR,
+    STATE,
+    TASK,
+    TASK_STATE,
+    TIMER,
+    TIMER_STATE,
+    TIMERS,
+    TOPIC,
+    TOPIC_STATE,
+    TRACK,
+    TRACK_STATE,
+    UPDATE,
+    place_of,
+)
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.track import Track
-from rtsim.solve.guard_watch import NativeGuards
 from rtsim.timing.pacing import Pacer
 
 # Random numbers that a stretch may need are drawn before it from the same generators.
@@ -96,21 +119,15 @@ SENDERS = ("controller", "sensor")
 _MOST_TAGS = 2048
 """In the first call of a run that is not paced."""
 _KINDS = {
-    "controller": at.CONTROLLER, "sensor": at.SENSOR, "update": at.UPDATE, "noise": at.NOISE,
-    "timers": at.TIMERS,
+    "controller": CONTROLLER, "sensor": SENSOR, "update": UPDATE, "noise": NOISE, "timers": TIMERS,
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Row:
-    """The first index of an object's words: of its constant words and of its changing words."""
-
-    at: int
-    state: int
-
-
 class Table:
-    """The state of one run as arrays of words, on which compiled code works."""
+    """The state of one run as arrays of records, on which compiled code works.
+
+    The arrays have the names of the fields of :data:`~rtsim.engine.compiled.records.HEADER`.
+    """
 
     def __init__(
         self,
@@ -122,9 +139,9 @@ class Table:
     ) -> None:
         self.system = system
         self.reactions = reactions
-        self.tasks = [t for t in system.tasks if t.name in reactions]
-        self.topics = sorted(n for n, r in reactions.items() if r.kind in SENDERS)
-        self.tracks: list[Track] = []
+        self.task_list = [t for t in system.tasks if t.name in reactions]
+        self.topic_list = sorted(n for n, r in reactions.items() if r.kind in SENDERS)
+        self.track_list: list[Track] = []
         self.links: dict[str, str] = {}
         """Topics by the name of their track."""
         self.tally = trace.tally
@@ -134,171 +151,181 @@ class Table:
             self.frames = PacedFrames(pacer, trace, self._jobs(), inbox)
         self.record_in(trace)
         self.noises = [n for n, r in reactions.items() if r.kind == "noise"]
-        self.draws = self._all_draws()
+        self.draw_list = self._all_draws()
         """Random numbers, by what they are drawn for and by whom."""
-        self.spans = self._all_spans()
+        self.span_list = self._all_spans()
         """Vectors that a tag can change."""
-        self._draw_numbers = {key: i for i, key in enumerate(self.draws)}
-        self.topic_numbers = {name: i for i, name in enumerate(self.topics)}
-        """The row of each topic, by its name."""
-        sources = sorted({system.bus.topics[n].source for n in self.topics})
+        self._draw_numbers = {key: i for i, key in enumerate(self.draw_list)}
+        self.topic_numbers = {name: i for i, name in enumerate(self.topic_list)}
+        """The index of each topic, by its name."""
+        sources = sorted({system.bus.topics[n].source for n in self.topic_list})
         self._sources = {source: i for i, source in enumerate(sources)}
         self._plant_numbers = {plant.name: i for i, plant in enumerate(system.plants)}
-        controllers = [t.name for t in self.tasks if isinstance(t, ControllerTask)]
+        self.task_numbers = {t.name: i for i, t in enumerate(self.task_list)}
+        controllers = [t.name for t in self.task_list if isinstance(t, ControllerTask)]
         self._controller_numbers = {name: i for i, name in enumerate(controllers)}
         self.room = 0
         """Number of messages that may be in transit, times 2."""
-        self.alive: list[Any] = []
-        """What has an address in the table."""
         self.make_room(0)
 
     def _jobs(self) -> list[str]:
         """Return the names of the tasks: those of the table in its order, then the others."""
-        own = [t.name for t in self.tasks]
+        own = [t.name for t in self.task_list]
         known = set(own)
         return [*own, *(t.name for t in self.system.tasks if t.name not in known)]
 
     def record_in(self, trace: Trace) -> None:
         """Record the following rows in the tracks of ``trace``."""
         self.tally = trace.tally
-        self.links = {trace.topic_track(n).name: n for n in self.topics}
-        self.tracks = [
+        self.links = {trace.topic_track(n).name: n for n in self.topic_list}
+        self.track_list = [
             *(trace.plant_track(p) for p in self.system.plants),
-            *(trace.topic_track(n) for n in self.topics),
+            *(trace.topic_track(n) for n in self.topic_list),
             *(
                 trace.request_track(t.name)
-                for t in self.tasks
+                for t in self.task_list
                 if self.reactions[t.name].kind == "controller"
             ),
         ]
         if self.frames is not None:
             assert trace.timing_track is not None
-            self.tracks.append(trace.timing_track)
+            self.track_list.append(trace.timing_track)
 
     def make_room(self, messages: int) -> None:
         """Build a larger table if the messages in transit do not fit into this one."""
-        needed = 4 * (messages + len(self.topics))
-        if self.alive and needed <= self.room:
+        needed = 4 * (messages + len(self.topic_list))
+        if self.room and needed <= self.room:
             return
         self.room = max(64, 2 * needed)
-        self.alive.clear()
-        self._place()
+        self.alive: list[Any] = []
+        """What has an address in the table."""
+        self._make_arrays()
         self._fill_header()
-        for i, (plant, row) in enumerate(zip(self.system.plants, self.plants, strict=True)):
-            self._fill_plant(plant, row, i)
-        for i, (name, row) in enumerate(zip(self.topics, self.topic_rows, strict=True)):
-            self._fill_topic(name, row, i)
-        for task, row in zip(self.tasks, self.task_rows, strict=True):
+        self._fill_ranges()
+        for i, plant in enumerate(self.system.plants):
+            self._fill_plant(plant, self.plants[i], i)
+        for i, name in enumerate(self.topic_list):
+            self._fill_topic(name, self.topics[i], i)
+        for task, row in zip(self.task_list, self.tasks, strict=True):
             self._fill_task(task, row)
 
-    # -- places
-
-    def _place(self) -> None:
-        """Give each object its words: first those that stay, then those that change."""
-        plants, tasks, place = self.system.plants, self.tasks, _Places(at.HEADER)
-        self._wires = {p.name: _copies(p.wiring) for p in plants}
-        self._wires |= {t.name: _copies(self.reactions[t.name].wiring) for t in tasks}
-        self._readers: dict[str, list[int]] = {n: [] for n in (*self.topics, *self.noises)}
-        for i, plant in enumerate(plants):
-            for name in plant.sources & self._readers.keys():
-                self._readers[name].append(i)
-        timers = {t.name: len(self.reactions[t.name].timers) for t in tasks}
-        kinds = (
-            (len(plants), at.PLANT, at.PLANT_STATE),
-            (len(self.tracks), at.TRACK, at.TRACK_STATE),
-            (len(tasks), at.TASK, at.TASK_STATE),
-            (len(self.topics), at.TOPIC, at.TOPIC_STATE),
-            (len(self.draws), at.DRAW, at.DRAW_STATE),
-        )
-        firsts = [[place.take(size) for _ in range(count)] for count, size, _ in kinds]
-        self._answers = place.take(len(tasks))
-        self._timer_rows = {n: place.take(at.TIMER * c) for n, c in timers.items()}
-        self._span_rows = place.take(at.SPAN * len(self.spans))
-        self._wire_rows = {n: place.take(at.COPY * len(v)) for n, v in self._wires.items()}
-        self._reader_rows = {n: place.take(len(v)) for n, v in self._readers.items()}
-        self.changing = place.take(at.HEADER_STATE)
-        self.plants, self.track_rows, self.task_rows, self.topic_rows, self.draw_rows = (
-            [Row(first, place.take(size)) for first in rows]
-            for rows, (_, _, size) in zip(firsts, kinds, strict=True)
-        )
-        self._plant_words = sum(
-            len(r) * size for r, (_, _, size) in zip(firsts[:2], kinds[:2], strict=True)
-        )
-        self.timer_states = {n: place.take(at.TIMER_STATE * c) for n, c in timers.items()}
-        self.slots = place.take(self.room)
-        self.flight = place.take(self.room * at.MESSAGE)
-        self.w = np.zeros(place.end, np.int64)
-        widths = [self.system.bus.topics[n].signals.size for n in self.topics]
+    def _make_arrays(self) -> None:
+        """Make the arrays of records: those that stay, and one block for those that change."""
+        plants, tasks, topics = len(self.system.plants), len(self.task_list), len(self.topic_list)
+        tracks, draws = len(self.track_list), len(self.draw_list)
+        timers = sum(len(self.reactions[t.name].timers) for t in self.task_list)
+        self.plants, self.tasks = np.zeros(plants, PLANT), np.zeros(tasks, TASK)
+        self.topics, self.tracks = np.zeros(topics, TOPIC), np.zeros(tracks, TRACK)
+        self.draws, self.timers = np.zeros(draws, DRAW), np.zeros(timers, TIMER)
+        block = (
+            (1, STATE), (plants, PLANT_STATE), (tracks, TRACK_STATE), (tasks, TASK_STATE),
+            (topics, TOPIC_STATE), (draws, DRAW_STATE), (timers, TIMER_STATE),
+            (self.room, np.dtype(np.int64)), (self.room, MESSAGE),
+        )  # fmt: skip
+        ends = np.cumsum([0, *(count * kind.itemsize // 8 for count, kind in block)])
+        self.changing = np.zeros(ends[-1], np.int64)
+        """The words that change: all states, the slots and the messages in transit."""
+        parts = [
+            self.changing[a:b].view(kind)
+            for a, b, (_, kind) in zip(ends[:-1], ends[1:], block, strict=True)
+        ]
+        first, self.plant_states, self.track_states, self.task_states, *rest = parts
+        self.topic_states, self.draw_states, self.timer_states, self.slots, self.flight = rest
+        self._first = first
+        self.state: Any = first[0]
+        self.plant_words, self.flight_at = int(ends[3]), int(ends[-2])
+        self.track_words = slice(int(ends[2]), int(ends[3]))
+        """Where the states of the tracks are among the words that change."""
+        widths = [self.system.bus.topics[n].signals.size for n in self.topic_list]
         self.payloads = np.zeros((self.room, max(widths, default=1)))
-        self.saved = [np.zeros_like(s) for s in self.spans]
-        self.saved_words = np.zeros(place.end - self.changing, np.int64)
+        self.saved_spans = [np.zeros_like(s) for s in self.span_list]
+        self.saved = np.zeros_like(self.changing)
 
-    def _point(self, i: int, vector: NDArray[Any]) -> None:
-        """Words ``i`` and ``i + 1`` are the address and the length of ``vector``."""
-        assert vector.flags.c_contiguous or vector.size < 2
-        self.alive.append(vector)
-        self.w[i], self.w[i + 1] = vector.ctypes.data, vector.size
+    def lend_draws(self, i: int, draws: Draws) -> None:
+        """Let compiled code use the numbers that ``draws``, of index ``i``, has drawn."""
+        self.draws[i]["width"], self.draws[i]["values"] = draws.width, place_of(draws.values)
+        self.draw_states[i]["next"] = 0
+
+    def settle_draws(self) -> None:
+        """Move each random stream to the position after the numbers that were used."""
+        for state, draws in zip(self.draw_states, self.draw_list.values(), strict=True):
+            draws.settle(int(state["next"]))
 
     # -- contents
 
+    def _place(self, vector: NDArray[Any]) -> tuple[int, int]:
+        self.alive.append(vector)
+        return place_of(vector)
+
     def _fill_header(self) -> None:
-        w, system = self.w, self.system
+        headers = np.zeros(1, HEADER)
+        header = self.header = headers[0]
         # a paced run returns by the wall clock
-        w[at.MOST] = _MOST_TAGS if self.frames is None else at.FAR
-        for first, rows in (
-            (at.PLANTS, self.plants), (at.TASKS, self.task_rows), (at.TOPICS, self.topic_rows),
-            (at.TRACKS, self.track_rows), (at.DRAWS, self.draw_rows),
+        header["most"] = _MOST_TAGS if self.frames is None else FAR
+        for name in (
+            "plants", "plant_states", "tracks", "track_states", "tasks", "task_states", "topics",
+            "topic_states", "draws", "draw_states", "timers", "timer_states", "changing", "saved",
+            "slots", "flight",
         ):  # fmt: skip
-            w[first] = rows[0].at if rows else 0
-        w[at.PLANT_COUNT], w[at.TASK_COUNT] = len(self.plants), len(self.task_rows)
-        w[at.TOPIC_COUNT], w[at.DRAW_COUNT] = len(self.topic_rows), len(self.draw_rows)
-        rows_of = {t.name: r.at for t, r in zip(self.tasks, self.task_rows, strict=True)}
-        answers = [rows_of[c.name] for c in system.controllers if c.name in rows_of]
-        w[at.ANSWERS], w[at.ANSWER_COUNT] = self._answers, len(answers)
-        w[self._answers : self._answers + len(answers)] = answers
-        w[at.FLIGHT], w[at.FLIGHT_ROOM], w[at.SLOTS] = self.flight, self.room, self.slots
-        w[at.PAYLOAD_WIDTH] = self.payloads.shape[1]
-        self._point(at.PAYLOADS, self.payloads.reshape(-1))
-        self._point(at.CHANGED, w[self.changing :])
-        self._point(at.SAVED_WORDS, self.saved_words)
-        w[at.CHANGING] = self.changing
+            header[name] = place_of(getattr(self, name))
+        header["state"], header["payloads"] = place_of(self._first), place_of(self.payloads[0])
+        header["payloads"]["length"] = self.payloads.size
+        header["flight_room"], header["flight_at"] = self.room, self.flight_at
+        header["payload_width"] = self.payloads.shape[1]
+        header["plant_spans"], header["plant_words"] = self._plant_spans, self.plant_words
         if self.frames is not None:
-            self._point(at.PACE, self.frames.words)
-            w[at.TIMING] = len(self.tracks) - 1
-        w[at.SPANS], w[at.SPAN_COUNT] = self._span_rows, len(self.spans)
-        w[at.PLANT_SPANS], w[at.PLANT_WORDS] = (
-            self._plant_spans,
-            at.HEADER_STATE + self._plant_words,
-        )
-        for i, (span, saved) in enumerate(zip(self.spans, self.saved, strict=True)):
-            self._point(self._span_rows + i * at.SPAN, span)
-            self._point(self._span_rows + i * at.SPAN + 2, saved)
-        for name, wires in self._wires.items():
-            for i, (into, source) in enumerate(wires):
-                self._point(self._wire_rows[name] + i * at.COPY, into)
-                self._point(self._wire_rows[name] + i * at.COPY + 2, source)
-        for name, readers in self._readers.items():
-            first = self._reader_rows[name]
-            w[first : first + len(readers)] = [self.plants[i].at for i in readers]
+            header["pace"], header["timing"] = place_of(self.frames.record), len(self.tracks) - 1
+        controllers = (c.name for c in self.system.controllers)
+        answers = [self.task_numbers[name] for name in controllers if name in self.task_numbers]
+        header["answers"] = self._place(np.array(answers, np.int64))
+        spans = np.zeros(len(self.span_list), COPY)
+        for row, span, saved in zip(spans, self.span_list, self.saved_spans, strict=True):
+            row["source"], row["into"] = self._place(span), place_of(saved)
+        header["spans"] = self._place(spans)
+        self.alive.append(headers)
+        self.entry = np.array([headers.ctypes.data])
+        """What the kernel receives."""
 
-    def _fill_topic(self, name: str, row: Row, i: int) -> None:
-        w, r, system = self.w, row.at, self.system
-        topic, port = system.bus.topics[name], system.ports[name]
-        w[r + at.M_STATE], w[r + at.M_SOURCE] = row.state, self._sources[topic.source]
-        w[r + at.M_NAME], w[r + at.M_TRACK] = i, len(self.plants) + i
-        w[r + at.M_DELAY], w[r + at.M_ORDERED] = _constant(topic.transport), topic.transport.ordered
-        w[r + at.M_DRAW], w[r + at.M_IMMEDIATE] = self._draw("transport", name), topic.immediate
-        self._point(r + at.M_VALUE, port.value)
-        self._point(r + at.M_EARLY, port.early)
-        w[r + at.M_READERS], w[r + at.M_READER_COUNT] = self._listed(name)
+    def _fill_ranges(self) -> None:
+        """Put the wires of all components one after another, and so their plants that read."""
+        wires: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        self._wires: dict[str, tuple[int, int]] = {}
+        wirings = [(p.name, p.wiring) for p in self.system.plants]
+        wirings += [(t.name, self.reactions[t.name].wiring) for t in self.task_list]
+        for name, wiring in wirings:
+            own = [] if wiring is None else wiring.copies()
+            self._wires[name] = len(wires), len(own)
+            wires += own
+        rows = np.zeros(len(wires), COPY)
+        for row, (into, source) in zip(rows, wires, strict=True):
+            row["into"], row["source"] = self._place(into), self._place(source)
+        self.header["wires"] = self._place(rows)
+        readers: list[int] = []
+        self._readers: dict[str, tuple[int, int]] = {}
+        for name in (*self.topic_list, *self.noises):
+            found = [i for i, plant in enumerate(self.system.plants) if name in plant.sources]
+            self._readers[name] = len(readers), len(found)
+            readers += found
+        self.header["readers"] = self._place(np.array(readers, np.int64))
+        first = 0
+        self.timer_ranges: dict[str, tuple[int, int]] = {}
+        for task in self.task_list:
+            count = len(self.reactions[task.name].timers)
+            self.timer_ranges[task.name] = first, count
+            first += count
 
-    def _listed(self, name: str) -> tuple[int, int]:
-        """Where the plants are listed that read ``name``, and how many they are."""
-        return self._reader_rows[name], len(self._readers[name])
+    def _fill_topic(self, name: str, row: Any, i: int) -> None:
+        topic, port = self.system.bus.topics[name], self.system.ports[name]
+        row["source"], row["name"] = self._sources[topic.source], i
+        row["track"] = len(self.plants) + i
+        row["delay"], row["ordered"] = _constant(topic.transport), topic.transport.ordered
+        row["draw"], row["immediate"] = self._draw("transport", name), topic.immediate
+        row["value"], row["early"] = self._place(port.value), self._place(port.early)
+        row["readers"] = self._readers[name]
 
     def _draw(self, what: str, name: str) -> int:
-        """The number of the row of these draws; NOTHING if nothing is drawn."""
-        return self._draw_numbers.get((what, name), at.NOTHING)
+        """The index of these draws; NOTHING if nothing is drawn."""
+        return self._draw_numbers.get((what, name), NOTHING)
 
     def _all_spans(self) -> list[NDArray[np.float64]]:
         """The vectors that a tag can change; those of the plants come first."""
@@ -312,7 +339,7 @@ class Table:
             if plant.wiring is not None:
                 found.append(plant.wiring.into)
         self._plant_spans = sum(f.size > 0 for f in found)
-        for task in self.tasks:
+        for task in self.task_list:
             reaction = self.reactions[task.name]
             if reaction.wiring is not None:
                 found.append(reaction.wiring.into)
@@ -321,7 +348,7 @@ class Table:
                 found += [u, s, y]
             if reaction.port is not None:
                 found += [reaction.port.value, reaction.port.early]
-        for name in self.topics:
+        for name in self.topic_list:
             found += [system.ports[name].value, system.ports[name].early]
         return [f for f in found if f.size]
 
@@ -329,7 +356,7 @@ class Table:
         """What is drawn at random, by what for and by whom."""
         found: dict[tuple[str, str], Draws] = {}
         streams, bus = self.system.streams, self.system.bus
-        for task in self.tasks:
+        for task in self.task_list:
             reaction = self.reactions[task.name]
             if reaction.draws is not None and reaction.port is not None:
                 width = reaction.port.value.size
@@ -342,111 +369,76 @@ class Table:
                 size, link = 8 * task.wiring.into.size, f"the computation of {task.name}"
                 make = delays(task.compute, streams, f"compute/{task.name}", size, link)
                 found["compute", task.name] = Draws(streams, f"compute/{task.name}", make)
-        for name in self.topics:
+        for name in self.topic_list:
             topic = bus.topics[name]
             if type(topic.transport) is not Fixed:
                 make = delays(topic.transport, streams, topic.stream, topic.size_bytes, topic.link)
                 found["transport", name] = Draws(streams, topic.stream, make)
         return found
 
-    def _fill_plant(self, plant: Plant, row: Row, i: int) -> None:
-        w, r = self.w, row.at
+    def _fill_plant(self, plant: Plant, row: Any, i: int) -> None:
         step, output = plant.native_step(), plant.native_output()
         assert step is not None
-        w[r + at.P_STATE], w[r + at.P_STEP] = row.state, step.handle
-        self._point(r + at.P_WORDS, step.words)
+        row["step"], row["kept"] = step.handle, step.kept
+        vectors = {
+            "words": step.words, "memory": step.memory, "after": step.after, "x": plant.x,
+            "next": plant.next_x, "values": plant.values,
+        }  # fmt: skip
         if output is not None:
             self.alive.append(output)
-            self._point(r + at.P_OUTPUT, output.words)
-        self._point(r + at.P_X, plant.x)
-        self._point(r + at.P_NEXT, plant.next_x)
-        self._point(r + at.P_MEMORY, step.memory)
-        self._point(r + at.P_AFTER, step.after)
-        w[r + at.P_KEPT] = step.kept
-        self._point(r + at.P_VALUES, plant.values)
+            vectors["output"] = output.words
         if plant.wiring is not None:
-            self._point(r + at.P_U, plant.u)
-            self._point(r + at.P_INTO, plant.wiring.into)
-        w[r + at.P_COPIES] = self._wire_rows[plant.name]
-        w[r + at.P_COPY_COUNT] = len(self._wires[plant.name])
-        w[r + at.P_NUMERATOR], w[r + at.P_DENOMINATOR] = plant.step.ratio
-        w[r + at.P_COUPLED], w[r + at.P_TRACK] = plant.reads_plants, i
+            vectors |= {"u": plant.u, "into": plant.wiring.into}
+        row["copies"] = self._wires[plant.name]
+        row["numerator"], row["denominator"] = plant.step.ratio
+        row["coupled"], row["track"] = plant.reads_plants, i
         if plant.watch is not None and (guards := plant.watch.native()) is not None:
-            self._fill_guards(r, guards)
+            row["drive"] = guards.handle
+            self.alive.append(guards.block)
+            vectors |= {
+                "words": guards.words, "guard_table": guards.table,
+                "guards": guards.block.words, "g": guards.g,
+            }  # fmt: skip
+        for name, vector in vectors.items():
+            row[name] = self._place(vector)
 
-    def _fill_guards(self, r: int, guards: NativeGuards) -> None:
-        self.w[r + at.P_DRIVE] = guards.handle
-        self._point(r + at.P_WORDS, guards.words)
-        self._point(r + at.P_GUARD_TABLE, guards.table)
-        self.alive.append(guards.block)
-        self._point(r + at.P_GUARDS, guards.block.words)
-        self._point(r + at.P_G, guards.g)
-
-    def _fill_task(self, task: Task, row: Row) -> None:
-        w, r, reaction, name = self.w, row.at, self.reactions[task.name], task.name
-        w[r + at.T_STATE], w[r + at.T_KIND] = row.state, _KINDS[reaction.kind]
-        w[r + at.T_FUNCTION] = reaction.function
+    def _fill_task(self, task: Task, row: Any) -> None:
+        reaction, name = self.reactions[task.name], task.name
+        row["kind"], row["function"] = _KINDS[reaction.kind], reaction.function
         if isinstance(task, Ticking) and task.period is not None:
-            w[r + at.T_NUMERATOR], w[r + at.T_DENOMINATOR] = task.period.ratio
-            w[r + at.T_OFFSET] = task.offset_ns
-        places = (at.T_FIRST, at.T_SECOND, at.T_THIRD, at.T_FOURTH)
+            row["numerator"], row["denominator"] = task.period.ratio
+            row["offset"] = task.offset_ns
+        places = ("first", "second", "third", "fourth")
         for place, vector in zip(places, reaction.vectors, strict=False):
-            self._point(r + place, vector)
+            row[place] = self._place(vector)
         if reaction.wiring is not None:
-            self._point(r + at.T_INTO, reaction.wiring.into)
-        w[r + at.T_COPIES], w[r + at.T_COPY_COUNT] = self._wire_rows[name], len(self._wires[name])
-        w[r + at.T_DELAY], w[r + at.T_DRAW] = (
-            _constant(reaction.compute),
-            self._draw("compute", name),
-        )
-        if name in self.topics:
-            w[r + at.T_TOPIC] = self.topic_numbers[name]
+            row["into"] = self._place(reaction.wiring.into)
+        row["copies"] = self._wires[name]
+        row["delay"], row["draw"] = _constant(reaction.compute), self._draw("compute", name)
+        if name in self.topic_numbers:
+            row["topic"] = self.topic_numbers[name]
         if isinstance(task, ControllerTask):
-            w[r + at.T_ORDERED] = bool(task.successors)
+            row["ordered"] = bool(task.successors)
             first = len(self.plants) + len(self.topics)
-            w[r + at.T_TRACK] = first + self._controller_numbers[name]
+            row["track"] = first + self._controller_numbers[name]
         if reaction.plant is not None:
-            w[r + at.T_PLANT] = self.plants[self._plant_numbers[reaction.plant.name]].at
-            self._point(r + at.T_Z, reaction.plant.z)
+            row["plant"] = self._plant_numbers[reaction.plant.name]
+            row["z"] = self._place(reaction.plant.z)
         if reaction.port is not None:
-            w[r + at.T_DRAW] = self._draw("noise", name)
-            self._point(r + at.T_PORT, reaction.port.value)
-            self._point(r + at.T_EARLY, reaction.port.early)
-            w[r + at.T_READERS], w[r + at.T_READER_COUNT] = self._listed(name)
+            row["draw"], row["readers"] = self._draw("noise", name), self._readers[name]
+            row["port"] = self._place(reaction.port.value)
+            row["early"] = self._place(reaction.port.early)
         if reaction.due is not None:
-            self._point(r + at.T_INTO, reaction.due)
-            self._fill_timers(task.name, r)
+            row["into"], row["timers"] = self._place(reaction.due), self.timer_ranges[name]
+            for i, (period, offset_ns) in enumerate(reaction.timers, row["timers"]["first"]):
+                self.timers[i]["offset"] = offset_ns
+                if period is not None:
+                    self.timers[i]["numerator"], self.timers[i]["denominator"] = period.ratio
         if reaction.drawn is not None:
-            w[r + at.T_DRAW] = self._draw("timers", name)
-            self._point(r + at.T_PORT, reaction.drawn[1])
-
-    def _fill_timers(self, name: str, r: int) -> None:
-        w, first, state = self.w, self._timer_rows[name], self.timer_states[name]
-        timers = self.reactions[name].timers
-        w[r + at.T_TIMERS], w[r + at.T_TIMER_COUNT] = first, len(timers)
-        for i, (period, offset_ns) in enumerate(timers):
-            t = first + i * at.TIMER
-            w[t + at.I_STATE], w[t + at.I_OFFSET] = state + i * at.TIMER_STATE, offset_ns
-            if period is not None:
-                w[t + at.I_NUMERATOR], w[t + at.I_DENOMINATOR] = period.ratio
-
-
-class _Places:
-    """Hands out the words of a table one after another."""
-
-    def __init__(self, first: int) -> None:
-        self.end = first
-
-    def take(self, count: int) -> int:
-        first = self.end
-        self.end += count
-        return first
+            row["draw"] = self._draw("timers", name)
+            row["port"] = self._place(reaction.drawn[1])
 
 
 def _constant(model: LatencyModel) -> int:
     """The delay [ns] of a latency that is always the same; 0 for one that is drawn."""
     return model.constant[0] if type(model) is Fixed else 0
-
-
-def _copies(wiring: Any) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    return [] if wiring is None else wiring.copies()

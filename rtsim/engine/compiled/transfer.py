@@ -6,7 +6,8 @@ the objects hold all state, as they do without the compiled engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from rtsim.components.bus import DELIVERED, LOST, Message
 from rtsim.components.controller_task import ControllerRequest, ControllerTask
@@ -14,8 +15,17 @@ from rtsim.components.plant import NONE_NS
 from rtsim.components.tasks import Task, Ticking, TimerTask
 from rtsim.core.clock import Clock
 from rtsim.core.tag import Tag
-from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.table import Row, Table
+from rtsim.engine.compiled.records import (
+    MESSAGE,
+    PLANT_STATE,
+    STATE,
+    TASK_STATE,
+    TOPIC_STATE,
+    UNDO_ALL,
+    by_name,
+    in_order,
+)
+from rtsim.engine.compiled.table import Table
 from rtsim.record.track import Track
 
 _INITIATED, _COMPLETED, _ARRIVAL, _STATUS = 2, 4, 6, 8
@@ -29,10 +39,9 @@ def call(table: Table, kernel: Callable[[], int], interrupt_check: Callable[[], 
 
     ``interrupt_check`` is called in each pause.
     """
-    paused = table.changing + at.PAUSED
     try:
         tags = int(kernel())
-        while table.w[paused]:
+        while table.state["paused"]:
             interrupt_check()
             tags += int(kernel())
     except BaseException:
@@ -52,78 +61,88 @@ def give_up(table: Table) -> None:
 
 def copy_in(table: Table, flight: Sequence[Message]) -> None:
     """Copy the system into ``table``; ``flight`` are the messages in transit, by arrival."""
-    system, w, state = table.system, table.w, table.changing
-    w[state : state + at.HEADER_STATE] = 0
-    w[state + at.NOW] = system.ns
-    w[at.COUPLED] = any(p.reads_plants or (p.behind and p.ns < system.ns) for p in system.plants)
-    for row, plant in zip(table.plants, system.plants, strict=True):
-        s = row.state
-        w[s + at.S_NS], w[s + at.S_K] = plant.position
-        w[s + at.S_GRID] = plant.step.tick(plant.position[1])
-        w[s + at.S_TARGET] = NONE_NS
-        w[s + at.S_STALE], w[s + at.S_TOUCHED] = plant.stale, plant.touched
-        w[s + at.S_UNSETTLED] = plant.unsettled
-    for row, task in zip(table.task_rows, table.tasks, strict=True):
-        _task_in(table, row.state, task)
-    for row, name in zip(table.topic_rows, table.topics, strict=True):
-        s = row.state
-        w[s + at.Q_SEQUENCE], (w[s + at.Q_LAST], w[s + at.Q_LAST_STEP]) = system.bus.position(name)
-        w[s + at.Q_WRITES] = 0
+    system = table.system
+    table.changing[: table.flight_at] = 0
+    table.state["now"] = system.ns
+    table.header["coupled"] = any(
+        p.reads_plants or (p.behind and p.ns < system.ns) for p in system.plants
+    )
+    for i, plant in enumerate(system.plants):
+        ns, k = plant.position
+        table.plant_states[i] = _plant_state({
+            "ns": ns, "k": k, "grid": plant.step.tick(k), "target": NONE_NS, "here": 0,
+            **{name: getattr(plant, name) for name in _FLAGS},
+        })  # fmt: skip
+    for i, task in enumerate(table.task_list):
+        _task_in(table, i, task)
+    for i, name in enumerate(table.topic_list):
+        sequence, (ns, step) = system.bus.position(name)
+        table.topic_states[i] = _topic_state(
+            {"sequence": sequence, "last": ns, "last_step": step, "writes": 0}
+        )
     if table.frames is not None:
         table.frames.copy_in()
     lend_rows(table)
-    w[table.slots : table.slots + table.room] = 0
     for i, message in enumerate(flight):  # a sorted list is a heap
         _message_in(table, i, message)
-    w[state + at.IN_FLIGHT] = w[state + at.NEXT_SLOT] = len(flight)
+    table.state["in_flight"] = table.state["next_slot"] = len(flight)
 
 
-def _task_in(table: Table, s: int, task: Task) -> None:
-    w = table.w
-    w[s + at.K_NEXT], w[s + at.K_WRITES] = task.next_ns, 0
+_FLAGS = ("stale", "touched", "unsettled")
+"""What a plant has to do at its next microstep: attributes that are words of the same name."""
+
+
+_plant_state, _task_state = in_order(PLANT_STATE), in_order(TASK_STATE)
+_topic_state, _message = in_order(TOPIC_STATE), in_order(MESSAGE)
+_NO_TASK = dict.fromkeys(TASK_STATE.names or (), 0)
+
+
+def _task_in(table: Table, i: int, task: Task) -> None:
+    state = _NO_TASK | {"next_ns": task.next_ns}
     if isinstance(task, Ticking):
-        w[s + at.K_TICKS] = task.k
+        state |= {name: getattr(task, name) for name in task.counts}
     if isinstance(task, TimerTask):
-        first = table.timer_states[task.name]
-        for i, (k, ns) in enumerate(zip(task.ticks, task.coming, strict=True)):
-            j = first + i * at.TIMER_STATE
-            w[j + at.J_TICKS], w[j + at.J_NEXT] = k, ns
-    if isinstance(task, ControllerTask):
-        request = task.request
-        w[s + at.K_SEQUENCE], w[s + at.K_OPEN] = task.sequence, request is not None
-        if request is not None:
-            w[s + at.K_TAG], w[s + at.K_TAG_STEP] = request.tag
-            w[s + at.K_DUE], w[s + at.K_DUE_STEP] = request.due
+        first, count = table.timer_ranges[task.name]
+        timers = table.timer_states[first : first + count]
+        timers["k"], timers["next_ns"] = task.ticks, task.coming
+    if isinstance(task, ControllerTask) and (request := task.request) is not None:
+        state["open"] = 1
+        state["tag"], state["tag_step"] = request.tag
+        state["due"], state["due_step"] = request.due
+    table.task_states[i] = _task_state(state)
 
 
 def lend_rows(table: Table) -> None:
     """Give the buffers of all tracks to compiled code."""
-    for row, track in zip(table.track_rows, table.tracks, strict=True):
-        _lend(table, row, track)
+    for i, track in enumerate(table.track_list):
+        table.tracks[i], table.track_states[i] = _lent(track)
 
 
 def take_rows(table: Table) -> None:
     """Take back the buffers of all tracks, with the rows of the complete tags."""
-    for row, track in zip(table.track_rows, table.tracks, strict=True):
-        _take(table, row, track)
+    for rows, rolled, track in _written(table):
+        _take(table, track, rows, rolled)
 
 
 def note_rows(table: Table) -> None:
     """Note the rows of the tags that are done; only tracks whose block is full get new blocks."""
-    w = table.w
-    for row, track in zip(table.track_rows, table.tracks, strict=True):
-        rows = int(w[row.state + at.B_ROW])
-        if w[row.state + at.B_ROLLED] or rows == w[row.at + at.R_CAPACITY]:
-            _take(table, row, track)
-            _lend(table, row, track)
+    for i, (rows, rolled, track) in enumerate(_written(table)):
+        if rolled or rows == table.tracks[i]["capacity"]:
+            _take(table, track, rows, rolled)
+            table.tracks[i], table.track_states[i] = _lent(track)
             continue
         if table.tally is not None and track.name in table.links:
             _count(table, track, rows, rolled=False)
         track.wrote(rows)
 
 
-def _take(table: Table, row: Row, track: Track) -> None:
-    rows, rolled = int(table.w[row.state + at.B_ROW]), bool(table.w[row.state + at.B_ROLLED])
+def _written(table: Table) -> Iterator[tuple[int, bool, Track]]:
+    """Return for each track the row that is next, and whether its spare block is in use."""
+    rows, rolled = table.track_states["row"].tolist(), table.track_states["rolled"].tolist()
+    return zip(rows, map(bool, rolled), table.track_list, strict=True)
+
+
+def _take(table: Table, track: Track, rows: int, rolled: bool) -> None:
     if table.tally is not None and track.name in table.links:
         _count(table, track, rows, rolled)
     track.returned(rows, rolled)
@@ -142,24 +161,23 @@ def _count(table: Table, track: Track, rows: int, rolled: bool) -> None:
             table.tally.stamp(link, *arrived[-1, [_INITIATED, _COMPLETED, _ARRIVAL]].tolist())
 
 
-def _lend(table: Table, row: Row, track: Track) -> None:
-    w, lent, s = table.w, track.lend(), row.state
-    w[row.at + at.R_STATE], w[row.at + at.R_WIDTH] = s, lent.width
-    w[row.at + at.R_CAPACITY] = lent.capacity
-    w[s + at.B_BLOCK], w[s + at.B_SPARE] = lent.addresses
-    w[s + at.B_BLOCK_LENGTH] = w[s + at.B_SPARE_LENGTH] = lent.block.size
-    w[s + at.B_ROW], w[s + at.B_ROLLED] = lent.row, 0
+def _lent(track: Track) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the TRACK and the TRACK_STATE of the track's buffers."""
+    lent = track.lend()
+    block, spare = ((address, lent.block.size) for address in lent.addresses)
+    return (lent.width, lent.capacity), (lent.row, 0, block, spare)
 
 
 def _message_in(table: Table, i: int, message: Message) -> None:
-    w, f, topic = table.w, table.flight + i * at.MESSAGE, table.topic_numbers[message.topic]
-    r = table.topic_rows[topic].at
-    w[f + at.F_NS], w[f + at.F_STEP] = message.arrival
-    w[f + at.F_SOURCE], w[f + at.F_NAME] = w[r + at.M_SOURCE], w[r + at.M_NAME]
-    w[f + at.F_SEQUENCE], w[f + at.F_TOPIC], w[f + at.F_SLOT] = message.sequence, topic, i
-    w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP] = message.initiated
-    w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP] = message.completed
-    w[table.slots + i] = 1
+    topic = table.topic_numbers[message.topic]
+    source, name = table.topics[topic]["source"], table.topics[topic]["name"]
+    table.flight[i] = _message({
+        "ns": message.arrival.ns, "step": message.arrival.step, "source": source, "name": name,
+        "sequence": message.sequence, "topic": topic, "slot": i,
+        "initiated": message.initiated.ns, "initiated_step": message.initiated.step,
+        "completed": message.completed.ns, "completed_step": message.completed.step,
+    })  # fmt: skip
+    table.slots[i] = 1
     table.payloads[i, : message.payload.size] = message.payload
 
 
@@ -168,15 +186,15 @@ def _message_in(table: Table, i: int, message: Message) -> None:
 
 def undo(table: Table) -> None:
     """Undo the tag that is not complete: restore the state at its beginning."""
-    w, start, saved = table.w, table.changing, table.saved_words
-    whole = w[start + at.IN_TAG] == at.UNDO_ALL
-    spans = len(table.spans) if whole else int(w[at.PLANT_SPANS])
-    for span, copy in zip(table.spans[:spans], table.saved[:spans], strict=True):
+    whole = table.state["in_tag"] == UNDO_ALL
+    spans, words = int(table.header["plant_spans"]), table.plant_words
+    if whole:
+        spans = len(table.span_list)
+        in_flight = int(table.saved[: STATE.itemsize // 8].view(STATE)["in_flight"][0])
+        words = table.flight_at + in_flight * (MESSAGE.itemsize // 8)
+    for span, copy in zip(table.span_list[:spans], table.saved_spans[:spans], strict=True):
         span[:] = copy
-    end = table.flight + int(saved[at.IN_FLIGHT]) * at.MESSAGE
-    if not whole:
-        end = start + int(w[at.PLANT_WORDS])
-    w[start:end] = saved[: end - start]
+    table.changing[:words] = table.saved[:words]
 
 
 def copy_out(table: Table, clock: Clock, undone: bool) -> None:
@@ -186,48 +204,46 @@ def copy_out(table: Table, clock: Clock, undone: bool) -> None:
     """
     if table.frames is not None:
         table.frames.copy_out(undone)
-    system, w, state = table.system, table.w.tolist(), table.changing
-    for row, plant in zip(table.plants, system.plants, strict=True):
-        s = row.state
-        plant.go_on(w[s + at.S_NS], w[s + at.S_K])
-        plant.stale, plant.touched = bool(w[s + at.S_STALE]), bool(w[s + at.S_TOUCHED])
-        plant.unsettled = bool(w[s + at.S_UNSETTLED])
-    for row, task in zip(table.task_rows, table.tasks, strict=True):
-        _task_out(table, w, row.state, task, clock)
-    for row, name in zip(table.topic_rows, table.topics, strict=True):
-        s = row.state
-        last = Tag(w[s + at.Q_LAST], w[s + at.Q_LAST_STEP])
-        system.bus.adopt_position(name, w[s + at.Q_SEQUENCE], last)
+    system = table.system
+    for state, plant in zip(by_name(table.plant_states), system.plants, strict=True):
+        plant.adopt_compiled_state(state["ns"], state["k"])
+        for name in _FLAGS:
+            setattr(plant, name, bool(state[name]))
+    for state, task in zip(by_name(table.task_states), table.task_list, strict=True):
+        _task_out(table, state, task, clock)
+    for state, name in zip(by_name(table.topic_states), table.topic_list, strict=True):
+        last = Tag(state["last"], state["last_step"])
+        system.bus.adopt_position(name, state["sequence"], last)
     take_rows(table)
-    system.bus.put(_message_out(table, w, i) for i in range(w[state + at.IN_FLIGHT]))
-    system.ns = w[state + at.NOW]
+    in_flight = int(table.state["in_flight"])
+    if in_flight:
+        system.bus.put(_message_out(table, row) for row in by_name(table.flight[:in_flight]))
+    system.ns = int(table.state["now"])
 
 
-def _task_out(table: Table, w: list[int], s: int, task: Task, clock: Clock) -> None:
+def _task_out(table: Table, found: dict[str, Any], task: Task, clock: Clock) -> None:
     if isinstance(task, ControllerTask):
         request = None
-        if w[s + at.K_OPEN]:
-            tag = Tag(w[s + at.K_TAG], w[s + at.K_TAG_STEP])
-            due = Tag(w[s + at.K_DUE], w[s + at.K_DUE_STEP])
+        if found["open"]:
+            tag, due = Tag(found["tag"], found["tag_step"]), Tag(found["due"], found["due_step"])
             request = ControllerRequest(tag, due, clock.now())
-        task.go_on(w[s + at.K_TICKS], w[s + at.K_SEQUENCE], request)
+        task.adopt_compiled_state({name: found[name] for name in task.counts}, request)
     elif isinstance(task, TimerTask):
-        first, step = table.timer_states[task.name] + at.J_TICKS, at.TIMER_STATE
-        task.go_on([w[first + i * step] for i in range(len(task.ticks))])
+        first, count = table.timer_ranges[task.name]
+        task.adopt_compiled_state(table.timer_states["k"][first : first + count].tolist())
     else:
         assert isinstance(task, Ticking)
-        task.go_to(w[s + at.K_TICKS])
+        task.adopt_compiled_state({name: found[name] for name in task.counts})
 
 
-def _message_out(table: Table, w: list[int], i: int) -> Message:
-    f = table.flight + i * at.MESSAGE
-    name = table.topics[w[f + at.F_TOPIC]]
+def _message_out(table: Table, found: dict[str, Any]) -> Message:
+    name = table.topic_list[found["topic"]]
     topic = table.system.bus.topics[name]
-    payload = table.payloads[w[f + at.F_SLOT], : topic.signals.size].copy()
+    payload = table.payloads[found["slot"], : topic.signals.size].copy()
     payload.setflags(write=False)
     return Message(
-        name, topic.source, w[f + at.F_SEQUENCE],
-        Tag(w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP]),
-        Tag(w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP]),
-        Tag(w[f + at.F_NS], w[f + at.F_STEP]), payload, DELIVERED,
+        name, topic.source, found["sequence"],
+        Tag(found["initiated"], found["initiated_step"]),
+        Tag(found["completed"], found["completed_step"]),
+        Tag(found["ns"], found["step"]), payload, DELIVERED,
     )  # fmt: skip

@@ -1,0 +1,131 @@
+"""What of a run can be compiled: the whole run or not, and each of its tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rtsim.components.latency import remembers_nothing
+from rtsim.components.ports import Wiring
+from rtsim.components.tasks import CompiledReaction, Task
+from rtsim.core.tag import Period
+from rtsim.engine.compiled.kernel import stretch
+from rtsim.engine.compiled.pace import unpaceable
+from rtsim.engine.compiled.table import SENDERS
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
+from rtsim.equations.addresses import WORDS
+from rtsim.equations.compiling import kept
+from rtsim.timing.pacing import Pacer
+
+AUTO, COMPILED, INTERPRETED = ENGINES = ("auto", "compiled", "interpreted")
+"""The engines that can run a scenario.  Automatic uses the compiled engine if the engine is
+compiled already or if the run is long.  The engine is compiled once on each machine, which takes
+some seconds."""
+_LONG = 100_000
+"""Steps; the interpreter takes as long for them as compiling the engine."""
+_SHORT = 200
+"""Steps; the interpreter takes as long for them as loading the engine."""
+EXACT_NS = 2**53
+"""The latest time (ns) whose value in s is rounded equally in compiled code and in Python."""
+
+
+@dataclass
+class Eligibility:
+    """What of a run can be compiled."""
+
+    why_not: list[str] = field(default_factory=list)
+    """Why the run cannot use the compiled engine at all; empty if it can."""
+    interpreted: list[str] = field(default_factory=list)
+    """The components that react in Python, each with the reason."""
+    reactions: dict[str, CompiledReaction] = field(default_factory=dict)
+    """The reactions that are compiled, by the name of their task."""
+
+
+def examine(
+    system: System, trace: Trace, pacer: Pacer, engine: str, until_ns: int, loaded: bool
+) -> Eligibility:
+    """Return what of the run up to ``until_ns`` can be compiled.
+
+    ``engine`` is one of :data:`ENGINES`; ``loaded``: this process has the compiled engine already.
+    """
+    found = Eligibility()
+    if engine == INTERPRETED:
+        found.why_not.append("the interpreter was asked for")
+        return found
+    if not system.plants:
+        found.why_not.append("the scenario has no plant")
+    for plant in system.plants:
+        if plant.native_step() is None:
+            found.why_not.append(f"the solver or the model of {plant.name} is not compiled")
+    if system.plants and pacer.clock.paced and (why := why_unpaceable(system, pacer)):
+        found.why_not.append(why)
+    if until_ns >= EXACT_NS:
+        found.why_not.append("the run ends after 104 days")
+    if system.faults is not None:
+        found.why_not.append("faults are declared")
+    if system.external_inputs:
+        found.why_not.append("external inputs are read at each tag")
+    for task in system.tasks:
+        reaction = _reaction(task, system, trace)
+        if isinstance(reaction, CompiledReaction):
+            found.reactions[task.name] = reaction
+        else:
+            found.interpreted.append(reaction)
+    if engine == AUTO and not found.why_not and (why := _too_short(system, until_ns, loaded)):
+        found.why_not.append(why)
+    return found
+
+
+def _too_short(system: System, until_ns: int, loaded: bool) -> str:
+    """Return why a short run is left to the interpreter; empty if it is not."""
+    steps = (until_ns - system.ns) / min(p.step.ns for p in system.plants)
+    if steps < _SHORT:
+        return "the run is short"
+    if steps < _LONG and not (loaded or kept(stretch, (WORDS,))):
+        return (
+            "the run is short, and the engine was not compiled on this machine yet "
+            "(--engine compiled compiles it)"
+        )
+    return ""
+
+
+def why_unpaceable(system: System, pacer: Pacer) -> str:
+    """Return why compiled code cannot wait at the present rate; empty if it can."""
+    return unpaceable(pacer, round(min(p.step.ns for p in system.plants)))
+
+
+def _reaction(task: Task, system: System, trace: Trace) -> CompiledReaction | str:
+    """Return the compiled reaction of ``task``, or why it has none."""
+    reacts, described = _owner(task, "react"), _owner(task, "compiled")
+    if described is None or reacts is not described:  # a subclass reacts in its own way
+        return f"{task.name} reacts in Python"
+    found: CompiledReaction | str = task.compiled()  # type: ignore[attr-defined]
+    if isinstance(found, str):
+        return found
+    periods = [p for p, _ in found.timers if p is not None] if found.timers else [task.period]
+    if not all(p is not None and _exact(p) for p in periods):
+        return f"{task.name} has no period, or too long a one"
+    if found.wiring is not None and type(found.wiring) is not Wiring:
+        return f"the inputs of {task.name} are changed on their way"
+    if found.kind in SENDERS:
+        topic = system.bus.topics[task.name]
+        if system.bus.on_medium(task.name):
+            return f"messages of {task.name} wait for a medium"
+        if trace.tally is not None and not trace.topic_track(task.name).keeps:
+            return f"clients see the latencies of {task.name}, and no row of it is kept"
+        for model in (topic.transport, found.compute):
+            if not remembers_nothing(model):
+                return f"the latency model {type(model).__name__} of {task.name} has a state"
+        if system.triggers.get(task.name) or system.listeners.get(task.name):
+            return f"messages of {task.name} trigger other components"
+    return found
+
+
+def _owner(task: Task, method: str) -> type | None:
+    """The class that defines ``method``."""
+    return next((c for c in type(task).__mro__ if method in vars(c)), None)
+
+
+def _exact(period: Period) -> bool:
+    """Its ticks can be computed in 64 bits."""
+    return max(period.ratio) < 2**40

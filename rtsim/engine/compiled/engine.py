@@ -1,0 +1,406 @@
+"""The compiled engine of one run: one stretch after the other, or a whole run in one.
+
+A stretch is a span of simulated time in which everything that happens is compiled.  It ends before
+the first tag at which anything else happens: that tag is the interpreter's
+(:class:`rtsim.engine.executive.Executive`), which is the reference for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.components.tasks import FAR, Task
+from rtsim.core.clock import Clock, stopwatch
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Vector
+from rtsim.engine.advance import Loop
+from rtsim.engine.commands.commands import Inbox
+from rtsim.engine.compiled.eligibility import COMPILED, examine, why_unpaceable
+from rtsim.engine.compiled.kernel import stretch
+from rtsim.engine.compiled.pace import AGAIN, HAND_OVER
+from rtsim.engine.compiled.records import NOTHING
+from rtsim.engine.compiled.table import Table
+from rtsim.engine.compiled.transfer import call, copy_in, copy_out, give_up, note_rows, undo
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
+from rtsim.equations.addresses import WORDS
+from rtsim.equations.compiling import Native, compile_function
+from rtsim.record.track import BLOCK_BYTES
+from rtsim.solve.internal_steps import nothing
+from rtsim.timing.pacing import Pacer
+
+_MOST_DRAWS = 512
+"""Numbers that are drawn ahead for one stretch, for each stream."""
+_CALL_NS = 20_000_000
+"""The number of tags in one call grows until a call takes this long: Ctrl-C is handled after it."""
+_WORTH_IT = 8
+"""Steps of the fastest plant; a shorter stretch costs more than the interpreter takes."""
+
+
+@cache
+def _kernel() -> Native:
+    return compile_function(stretch, (WORDS,), "the compiled engine")
+
+
+class CompiledEngine:
+    """The compiled engine of one run.
+
+    :attr:`why_not` says why the run cannot use the compiled engine at all.  :attr:`interpreted`
+    names the components that react in Python; compiled code stops before each of their tags.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        trace: Trace,
+        pacer: Pacer,
+        engine: str,
+        until_ns: int,
+        inbox: Inbox | None = None,
+    ) -> None:
+        """``engine`` is one of :data:`ENGINES`; ``until_ns`` [ns] is where the run ends."""
+        self._system, self._trace, self._pacer = system, trace, pacer
+        self._clock: Clock = pacer.clock
+        self._inbox = inbox
+        loaded = _kernel.cache_info().currsize > 0
+        found = examine(system, trace, pacer, engine, until_ns, loaded)
+        self.why_not, self.interpreted = found.why_not, found.interpreted
+        self._reactions = found.reactions
+        self.tags = 0
+        """Number of tags that ran in stretches."""
+        self._table: Table | None = None
+        self._engine = engine
+        self._bound: tuple[object, Callable[[], Any]] | None = None
+        self._given_up_ns = -1
+        """The next tag after the one at this time is the interpreter's, ns."""
+
+    def again(self, trace: Trace, pacer: Pacer) -> CompiledEngine:
+        """Prepare for another run of the same system, which has been reset."""
+        self._trace, self._pacer, self._clock, self.tags = trace, pacer, pacer.clock, 0
+        self._given_up_ns = -1
+        if self._table is not None:
+            self._table.record_in(trace)
+        return self
+
+    def whole(self) -> Table | None:
+        """Return the table if compiled code can run a whole run in one call, else ``None``.
+
+        The conditions: all tasks are compiled, their first calls were checked, and no change is
+        scheduled.
+        """
+        if self._table is None or not self.usable or self.interpreted or self._system.changes:
+            return None
+        return self._table if all(map(_checked, self._system.tasks)) else None
+
+    @property
+    def kernel(self) -> Native:
+        """The compiled engine itself; raises :class:`ModelError` if it does not compile."""
+        return _kernel()
+
+    @property
+    def usable(self) -> bool:
+        return not self.why_not
+
+    def __str__(self) -> str:
+        """One line for a person: what ran where, and why."""
+        if not self.usable:
+            return f"interpreted: {'; '.join(self.why_not)}"
+        rest = f"; interpreted: {'; '.join(self.interpreted)}" if self.interpreted else ""
+        return f"compiled: {self.tags} tags{rest}"
+
+    def advance(self, loop: Loop) -> bool:
+        """Run the tags up to the first one that the interpreter must run, in one stretch.
+
+        ``loop.between`` is called with the time of the last tag (ns): every 0.2 to 0.28 s in a
+        paced run, now and then in other runs, and once at the end.
+        """
+        if not self.usable or self._system.ns == self._given_up_ns:
+            return False
+        system = self._system
+        if system.postponed:  # a change waits for the tag of its plant
+            return False
+        limit = min(loop.limit_ns(), self._first_interpreted())
+        if limit - system.ns < _WORTH_IT * min(p.step.ns for p in system.plants):
+            return False
+        paced = self._clock.paced
+        if self._table is not None and paced != (self._table.frames is not None):
+            self._table = None  # a command changed the pace
+        self.prepare()
+        if self._table is None or (paced and why_unpaceable(system, self._pacer)):
+            return False
+        began = system.ns
+        self._run(self._table, limit, loop)
+        return system.ns > began
+
+    def prepare(self) -> None:
+        """Compile the engine and make its table, before the first tag if the run surely uses it."""
+        if self._table is None and self.usable and self._compiles():
+            paced = self._pacer if self._clock.paced else None
+            self._table = Table(self._system, self._trace, self._reactions, paced, self._inbox)
+
+    def _compiles(self) -> bool:
+        """Compile or load the kernel; raises :class:`ModelError` if it was asked for and fails."""
+        try:
+            _kernel()
+        except ModelError as error:
+            if self._engine == COMPILED:
+                raise
+            self.why_not.append(str(error).partition("\n")[0].rstrip(":"))
+        return self.usable
+
+    def _first_interpreted(self) -> int:
+        """The first time [ns] at which something happens that is not compiled."""
+        system, native = self._system, self._reactions
+        found = [FAR, *system.inserted[:1], *system.bus.arrivals_except(native.keys())]
+        found.append(system.bus.next_transmission_ns)
+        for task in system.tasks:
+            if task.name not in native or not _checked(task):
+                found.append(task.next_ns)
+        for controller in system.controllers:
+            if controller.name not in native or not controller.checked:
+                found.append(controller.due_ns)
+        if system.next_change < len(system.changes):
+            found.append(system.changes[system.next_change].ns)
+        return min(found)
+
+    def _run(self, table: Table, limit_ns: int, loop: Loop) -> None:
+        flight = self._system.bus.take(table.topic_numbers.keys())
+        table.make_room(len(flight))
+        copy_in(table, flight)
+        self.draw_ahead(table, limit_ns)
+        state, interrupted, failed = table.state, None, False
+        table.header["limit"] = limit_ns
+        try:
+            while not failed:
+                try:
+                    self.tags += self._call(table, loop)
+                except Exception:  # the interpreter runs the same tag, and says what is wrong
+                    failed = True
+                if failed or not self._goes_on(table, loop):
+                    break
+        except KeyboardInterrupt as signal:
+            interrupted = signal
+        undone = bool(state["in_tag"])
+        if undone:
+            undo(table)
+        table.settle_draws()
+        copy_out(table, self._clock, undone)
+        if failed or state["answer"] == HAND_OVER or (undone and not state["dry"]):
+            self._given_up_ns = self._system.ns
+        if interrupted is not None:
+            raise interrupted
+        loop.between(self._system.ns)
+
+    def _call(self, table: Table, loop: Loop) -> int:
+        """Run tags; returns their number."""
+        if self._bound is None or self._bound[0] is not table.entry:
+            kernel = _kernel().on(table.entry, concurrent=self._clock.paced)
+            self._bound = (table.entry, kernel)
+        began = stopwatch()
+        tags = call(table, self._bound[1], loop.interrupt_check)
+        if tags == table.header["most"] and 4 * (stopwatch() - began) < _CALL_NS:
+            table.header["most"] *= 4
+        return tags
+
+    def _goes_on(self, table: Table, loop: Loop) -> bool:
+        """After a call that ended early: whether the stretch continues with another one."""
+        state, frames = table.state, table.frames
+        full = state["rolled"] or state["answer"] == AGAIN
+        if state["in_tag"] or not full:
+            return False
+        began = self._pacer.read()
+        self._system.ns = int(state["now"])
+        note_rows(table)
+        if frames is not None:
+            frames.take()
+        stop = loop.between(self._system.ns)
+        state["rolled"] = state["answer"] = 0
+        if frames is not None:
+            frames.again(began)
+        return not stop
+
+    def draw_ahead(self, table: Table, limit_ns: int) -> None:
+        """Draw as many random numbers as the ticks before ``limit_ns`` can use."""
+        span = limit_ns - self._system.ns
+        periods = {t.name: t.period for t in table.task_list}
+        timers = {n: r.timers[0][0] for n, r in self._reactions.items() if r.timers}
+        for i, ((what, name), draws) in enumerate(table.draw_list.items()):
+            period = timers[name] if what == "timers" else periods[name]
+            assert period is not None
+            draws.fill(min(int(span // period.ns) + 2, _MOST_DRAWS))
+            table.lend_draws(i, draws)
+
+
+def _checked(task: Task) -> bool:
+    """The first call of the compiled function was checked: it was the interpreter's."""
+    checked: bool = getattr(task, "checked", True)
+    return checked
+
+
+# A whole run in compiled code, from the tag at 0 ns to the last one, again and again.
+#
+# A prepared run (rtsim.runs.prepared) in which everything is compiled does not go through the
+# objects of the system: the words and the vectors of its first state are put back, and the kernel
+# is called until the run ends.  Whatever the kernel leaves to the interpreter ends the attempt, and
+# the run is then made from its beginning by the executive.
+
+Sink = Callable[[NDArray[np.int64]], object]
+"""Receives rows (n, columns) of a track; the array is valid only during the call."""
+_MOST_BYTES = 1 << 25
+"""Memory for the blocks of all tracks; with more, the rows of many tracks leave the caches."""
+
+
+class _Blocks:
+    """Two blocks of memory for the rows of one track."""
+
+    def __init__(self, width: int, tracks: int) -> None:
+        self.width = width
+        size = min(BLOCK_BYTES, _MOST_BYTES // (2 * tracks))
+        self.capacity = max(16, min(4096, size // (8 * width)))
+        self.blocks = [np.zeros((self.capacity, width), np.int64) for _ in range(2)]
+        self.addresses = [block.ctypes.data for block in self.blocks]
+        self.present = 0
+        """Which of them the kernel fills."""
+
+
+class WholeRun:
+    """Repeated runs of one system, each in a single call of compiled code."""
+
+    def __init__(self, engine: CompiledEngine, table: Table) -> None:
+        self._engine, self._table, self._entry = engine, table, table.entry
+        copy_in(table, ())
+        table.state["now"] = NOTHING
+        self._start = table.changing.copy()
+        self._vectors = [(vector, vector.copy()) for vector in _changing(table)]
+        tracks = table.track_list
+        self._blocks = [_Blocks(t.spec.width, len(tracks)) for t in tracks]
+        self._call = engine.kernel.on(self._entry)
+        self._sinks: Sequence[Sink | None] = ()
+        self.wall_ns = 0
+        """How long the kernel computed in the latest run, ns of the wall clock."""
+        self._lent: tuple[bool, ...] = ()
+        """Which tracks keep rows, as the words of the table say."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tracks, in the order of the sinks."""
+        return [track.name for track in self._table.track_list]
+
+    @property
+    def valid(self) -> bool:
+        """Return whether the system still has the table that this object uses."""
+        return self._table.entry is self._entry
+
+    @property
+    def now_ns(self) -> int:
+        """The last tag that was run, ns."""
+        return int(self._table.state["now"])
+
+    def reset(self) -> None:
+        """Restore the initial state; write changed parameter values after this call."""
+        self._table.changing[:] = self._start
+        give_up(self._table)
+        for vector, first in self._vectors:
+            vector[...] = first
+        for blocks in self._blocks:
+            blocks.present = 0
+
+    def disturbed(self) -> None:
+        """Note that another run used the table."""
+        self._lent = ()
+
+    def run(self, until_ns: int, sinks: Sequence[Sink | None]) -> int | None:
+        """Run to ``until_ns`` (ns) after :meth:`reset`; return the number of tags.
+
+        ``sinks`` receive the rows of the tracks; the rows of a track without a sink are dropped.
+        Returns ``None`` if a tag needs the interpreter; sinks may have received rows before that.
+        """
+        self._sinks = sinks
+        lent = tuple(sink is not None for sink in sinks)
+        if lent != self._lent:
+            self._lend(lent)
+        header = self._table.header
+        header["limit"], header["last"] = until_ns, 1
+        try:
+            tags = self._run(until_ns)
+        finally:
+            header["last"] = 0
+        if tags is not None:
+            states = self._table.track_states
+            for state, blocks, sink in zip(states, self._blocks, sinks, strict=True):
+                if sink is not None and (count := int(state["row"])):
+                    sink(blocks.blocks[blocks.present][:count])
+        return tags
+
+    def _run(self, until_ns: int) -> int | None:
+        self.wall_ns = 0
+        table, state = self._table, self._table.state
+        tags: int = 0
+        while True:
+            if table.draw_list:
+                table.system.ns = max(0, self.now_ns)
+                self._engine.draw_ahead(table, until_ns)
+            began = stopwatch()
+            try:
+                done = call(table, self._call, nothing)
+            except KeyboardInterrupt:
+                raise
+            except Exception:
+                return None  # the interpreter meets the same error, and says where it is
+            self.wall_ns += stopwatch() - began
+            tags += done
+            unfinished, dry = state["in_tag"], state["dry"]
+            if unfinished:
+                undo(table)
+                if not (dry and done):
+                    return None
+            table.settle_draws()
+            if state["rolled"]:
+                self._empty()
+            elif state["now"] >= until_ns:
+                return tags
+            elif not done:
+                return None
+
+    def _lend(self, kept: tuple[bool, ...]) -> None:
+        """Let the kernel write rows of the ``kept`` tracks into the blocks of this object."""
+        table = self._table
+        for i, (blocks, keep) in enumerate(zip(self._blocks, kept, strict=True)):
+            row, state = table.tracks[i], table.track_states[i]
+            row["width"], row["capacity"] = blocks.width, blocks.capacity
+            size = blocks.blocks[0].size if keep else 0
+            state["block"], state["spare"] = ((a, size) for a in blocks.addresses)
+            state["row"] = state["rolled"] = 0
+        words = table.track_words
+        self._start[words] = table.changing[words]
+        self._lent = kept
+
+    def _empty(self) -> None:
+        """Hand over the full blocks, and let the kernel have them as its spare ones."""
+        states = self._table.track_states
+        for state, blocks, sink in zip(states, self._blocks, self._sinks, strict=True):
+            if state["rolled"]:
+                full = blocks.present
+                if sink is not None:
+                    sink(blocks.blocks[full])
+                blocks.present = 1 - full
+                state["spare"]["address"], state["rolled"] = blocks.addresses[full], 0
+        self._table.state["rolled"] = 0
+
+
+def _changing(table: Table) -> list[Vector]:
+    """The vectors that a run changes, and those that hold values that can be set."""
+    system = table.system
+    found = chain(
+        table.span_list,
+        (plant.p for plant in system.plants),
+        (vector for initial in system.initials.values() for vector in initial.vectors),
+        (one for port in system.ports.values() for one in (port.value, port.early)),
+    )
+    return list({(v.ctypes.data, v.size): v for v in found if v.size}.values())

@@ -82,11 +82,9 @@ def call_step(handle: Any, words: Any, t: float, h: float) -> int:
     return int(handle(words, t, h))
 
 
-def call_drive(
-    handle: Any, leg: Any, retake: Any, between: Any, words: Any, table: Any, begin: int, end: int
-) -> int:  # fmt: skip
+def call_drive(handle: Any, words: Any, table: Any, begin: int, end: int) -> int:
     """Call :func:`rtsim.solve.guarded.drive`; ``handle`` is its address, or the function."""
-    return int(handle(leg, retake, between, words, table, begin, end))
+    return int(handle(words, table, begin, end))
 
 
 def call_clock(handle: Any, clock: int, into: int) -> int:
@@ -203,6 +201,21 @@ class Layout:
         """Return zeros in the declared shape of array ``name``."""
         return np.zeros([self._length(name, size, sizes) for size in self.arrays[name]])
 
+    def filled(
+        self, arrays: Mapping[str, NDArray[np.float64]], sizes: Mapping[str, int]
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return ``arrays`` and zeros for each array that is declared but not given.
+
+        A length that is not in ``sizes`` is that of a given array; see :meth:`check`.
+        """
+        known = dict(sizes)
+        for name, array in arrays.items():
+            self._learn(name, array, known)
+        return {
+            name: arrays[name] if name in arrays else self.zeros(name, known)
+            for name in (*self.arrays, *(arrays.keys() - self.arrays.keys()))
+        }
+
     def block(
         self,
         functions: Sequence[Any],
@@ -276,10 +289,8 @@ class Layout:
                 f"{name} of {self.what} must be a contiguous float64 array; got {array.dtype}"
                 + ("" if array.flags.c_contiguous else ", not contiguous")
             )
+        self._learn(name, array, sizes)
         declared = self.arrays[name]
-        for size, length in zip(declared, array.shape, strict=False):
-            if isinstance(size, str) and size.isidentifier():
-                sizes.setdefault(size, length)
         expected = tuple(self._length(name, size, sizes) for size in declared)
         if array.shape != expected:
             named = ", ".join(map(str, declared))
@@ -287,6 +298,12 @@ class Layout:
                 f"{name} of {self.what} has shape {array.shape}; expected ({named}) = {expected}"
             )
         return array
+
+    def _learn(self, name: str, array: NDArray[np.float64], sizes: dict[str, int]) -> None:
+        """Add the lengths of ``array`` to ``sizes``."""
+        for size, length in zip(self.arrays.get(name, ()), array.shape, strict=False):
+            if isinstance(size, str) and size.isidentifier():
+                sizes.setdefault(size, length)
 
     def _length(self, name: str, size: Size, sizes: Mapping[str, int]) -> int:
         """Return ``size`` as a number."""

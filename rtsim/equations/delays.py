@@ -277,8 +277,8 @@ def resolve(model: Model) -> Resolved:
         np.array(rows, dtype=np.float64),
         np.array(lags, dtype=np.float64),
         np.array(first, dtype=np.float64),
-        _lags(functions) if functions else None,
-        _pasts(pasts) if pasts else None,
+        _filled(functions, _and_lag),
+        _filled(pasts, _and_past),
     )
 
 
@@ -350,11 +350,14 @@ def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> 
     pass
 
 
-def _lags(functions: Sequence[tuple[int, Any]]) -> Equation:
+def _filled(
+    functions: Sequence[tuple[int, Any]], and_one: Callable[[int, Any, Equation], Equation]
+) -> Equation | None:
+    """Return an equation that fills the elements of ``functions``; None if there are none."""
     made: Equation = _none
-    for j, lag in functions:
-        made = _and_lag(j, in_both(lag), made)
-    return made
+    for i, function in functions:
+        made = and_one(i, in_both(function), made)
+    return made if functions else None
 
 
 def _and_lag(j: int, lag: Any, others: Equation) -> Equation:
@@ -364,13 +367,6 @@ def _and_lag(j: int, lag: Any, others: Equation) -> Equation:
         out[j] = lag(t, x, z, u, p)
 
     return lags
-
-
-def _pasts(functions: Sequence[tuple[int, Any]]) -> Equation:
-    made: Equation = _none
-    for e, past in functions:
-        made = _and_past(e, in_both(past), made)
-    return made
 
 
 def _and_past(e: int, past: Any, others: Equation) -> Equation:

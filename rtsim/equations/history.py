@@ -93,17 +93,7 @@ LAYOUT = Layout(
     "the past of a plant",
     (
         *("derivative", "output", "guard", "line", "lag_function", "past_function"),
-        *(
-            "update",
-            "tick",
-            "slope",
-            "lines_now",
-            "whole_leg",
-            "leg",
-            "retake",
-            "inner",
-            "inner_words",
-        ),
+        *("update", "tick", "slope", "lines_now", "leg", "retake", "inner", "inner_words"),
     ),
     {
         "elements": ("delayed", 3),
@@ -385,9 +375,6 @@ class History:
         self.line = _made(model.line, EQUATION, f"line of model {model.name}", compile)
         self._lag = _made(found.lag, EQUATION, f"lag of model {model.name}", compile)
         self._past = _made(found.at_first, EQUATION, f"before of model {model.name}", compile)
-        q, d, n, lines = (
-            len(found.elements), len(found.lags), model.states.size, model.lines.size,
-        )  # fmt: skip
         self.attached = False
         """True once a solver that can keep a past is at work on the model."""
         self._functions: dict[str, Function] = {
@@ -401,36 +388,18 @@ class History:
             "lag_function": _both(self._lag),
             "past_function": _both(self._past),
         }
-        self._sizes = {"inputs": model.inputs.size, "delayed": q}
-        self._arrays: dict[str, NDArray[np.float64]] = {
+        self._sizes = {"inputs": model.inputs.size, "delayed": len(found.elements)}
+        given = {
             "elements": found.elements,
             "lags": found.lags,
             "before": found.before,
-            "live": np.zeros(LIVE),
-            "lag": np.zeros(d),
             "most": found.lags[:, MOST].copy(),
-            "fed": np.zeros(model.inputs.size + q),
-            "past": np.zeros(q),
-            "start": np.zeros(q),
-            "v": np.zeros(lines),
-            "rows": np.zeros((1, 1)),
-            "breaks": np.zeros((ROWS, 3)),
-            "memory": np.zeros(3 + 2 * d),
-            "after": np.zeros(3 + 2 * d),
-            "began": np.zeros(n),
-            "own": np.zeros(0),
-            "own_after": np.zeros(0),
-            "settings": np.zeros(2),
-            "snaps": np.zeros(d),
-            "inner_notes": np.zeros(0),
-            "notes": np.zeros(0),
-            "k": np.zeros((0, n)),
-            "dense": np.zeros((0, 0)),
-            "slopes": np.zeros((2, n)),
-            "y": np.zeros(n),
-            "fit": np.zeros((1, 1)),
-            "nodes_v": np.zeros((1, lines)),
         }
+        first = {"capacity": 1, "width": 1, "places": ROWS, "nodes": 1}
+        first["remembered"] = HEAD + 2 * len(found.lags)
+        none = dict.fromkeys(("kept", "noted", "stages", "degree"), 0)
+        model_sizes = {"states": model.states.size, "lines": model.lines.size}
+        self._arrays = LAYOUT.filled(given, {**self._sizes, **model_sizes, **first, **none})
         self._plain = PlainTable()
         self._alive: Any = None
         self._words = np.zeros(len(LAYOUT.functions) + 3 * len(LAYOUT.arrays), dtype=np.int64)

@@ -1,14 +1,4 @@
-"""A controller as a class: fields for its signals and memory, and a method for its step.
-
-Example:
-    class Brake(rtsim.Controller):
-        speed = rtsim.input("m/s")
-        force = rtsim.output("N")
-        gain = rtsim.parameter("N.s/m", 2)
-
-        def step(self):
-            self.force = -self.gain * self.speed
-"""
+"""A controller as a class: fields for its signals and memory, and a method for its step."""
 
 from __future__ import annotations
 
@@ -31,6 +21,14 @@ class Controller(NamedSignals):
 
     ``class Brake(rtsim.Controller, compile=True)`` compiles the step to machine code; otherwise it
     runs as Python.
+
+    Example:
+        class Brake(Controller):
+            speed = input("m/s")
+            force = output("N")
+
+            def step(self):
+                self.force = -2.0 * self.speed
     """
 
     roles = frozenset((MEMORY, INPUT, PARAMETER, OUTPUT))

@@ -116,6 +116,10 @@ def state(
     ``derivative_of``: the field whose time derivative this state is.
 
     Raises :class:`ModelError` for an initial value that is not numbers of that shape.
+
+    Example:
+        altitude = state("m", 1000.0, low=0.0)
+        position = state("m", (0.0, 0.0, 1.0))
     """
     return _field(STATE, unit, initial, shape, **more)
 
@@ -142,6 +146,9 @@ def memory(
     """Declare a memory: a value that a plant's events, or a controller's steps, keep and change.
 
     The arguments are those of :func:`state`.
+
+    Example:
+        bounces = memory()
     """
     return _field(MEMORY, unit, initial, shape, **more)
 
@@ -163,6 +170,9 @@ def parameter(
     """Declare a parameter: a value that methods read and that only a scenario changes.
 
     ``value`` is its default.  The other arguments are those of :func:`state`.
+
+    Example:
+        mass = parameter("kg", 80.0, low=1.0)
     """
     return _field(PARAMETER, unit, value, shape, **more)
 
@@ -184,6 +194,9 @@ def input(
 
     ``initial`` is its value before the first message has arrived.  ``optional``: the input may stay
     unconnected.  The other arguments are those of :func:`state`.
+
+    Example:
+        force = input("N")
     """
     return _field(INPUT, unit, initial, shape, **more)
 
@@ -205,6 +218,9 @@ def output(
 
     ``optional``: the output may stay unwritten; it is ``initial`` then.  The other arguments are
     those of :func:`state`.
+
+    Example:
+        lift = output("N")
     """
     return _field(OUTPUT, unit, initial, shape, **more)
 
@@ -215,13 +231,20 @@ def algebraic(
     """Declare an algebraic variable of a plant, for which the method ``residual`` is solved.
 
     ``initial`` is the value at which the first search begins.
+
+    Example:
+        current = algebraic("A")
     """
     out: Field[float, float] = _field(ALGEBRAIC, unit, initial, None, description=description)
     return out
 
 
 def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
-    """Declare a value that the method ``lines`` computes only so that it can be delayed."""
+    """Declare a value that the method ``lines`` computes only so that it can be delayed.
+
+    Example:
+        twice = line("m")
+    """
     out: Field[float, float] = _field(LINE, unit, 0.0, None, description=description)
     return out
 
@@ -231,6 +254,9 @@ def mode(*names: str, initial: str = "", description: str = "") -> Field[str, st
 
     ``initial`` is the first of ``names`` unless given.  Raises :class:`ModelError` for fewer than
     two names, a name that is used twice, or an ``initial`` that is not one of them.
+
+    Example:
+        heating = mode("off", "on")
     """
     if len(names) < 2 or len(set(names)) != len(names):
         raise ModelError(f"mode{names} needs two or more different names")
@@ -254,6 +280,9 @@ def delayed(
     ``lag``: a number (s), the name of a parameter, or the name of a method that returns the lag.
     ``before``: the value before the run.  ``least`` and ``most`` (s): the bounds of a lag that is a
     method.  See :class:`rtsim.equations.delays.Delayed`.
+
+    Example:
+        late = delayed("altitude", 0.2, before=1000.0)
     """
     return Field(DELAYED, Signal("_"), delay=(signal, lag, before, least, most))
 

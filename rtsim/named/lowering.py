@@ -12,7 +12,7 @@ import ast
 import inspect
 import textwrap
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -353,13 +353,23 @@ class _Lowering(ast.NodeTransformer):
     # -- statements and calls ----------------------------------------------------------------------
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
-        mode = next((m for t in node.targets if (m := self._mode(t))), None)
-        if mode is not None:
-            node.value = self._number(node.value, *mode)
+        for target in node.targets:
+            node.value = self._numbered(target, node.value)
         if len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
             node.targets = [self._elements(node.targets[0], node.value)]
         self.generic_visit(node)
         return node
+
+    def _numbered(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        """Return ``value`` with the numbers of the modes that are assigned to ``target``."""
+        several = (ast.Tuple, ast.List)
+        if isinstance(target, several) and isinstance(value, several):
+            if len(target.elts) == len(value.elts):
+                pairs = zip(target.elts, value.elts, strict=True)
+                value.elts = [self._numbered(*pair) for pair in pairs]
+            return value
+        mode = self._mode(target)
+        return value if mode is None else self._number(value, *mode)
 
     def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
         """Return ``self.velocity`` as its elements, to which a tuple is assigned one by one."""
@@ -580,3 +590,11 @@ def _part(vector: str, place: _Place, ctx: ast.expr_context) -> ast.expr:
     if isinstance(ctx, ast.Load):
         return matrix
     return ast.Subscript(matrix, ast.Slice(), ctx)
+
+
+def calling(arguments: str, lines: Sequence[str], functions: Sequence[Any]) -> Any:
+    """Return a function of ``arguments`` whose ``lines`` call ``functions`` as _f0, _f1, ..."""
+    space: dict[str, Any] = {f"_f{k}": compiled(one) for k, one in enumerate(functions)}
+    space["__name__"] = functions[0].__module__
+    exec(f"def events{arguments}:\n" + "\n".join(lines), space)  # text of rtsim only
+    return space["events"]

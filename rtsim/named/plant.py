@@ -1,23 +1,4 @@
-"""A plant as a class: fields for its signals, methods for its equations and events.
-
-Example:
-    class Ball(rtsim.Plant):
-        height = rtsim.state("m", 1)
-        speed = rtsim.state("m/s")
-        restitution = rtsim.parameter("1", 0.7)
-
-        def derivative(self, d):
-            d.height = self.speed
-            d.speed = -9.81
-
-        @rtsim.falling
-        def floor(self):
-            return self.height
-
-        @floor.reset
-        def bounce(self):
-            self.height, self.speed = 0.0, -self.restitution * self.speed
-"""
+"""A plant as a class: fields for its signals, methods for its equations and events."""
 
 from __future__ import annotations
 
@@ -29,7 +10,6 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import Duration, Period, declared_ns
-from rtsim.equations.compiling import compiled
 from rtsim.equations.delays import Delayed, Guard, Timer
 from rtsim.equations.model import Model
 from rtsim.named.fields import (
@@ -45,7 +25,7 @@ from rtsim.named.fields import (
     NamedSignals,
     snake_case,
 )
-from rtsim.named.lowering import TIME, VECTORS, Form, lowered
+from rtsim.named.lowering import TIME, VECTORS, Form, calling, lowered
 
 Method = Callable[[Any], None]
 M = TypeVar("M", bound=Callable[[Any], Any])
@@ -105,6 +85,18 @@ def rising(level: Level | None = None, **options: Any) -> Any:
     ``terminal``: the run ends when the guard fires.  ``failure``: why such a run counts as failed.
     ``at_start``: it also fires at the start, if its value is above zero then.  ``report``: names of
     memory fields that the event shows.
+
+    Example:
+        class Fall(Plant):
+            height = state("m", 1.0)
+
+            @rising
+            def floor(self):
+                return self.height
+
+            @floor.reset
+            def lift(self):
+                self.height = 1.0
     """
     return _guard(1, level, options)
 
@@ -116,7 +108,20 @@ def falling(
     *, terminal: bool = False, failure: str = "", at_start: bool = False, report: Sequence[str] = ()
 ) -> Callable[[Level], guard]: ...
 def falling(level: Level | None = None, **options: Any) -> Any:
-    """Declare a guard that fires when its value falls through zero; see :func:`rising`."""
+    """Declare a guard that fires when its value falls through zero; see :func:`rising`.
+
+    Example:
+        class Fall(Plant):
+            height = state("m", 1.0)
+
+            @falling
+            def floor(self):
+                return self.height
+
+            @floor.reset
+            def lift(self):
+                self.height = 1.0
+    """
     return _guard(-1, level, options)
 
 
@@ -127,7 +132,20 @@ def crossing(
     *, terminal: bool = False, failure: str = "", report: Sequence[str] = ()
 ) -> Callable[[Level], guard]: ...
 def crossing(level: Level | None = None, **options: Any) -> Any:
-    """Declare a guard that fires when its value crosses zero; see :func:`rising`."""
+    """Declare a guard that fires when its value crosses zero; see :func:`rising`.
+
+    Example:
+        class Fall(Plant):
+            height = state("m", 1.0)
+
+            @crossing
+            def floor(self):
+                return self.height
+
+            @floor.reset
+            def lift(self):
+                self.height = 1.0
+    """
     return _guard(0, level, options)
 
 
@@ -145,13 +163,30 @@ def every(
     """Declare a method that is called every ``period`` s, first at ``offset`` s.
 
     ``draws``: memory fields that get a new random number from N(0, 1) before each call.
+
+    Example:
+        class Counter(Plant):
+            count = memory()
+
+            @every(0.25)
+            def tick(self):
+                self.count += 1
     """
     timer = Timer(Period.of(period), declared_ns(offset, "offset"), tuple(draws))
     return lambda method: _Ticks(method, timer)
 
 
 def once(at: Duration, *, draws: Sequence[str] = ()) -> Callable[[Method], _Ticks]:
-    """Declare a method that is called once, at ``at`` s."""
+    """Declare a method that is called once, at ``at`` s.
+
+    Example:
+        class Filled(Plant):
+            level = state("m")
+
+            @once(2.5)
+            def fill(self):
+                self.level = 1.0
+    """
     timer = Timer(None, declared_ns(at, "at"), tuple(draws))
     return lambda method: _Ticks(method, timer)
 
@@ -178,6 +213,14 @@ class Plant(NamedSignals):
 
     ``mass_matrix``, ``sparsity``, ``assumptions`` and ``limits`` are those of
     :class:`rtsim.Model`.
+
+    Example:
+        class Tank(Plant):
+            level = state("m", 1.0)
+            leak = parameter("1/s", 0.1)
+
+            def derivative(self, d):
+                d.level = -self.leak * self.level
     """
 
     roles = frozenset(ROLES)
@@ -290,7 +333,7 @@ def _events(
 def _filling(vector: str, base: tuple[str, ...], levels: Sequence[Any]) -> Any:
     """Return a function that fills ``vector`` with the value of each of ``levels``."""
     lines = [f"    {vector}[{k}] = _f{k}({', '.join(base)})" for k in range(len(levels))]
-    return _function(f"({', '.join((*base, vector))})", lines, levels)
+    return calling(f"({', '.join((*base, vector))})", lines, levels)
 
 
 def _dispatcher(
@@ -304,14 +347,7 @@ def _dispatcher(
     lines = []
     for n, k in enumerate(numbers or range(len(methods))):
         lines += [f"    if {condition.format(k=k)}:", f"        _f{n}({', '.join(base)})"]
-    return _function(f"({', '.join((first, *base))})", lines, methods)
-
-
-def _function(arguments: str, lines: Sequence[str], calls: Sequence[Any]) -> Any:
-    space: dict[str, Any] = {f"_f{k}": compiled(one) for k, one in enumerate(calls)}
-    space["__name__"] = calls[0].__module__
-    exec(f"def events{arguments}:\n" + "\n".join(lines), space)  # text of this module only
-    return space["events"]
+    return calling(f"({', '.join((first, *base))})", lines, methods)
 
 
 def _delays(cls: type[Plant], base: tuple[str, ...]) -> list[Delayed]:

@@ -27,9 +27,7 @@ from rtsim.equations.calls import call_at, first_not_finite
 from rtsim.equations.compiling import in_both
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import (
-    GOOD,
     OUT_OF_BUDGET,
-    PAUSED,
     TOO_MANY,
     TOO_SMALL,
     EmbeddedTableau,
@@ -45,13 +43,14 @@ from rtsim.solve.internal_steps import (
     STEP_LAYOUT,
     TAKEN,
     TRIED,
-    covered,
-    pauses,
+    Inner,
+    Method,
+    all_steps,
     projected,
     within,
 )
 from rtsim.solve.linear_algebra import assign, error_norm, moved, weighted
-from rtsim.solve.resident import Inner, Method, stepper
+from rtsim.solve.resident import stepper
 
 
 def _row(*terms: str) -> tuple[Fraction, ...]:
@@ -122,7 +121,7 @@ STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, BEGAN, KNOWN, SLOPE = range(8)
 - ``KNOWN``: 1 if the derivative at the end of the last step is known; ``SLOPE`` is its first
   element.
 """
-RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, STOPS, FIRST, MOST_STEPS = range(9)
+RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, FIRST, MOST_STEPS, STOPS = range(9)
 """Elements of the array ``settings``; see :class:`Adaptive`.
 
 ``EXPONENT`` is 1 divided by the order of the error; ``STOPS`` is 1 for ``fallback="stop"``."""
@@ -135,7 +134,7 @@ LAYOUT = STEP_LAYOUT.extended(
     c=("stages",),
     error=("stages",),
     atol=("states",),
-    settings=(MOST_STEPS + 1,),
+    settings=(STOPS + 1,),
     k=("stages", "states"),
     now=("states",),
     work=("states",),
@@ -313,19 +312,6 @@ def resident_retake(words: Any, t: float, h: float) -> int:
     return answer
 
 
-def resident_adaptive(words: Any, t: float, h: float) -> int:
-    """Take all internal steps from ``t`` s to ``h`` s later; the advance can pause between them."""
-    notes = words.notes
-    done = covered(notes)
-    while True:
-        answer = adaptive_leg(words, t + done, h - done)
-        if answer != GOOD or notes[LAST] != 0.0:
-            return answer
-        done += notes[TAKEN]
-        if pauses(notes, done):
-            return PAUSED
-
-
 def new_frame(memory: Any) -> None:
     """Begin a solver frame: make its whole budget available."""
     memory[BEGAN] = memory[EVALUATIONS]
@@ -349,6 +335,21 @@ class StepTolerance:
     def implicit(self) -> bool:
         """True if stiffness does not limit the steps of the solver."""
         return False
+
+    @property
+    def method_name(self) -> str:
+        """The name of the method."""
+        return ""
+
+    @property
+    def name(self) -> str:
+        """The name of the method, with each value that is not the default."""
+        said = [
+            f"{f.name}={getattr(self, f.name)}"
+            for f in fields(self)
+            if f.name not in ("tableau", "method") and getattr(self, f.name) != f.default
+        ]
+        return self.method_name + (f"({', '.join(said)})" if said else "")
 
     def __post_init__(self) -> None:
         if not self.most_steps >= 1:
@@ -382,33 +383,24 @@ class StepTolerance:
         return out
 
 
-FALLBACKS = ("step", "stop")
-"""The actions of an adaptive solver whose budget is used up."""
-
-
 @dataclass(frozen=True)
-class Adaptive(StepTolerance):
-    """An adaptive solver for any :class:`EmbeddedTableau`.
+class StepControl(StepTolerance):
+    """The solvers of rtsim that choose the length of each step by an estimate of its error.
 
     - ``first``: length of the first step (s); 0: the solver estimates it.
     - ``least``: shortest step (s).  If the tolerance needs a shorter step, the run ends with an
       error.  Only a step that ends at a tag may be shorter.
     - ``most``: longest step (s).
     - ``safety``: factor between 0 and 1 on the length of the next step.
-    - ``budget``: evaluations of the derivative per frame; ``None``: no limit.
-    - ``fallback``: what happens if the budget is used up: ``"step"`` takes a single step to each
-      next tag, ``"stop"`` ends the run with an error.
 
     Raises :class:`ScenarioError` for a value outside its range.
     """
 
-    tableau: EmbeddedTableau = DP54_TABLEAU
+    tableau: Any = None
     first: float = 0.0
     least: float = 0.0
     most: float = math.inf
     safety: float = 0.9
-    budget: int | None = None
-    fallback: str = "step"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -426,6 +418,61 @@ class Adaptive(StepTolerance):
             raise ScenarioError(
                 f"safety = {self.safety} is not valid; give a factor between 0 and 1"
             )
+
+    @property
+    def method_name(self) -> str:
+        return str(self.tableau.name)
+
+    @property
+    def order(self) -> int:
+        return int(self.tableau.order)
+
+    def arrays(self, bound: BoundModel, last: float) -> dict[str, Any]:
+        """Return the arrays that :data:`LAYOUT` adds to those of every solver.
+
+        ``last`` is a further element of ``settings``, after those that all of these solvers have.
+        """
+        n, table = bound.model.states.size, self.tableau
+        settings = np.zeros(MOST_STEPS + 2)
+        settings[RTOL], settings[SAFETY] = self.rtol, self.safety
+        settings[LEAST], settings[MOST], settings[FIRST] = self.least, self.most, self.first
+        settings[EXPONENT], settings[MOST_STEPS] = 1 / (table.lower + 1), self.most_steps
+        settings[MOST_STEPS + 1] = last
+        return {
+            "a": lower_triangle(table.a),
+            "c": weights(table.c),
+            "error": table.error_weights,
+            "dense": table.dense_weights,
+            "atol": self.of_states(bound),
+            "settings": settings,
+            "k": np.zeros((len(table.b), n)),
+            "now": np.zeros(n),
+        }
+
+
+FALLBACKS = ("step", "stop")
+"""The actions of an adaptive solver whose budget is used up."""
+
+
+@dataclass(frozen=True)
+class Adaptive(StepControl):
+    """An adaptive solver for any :class:`EmbeddedTableau`.
+
+    The fields ``first``, ``least``, ``most`` and ``safety`` are those of :class:`StepControl`.
+
+    - ``budget``: evaluations of the derivative per frame; ``None``: no limit.
+    - ``fallback``: what happens if the budget is used up: ``"step"`` takes a single step to each
+      next tag, ``"stop"`` ends the run with an error.
+
+    Raises :class:`ScenarioError` for a value outside its range.
+    """
+
+    tableau: EmbeddedTableau = DP54_TABLEAU
+    budget: int | None = None
+    fallback: str = "step"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         needed = 2 * len(self.tableau.b) + 1
         if self.budget is not None and self.budget < needed:
             raise ScenarioError(
@@ -437,53 +484,19 @@ class Adaptive(StepTolerance):
                 f"fallback = {self.fallback!r} is unknown; give one of {', '.join(FALLBACKS)}"
             )
 
-    @property
-    def name(self) -> str:
-        said = [
-            f"{f.name}={getattr(self, f.name)}"
-            for f in fields(self)
-            if f.name != "tableau" and getattr(self, f.name) != f.default
-        ]
-        return self.tableau.name + (f"({', '.join(said)})" if said else "")
-
-    @property
-    def order(self) -> int:
-        return self.tableau.order
-
     def stepper(self, bound: BoundModel) -> Stepper:
-        n, table = bound.model.states.size, self.tableau
-        settings = np.zeros(MOST_STEPS + 1)
-        settings[RTOL], settings[SAFETY] = self.rtol, self.safety
-        settings[LEAST], settings[MOST], settings[FIRST] = self.least, self.most, self.first
-        settings[EXPONENT], settings[STOPS] = 1 / (table.lower + 1), self.fallback == "stop"
-        settings[BUDGET] = math.inf if self.budget is None else self.budget
-        settings[MOST_STEPS] = self.most_steps
-        k, now = np.zeros((len(table.b), n)), np.zeros(n)
-        dense = np.array([[float(w) for w in row] for row in table.dense])
-        own = {
-            "a": lower_triangle(table.a),
-            "c": weights(table.c),
-            "error": table.error_weights,
-            "atol": self.of_states(bound),
-            "settings": settings,
-            "k": k,
-            "now": now,
-            "work": np.zeros(n),
-            "dense": dense,
-        }
-        inner = Inner(adaptive_leg, resident_retake, now, k, dense)
-        return stepper(
-            Method(
-                resident_adaptive,
-                LAYOUT,
-                own,
-                kept=KNOWN,
-                unbounded=None if self.budget is None else UNBOUNDED,
-                inner=inner,
-                new_frame=new_frame,
-            ),
-            bound,
+        own = self.arrays(bound, self.fallback == "stop")
+        own["settings"][BUDGET] = math.inf if self.budget is None else self.budget
+        method = Method(
+            all_steps,
+            LAYOUT,
+            own,
+            kept=KNOWN,
+            unbounded=None if self.budget is None else UNBOUNDED,
+            inner=Inner(adaptive_leg, resident_retake, own["now"], own["k"], own["dense"]),
+            new_frame=new_frame,
         )
+        return stepper(method, bound)
 
 
 DP54 = Adaptive(tableau=DP54_TABLEAU)

@@ -53,7 +53,7 @@ from rtsim.equations.history import (
     past_at,
 )
 from rtsim.equations.model import BoundModel
-from rtsim.solve.base import GOOD, HISTORY_FULL, PAUSED
+from rtsim.solve.base import GOOD, HISTORY_FULL
 from rtsim.solve.internal_steps import (
     BEGAN,
     LAST,
@@ -65,33 +65,15 @@ from rtsim.solve.internal_steps import (
     TRIED,
     Inner,
     Method,
-    covered,
+    all_steps,
+    dense_output,
     functions_of,
     model_sizes,
     native_step,
-    pauses,
-    within,
 )
 from rtsim.solve.linear_algebra import assign
 
 # The rows of the past: each delayed signal over one internal step, as a polynomial.
-
-
-@in_both
-def between_ends(words: Any, table: Any, part: float, taken: float) -> None:
-    """Write to ``y`` the state at the fraction ``part`` of the last internal step of the solver.
-
-    ``slopes`` has the derivatives at both ends, unless the solver has a dense output of its own.
-    """
-    y, began, out, k, slopes = table.y, table.began, words.out, table.k, table.slopes
-    if k.shape[0] > 0:
-        within(y, began, k, table.dense, part, taken)
-        return
-    rest = 1.0 - part
-    for i in range(y.size):
-        way = out[i] - began[i]
-        bend = (rest - part) * way - rest * taken * slopes[0, i] + part * taken * slopes[1, i]
-        y[i] = began[i] + part * (way - rest * bend)
 
 
 @in_both
@@ -166,7 +148,7 @@ def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
     degree = nodes.shape[0] - 1
     call_at(words, table.lines_now, t, began, nodes[0])
     for i in range(1, degree):
-        between_ends(words, table, i / degree, taken)
+        dense_output(table, table.began, words.out, i / degree, taken)
         call_at(words, table.lines_now, t + i / degree * taken, y, nodes[i])
     call_at(words, table.lines_now, t + taken, out, nodes[degree])
 
@@ -396,7 +378,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
             middle = 0.5 * (low + high)
             if not low < middle < high:
                 break
-            between_ends(words, table, middle, taken)
+            dense_output(table, table.began, words.out, middle, taken)
             find_lags(table, t + middle * taken, y, z, u, p)
             if side * (t + middle * taken - lag[j] - wall) >= 0.0:
                 high = middle
@@ -514,22 +496,6 @@ def delayed_retake(words: Any, t: float, h: float) -> int:
     return answer
 
 
-def delayed_step(words: Any, t: float, h: float) -> int:
-    """Take all internal steps from ``t`` s to ``h`` s later; the advance can pause between them."""
-    p = words.p
-    table = past_at(p[p.size - 1])
-    notes = table.notes
-    done = covered(notes)
-    while True:
-        answer = call_step(table.whole_leg, words, t + done, h - done)
-        if answer != GOOD or notes[LAST] != 0.0:
-            return answer
-        done += notes[TAKEN]
-        if pauses(notes, done):
-            return PAUSED
-
-
-_STEPS = ("leg", "retake", "whole_leg")
 CUBIC = 3
 """Degree of the dense output of a solver that has none of its own."""
 
@@ -549,7 +515,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     sizes, n, delays = model_sizes(bound), model.states.size, len(model.delays)
     inner = method.inner
     leg, retake = (method.step, method.step) if inner is None else (inner.leg, inner.retake)
-    steps = (leg, retake, delayed_leg)
+    steps = {"leg": leg, "retake": retake}
     no_k, no_dense = np.zeros((0, n)), np.zeros((0, 0))
     k, dense = (None, None) if inner is None else (inner.k, inner.dense)
     degree = CUBIC if dense is None else dense.shape[1]
@@ -578,42 +544,29 @@ def with_history(method: Method, bound: BoundModel) -> Method:
         """Let the solver's own steps begin at ``began``, and the past know all functions."""
         vectors = {name: given[name] for name in ("z", "u", "p", "out")}
         memory = {"memory": own, "after": own_after, "notes": inner_notes}
-        inside = {**vectors, "x": began, **memory, **method.own}
+        inside = method.layout.filled({**vectors, "x": began, **memory, **method.own}, sizes)
         functions = functions_of(bound)
-        found: dict[str, Function]
+        found: dict[str, Function] = {name: (0, step) for name, step in steps.items()}
         alive: Any = None
         if bound.compiled:
             alive = method.layout.block(functions, inside, sizes)
-            words = alive.words
-            places = (words.ctypes.data, words.size)
-            kinds = (method.layout.kind, method.layout.kind, STEP_LAYOUT.kind)
-            found = {
-                name: (native_step(step, kind).handle, step)
-                for name, step, kind in zip(_STEPS, steps, kinds, strict=True)
-            }
-            found |= {"inner": (places[0], 0), "inner_words": (places[1], 0)}
+            words, kind = alive.words, method.layout.kind
+            found = {name: (native_step(step, kind).handle, 0) for name, step in steps.items()}
+            found |= {"inner": (words.ctypes.data, 0), "inner_words": (words.size, 0)}
         else:
-            plain = method.layout.plain(functions, inside, sizes)
-            found = {name: (0, step) for name, step in zip(_STEPS, steps, strict=True)}
-            found["inner"] = (0, plain)
+            found["inner"] = (0, method.layout.plain(functions, inside, sizes))
         outer = {name: given[name] for name in ("memory", "after", "notes")}
         history.attach(found, {**arrays, **outer}, width, alive)
 
     first = HEAD + 2 * delays
     unbounded = None if method.unbounded is None else first + method.unbounded
     return Method(
-        delayed_step,
+        all_steps,
         STEP_LAYOUT.extended("a step with delays", memory=(remembered,), after=(remembered,)),
         kept=remembered - 1,
         unbounded=unbounded,
         new_frame=_within(method.new_frame, first, own.size),
-        inner=Inner(
-            delayed_leg,
-            delayed_retake,
-            began,
-            k,
-            dense,
-        ),
+        inner=Inner(delayed_leg, delayed_retake, began, k, dense),
         settle=settle,
     )
 

@@ -21,9 +21,9 @@ from rtsim.equations.calls import call_at
 from rtsim.equations.compiling import in_both
 from rtsim.equations.model import BoundModel, Model
 from rtsim.solve.base import NystromTableau, Stepper, Tableau, lower_triangle, weights
-from rtsim.solve.internal_steps import projected
+from rtsim.solve.internal_steps import STEP_LAYOUT, Method, projected
 from rtsim.solve.linear_algebra import moved
-from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
+from rtsim.solve.resident import stepper
 
 EXPLICIT_LAYOUT = STEP_LAYOUT.extended(
     "an explicit Runge-Kutta step",
@@ -58,39 +58,35 @@ def explicit_step(words: Any, t: float, h: float) -> int:
 
 
 @dataclass(frozen=True)
-class ExplicitRungeKutta:
+class _OfTableau:
+    """A solver with the name and the order of its tableau."""
+
+    tableau: Any
+
+    @property
+    def name(self) -> str:
+        return str(self.tableau.name)
+
+    @property
+    def order(self) -> int:
+        return int(self.tableau.order)
+
+
+@dataclass(frozen=True)
+class ExplicitRungeKutta(_OfTableau):
     """A fixed-step solver for any explicit :class:`Tableau`."""
 
     tableau: Tableau
 
-    @property
-    def name(self) -> str:
-        return self.tableau.name
-
-    @property
-    def order(self) -> int:
-        return self.tableau.order
-
     def stepper(self, bound: BoundModel) -> Stepper:
-        return stepper(
-            Method(
-                explicit_step,
-                EXPLICIT_LAYOUT,
-                explicit_arrays(self.tableau, bound.model.states.size),
-            ),
-            bound,
-        )
+        own = explicit_arrays(self.tableau)
+        return stepper(Method(explicit_step, EXPLICIT_LAYOUT, own), bound)
 
 
-def explicit_arrays(tableau: Tableau, n: int) -> dict[str, Any]:
-    """Return the arrays that :data:`EXPLICIT_LAYOUT` adds, for ``n`` states."""
-    return {
-        "a": lower_triangle(tableau.a),
-        "b": weights(tableau.b),
-        "c": weights(tableau.c),
-        "k": np.zeros((len(tableau.b), n)),
-        "y": np.zeros(n),
-    }
+def explicit_arrays(tableau: Tableau | NystromTableau) -> dict[str, Any]:
+    """Return the arrays of coefficients in :data:`EXPLICIT_LAYOUT`."""
+    a, b, c = tableau.a, tableau.b, tableau.c
+    return {"a": lower_triangle(a), "b": weights(b), "c": weights(c)}
 
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
@@ -204,8 +200,7 @@ class AdamsBashforthMoulton:
     order: int = 4
 
     def stepper(self, bound: BoundModel) -> Stepper:
-        n = bound.model.states.size
-        own = {**explicit_arrays(RK4.tableau, n), "now": np.zeros(n)}
+        own = explicit_arrays(RK4.tableau)
         return stepper(Method(adams_step, ADAMS_LAYOUT, own), bound)
 
 
@@ -226,21 +221,15 @@ RKN4_TABLEAU = NystromTableau(
 """Nystrom's method, of order 4."""
 
 
-NYSTROM_LAYOUT = STEP_LAYOUT.extended(
+NYSTROM_LAYOUT = EXPLICIT_LAYOUT.extended(
     "a Runge-Kutta-Nystrom step",
     pairs=("states",),
     abar=("stages", "stages"),
-    a=("stages", "stages"),
     bbar=("stages",),
-    b=("stages",),
-    c=("stages",),
-    k=("stages", "states"),
-    y=("states",),
 )
 """The arrays of a Nystrom step.
 
-``pairs``: see :func:`paired_states`; ``abar`` to ``c``: the tableau; ``k``: derivatives at the
-stages; ``y``: state at a stage.
+``pairs``: see :func:`paired_states`; ``abar``, ``bbar``: the coefficients of the positions.
 """
 
 
@@ -278,30 +267,17 @@ def nystrom_step(words: Any, t: float, h: float) -> int:
 
 
 @dataclass(frozen=True)
-class Nystrom:
+class Nystrom(_OfTableau):
     """A fixed-step solver for any :class:`NystromTableau`, for states in pairs."""
 
     tableau: NystromTableau
 
-    @property
-    def name(self) -> str:
-        return self.tableau.name
-
-    @property
-    def order(self) -> int:
-        return self.tableau.order
-
     def stepper(self, bound: BoundModel) -> Stepper:
-        n, table = bound.model.states.size, self.tableau
         own = {
+            **explicit_arrays(self.tableau),
             "pairs": paired_states(bound.model, self.name),
-            "abar": lower_triangle(table.abar),
-            "a": lower_triangle(table.a),
-            "bbar": weights(table.bbar),
-            "b": weights(table.b),
-            "c": weights(table.c),
-            "k": np.zeros((len(table.b), n)),
-            "y": np.zeros(n),
+            "abar": lower_triangle(self.tableau.abar),
+            "bbar": weights(self.tableau.bbar),
         }
         return stepper(Method(nystrom_step, NYSTROM_LAYOUT, own), bound)
 
@@ -366,8 +342,7 @@ class SemiImplicitEuler:
     order: int = 1
 
     def stepper(self, bound: BoundModel) -> Stepper:
-        pairs = paired_states(bound.model, self.name)
-        own = {"pairs": pairs, "k": np.zeros(bound.model.states.size)}
+        own = {"pairs": paired_states(bound.model, self.name)}
         return stepper(Method(semi_implicit_step, PAIRED_LAYOUT, own), bound)
 
 

@@ -24,7 +24,7 @@ from rtsim.equations.addresses import Layout, call_step
 from rtsim.equations.calls import call_at
 from rtsim.equations.compiling import in_both
 from rtsim.solve.base import NO_NUMBER
-from rtsim.solve.internal_steps import END, NOTES, within
+from rtsim.solve.internal_steps import END, NOTES, dense_output
 
 PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
 """The points at which each guard is evaluated, as fractions of an internal step's length."""
@@ -60,7 +60,7 @@ ROWS = 5
 
 GUARD_TABLE = Layout(
     "a guard table",
-    ("guard", "slope"),
+    ("guard", "slope", "leg", "retake", "between"),
     {
         "now": ("states",),
         "z": ("discrete",),
@@ -86,8 +86,8 @@ GUARD_TABLE = Layout(
         "reached": (2,),
     },
 )
-"""The layout of a guard table.  The functions are the model's guards and its derivative.  The
-arrays are:
+"""The layout of a guard table.  The functions are the model's guards and its derivative, and
+``leg``, ``retake`` and ``between`` of :mod:`rtsim.solve.internal_steps`.  The arrays are:
 
 - ``now``, ``out``: the state at the beginning and at the end of the internal step.
 - ``k``, ``dense``: stages and dense output of an embedded pair, else empty.
@@ -108,21 +108,9 @@ arrays are:
 """
 
 
-def by_weights(table: Any, part: float, taken: float) -> int:
-    """Write the dense output of an embedded pair at the fraction ``part`` of an internal step."""
-    now, k, dense = table.now, table.k, table.dense
-    within(table.y, now, k, dense, part, taken)
-    return -1
-
-
-def by_slopes(table: Any, part: float, taken: float) -> int:
-    """Write to ``y`` the cubic with the states and slopes at both ends of the internal step."""
-    now, out, y, slopes = table.now, table.out, table.y, table.slopes
-    rest = 1.0 - part
-    for j in range(now.size):
-        way = out[j] - now[j]
-        bend = (rest - part) * way - rest * taken * slopes[0, j] + part * taken * slopes[1, j]
-        y[j] = now[j] + part * (way - rest * bend)
+def state_within(table: Any, part: float, taken: float) -> int:
+    """Write to ``y`` the state at the fraction ``part`` (0 to 1) of the internal step."""
+    dense_output(table, table.now, table.out, part, taken)
     return -1
 
 
@@ -155,7 +143,7 @@ def sign(value: float) -> float:
 
 
 @in_both
-def values_at(between: Any, table: Any, t: float, part: float, taken: float, g: Any) -> None:
+def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
     """Write to ``g`` (m,) all guards at the fraction ``part`` (0 to 1) of an internal step.
 
     The internal step begins at ``t`` s and is ``taken`` s long.
@@ -165,7 +153,7 @@ def values_at(between: Any, table: Any, t: float, part: float, taken: float, g: 
     elif part >= 1.0:
         call_at(table, table.guard, table.notes[END], table.out, g)
     else:
-        call_step(between, table, part, taken)
+        call_step(table.between, table, part, taken)
         call_at(table, table.guard, t + part * taken, table.y, g)
 
 
@@ -182,9 +170,7 @@ def bends(f: float, near: float, far: float) -> bool:
 
 
 @in_both
-def turn_beside(
-    between: Any, table: Any, t: float, taken: float, i: int, end: int, inner: int
-) -> Any:  # fmt: skip
+def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int) -> Any:
     """Bracket a turning point of guard ``i`` near an end of the internal step.
 
     Returns three fractions of the internal step, and the distances of the guard from zero at these
@@ -201,7 +187,7 @@ def turn_beside(
     while abs(away) * taken > _SHORTEST:
         before, wide = near, away
         away /= _CLOSER
-        values_at(between, table, t, PARTS[end] + away, taken, g)
+        values_at(table, t, PARTS[end] + away, taken, g)
         near = side * g[i]
         if near < f:
             if end == 0:
@@ -211,7 +197,7 @@ def turn_beside(
 
 
 @in_both
-def turning_point(between: Any, table: Any, t: float, taken: float, i: int, j: int) -> float:
+def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
     """Return a fraction of the internal step near point ``j`` at which guard ``i`` is beyond zero.
 
     Returns ``NOWHERE`` if the guard turns back before zero.  Point ``j`` is an end of the internal
@@ -225,7 +211,7 @@ def turning_point(between: Any, table: Any, t: float, taken: float, i: int, j: i
         fa, fb, fc = side * rows[j - 1, i], side * rows[j, i], side * rows[j + 1, i]
     else:
         inner = 1 if j == 0 else j - 1
-        a, b, c, fa, fb, fc = turn_beside(between, table, t, taken, i, j, inner)
+        a, b, c, fa, fb, fc = turn_beside(table, t, taken, i, j, inner)
     if b == NOWHERE or fb < 0.0:
         return b
     for _ in range(_TURNS):
@@ -235,7 +221,7 @@ def turning_point(between: Any, table: Any, t: float, taken: float, i: int, j: i
             v = b - ((b - a) * left - (b - c) * right) / (2.0 * (left - right))
         if not (a < v < c and abs(v - b) > 1e-6 * (c - a)):
             v = b + 0.38 * (c - b if c - b > b - a else a - b)
-        values_at(between, table, t, v, taken, g)
+        values_at(table, t, v, taken, g)
         f = side * g[i]
         if f < 0.0:
             return v
@@ -256,7 +242,7 @@ def turning_point(between: Any, table: Any, t: float, taken: float, i: int, j: i
 
 @in_both
 def bracketed(
-    between: Any, table: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
+    table: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
 ) -> float:
     """Return the fraction in (low, high] of the step at which guard ``i`` gets the sign ``behind``.
 
@@ -265,12 +251,12 @@ def bracketed(
     at this end is halved.
     """
     g = table.g[POINTS]
-    values_at(between, table, t, low, taken, g)
+    values_at(table, t, low, taken, g)
     a, fa = low, behind * g[i]
-    values_at(between, table, t, high, taken, g)
+    values_at(table, t, high, taken, g)
     b, fb = high, behind * g[i]
     if fa == 0.0:
-        a, b = stands_until(between, table, t, taken, i, low, high)
+        a, b = stands_until(table, t, taken, i, low, high)
     stood = 0
     for trial in range(_TRIALS):
         if not (b - a) * taken > _FINE or fa >= 0.0:
@@ -280,7 +266,7 @@ def bracketed(
             v = 0.5 * (a + b)
             if not a < v < b:
                 break
-        values_at(between, table, t, v, taken, g)
+        values_at(table, t, v, taken, g)
         f = behind * g[i]
         if f > 0.0:
             b, fb = v, f
@@ -296,17 +282,15 @@ def bracketed(
     flips[RATE, i] = 0.0
     width = max(b - a, 1e-6)
     near, far = max(0.0, b - width), min(1.0, b + width)
-    values_at(between, table, t, near, taken, g)
+    values_at(table, t, near, taken, g)
     before = g[i]
-    values_at(between, table, t, far, taken, g)
+    values_at(table, t, far, taken, g)
     flips[RATE, i] = (g[i] - before) / ((far - near) * taken)
     return b if fa < 0.0 else a
 
 
 @in_both
-def stands_until(
-    between: Any, table: Any, t: float, taken: float, i: int, zero: float, other: float
-) -> Any:  # fmt: skip
+def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> Any:
     """Bracket the end of the time at which guard ``i`` is exactly zero, by bisection.
 
     The guard is zero at the fraction ``zero`` of the internal step, but not at ``other``, before or
@@ -317,7 +301,7 @@ def stands_until(
         middle = 0.5 * (zero + other)
         if not abs(zero - other) * taken > _FINE or middle in (zero, other):
             break
-        values_at(between, table, t, middle, taken, g)
+        values_at(table, t, middle, taken, g)
         if g[i] == 0.0:
             zero = middle
         else:
@@ -326,10 +310,10 @@ def stands_until(
 
 
 @in_both
-def just_after(between: Any, table: Any, t: float, part: float, taken: float, g: Any) -> None:
+def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
     """Write to ``g`` (m,) all guards at a fraction that can be slightly after the internal step."""
     if part <= 1.0:
-        values_at(between, table, t, part, taken, g)
+        values_at(table, t, part, taken, g)
         return
     out, y, slope = table.out, table.y, table.slopes[1]
     end: float = table.notes[END]
@@ -341,34 +325,32 @@ def just_after(between: Any, table: Any, t: float, part: float, taken: float, g:
 
 
 @in_both
-def jumps(
-    between: Any, table: Any, t: float, taken: float, i: int, zero: float, other: float
-) -> bool:  # fmt: skip
+def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> bool:
     """Return whether guard ``i`` jumps between zero and the value that it has at ``other``.
 
     It is zero at the fraction ``zero`` of the internal step.  A guard that comes to zero
     continuously, or leaves it, is nearest to zero beside the time at which it is zero.
     """
     g = table.g[POINTS]
-    _, edge = stands_until(between, table, t, taken, i, zero, other)
+    _, edge = stands_until(table, t, taken, i, zero, other)
     away = _BESIDE / taken
-    values_at(between, table, t, edge, taken, g)
+    values_at(table, t, edge, taken, g)
     beside = abs(g[i])
-    just_after(between, table, t, edge + (away if other > zero else -away), taken, g)
+    just_after(table, t, edge + (away if other > zero else -away), taken, g)
     return bool(beside > 0.5 * abs(g[i]))
 
 
 @in_both
-def turns_after(between: Any, table: Any, t: float, taken: float, i: int, side: float) -> bool:
+def turns_after(table: Any, t: float, taken: float, i: int, side: float) -> bool:
     """Return whether guard ``i``, which is zero at the end of the step, goes back to ``side``."""
     g = table.g[POINTS]
-    just_after(between, table, t, 1.0 + _BESIDE / taken, taken, g)
+    just_after(table, t, 1.0 + _BESIDE / taken, taken, g)
     return sign(g[i]) == side
 
 
 @in_both
 def stays_from(
-    between: Any, table: Any, t: float, taken: float, i: int, n: int, count: int, before: float
+    table: Any, t: float, taken: float, i: int, n: int, count: int, before: float
 ) -> float:  # fmt: skip
     """Return where guard ``i``, which is zero at the visit ``n``, reached zero to stay there.
 
@@ -379,10 +361,10 @@ def stays_from(
     part: float = seen[0, n]
     if n + 1 < count and seen[1, n + 1] != 0.0:
         return NOWHERE
-    since, _ = stands_until(between, table, t, taken, i, part, before)
+    since, _ = stands_until(table, t, taken, i, part, before)
     if n + 1 < count or part - since > _STANDS * (part - before):
         return since  # type: ignore[no-any-return]
-    return since if jumps(between, table, t, taken, i, part, before) else NOWHERE
+    return since if jumps(table, t, taken, i, part, before) else NOWHERE
 
 
 @in_both
@@ -400,7 +382,7 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 
 
 @in_both
-def visits(between: Any, table: Any, t: float, taken: float, i: int) -> int:
+def visits(table: Any, t: float, taken: float, i: int) -> int:
     """Fill ``visits`` with the points of guard ``i`` in order of time; return their number.
 
     The first row has the points as fractions of the internal step, the second row the signs of the
@@ -412,7 +394,7 @@ def visits(between: Any, table: Any, t: float, taken: float, i: int) -> int:
         here = sign(rows[j, i])
         turned = NOWHERE
         if turns_at(rows, i, j):
-            turned = turning_point(between, table, t, taken, i, j)
+            turned = turning_point(table, t, taken, i, j)
         if NOWHERE < turned < PARTS[j]:
             out[0, count], out[1, count] = turned, -here
             count += 1
@@ -426,7 +408,7 @@ def visits(between: Any, table: Any, t: float, taken: float, i: int) -> int:
 
 
 @in_both
-def find_flips(between: Any, table: Any, t: float, taken: float, last: bool) -> int:
+def find_flips(table: Any, t: float, taken: float, last: bool) -> int:
     """Fill ``flips`` for the internal step that begins at ``t`` s; return how many guards flip.
 
     If a guard does not flip, its ``sides`` becomes its sign at the end of the internal step.  At
@@ -437,7 +419,7 @@ def find_flips(between: Any, table: Any, t: float, taken: float, last: bool) -> 
     signed, m = table.signed, directions.size
     rows, flips, known, seen = table.g, table.flips, table.here, table.visits
     for j in range(POINTS):
-        values_at(between, table, t, PARTS[j], taken, rows[j])
+        values_at(table, t, PARTS[j], taken, rows[j])
         for i in range(m):
             if math.isnan(rows[j, i]):
                 return NO_NUMBER
@@ -447,7 +429,7 @@ def find_flips(between: Any, table: Any, t: float, taken: float, last: bool) -> 
         side, before, left_at = sides[i], 0.0, known[LEFT_AT, i]
         flips[SIDE, i] = side
         last_here = sign(rows[0, i])
-        count, stood = visits(between, table, t, taken, i), rows[0, i] == 0.0
+        count, stood = visits(table, t, taken, i), rows[0, i] == 0.0
         for n in range(count):
             part, here = seen[0, n], seen[1, n]
             stood = stood and here == 0.0
@@ -456,13 +438,13 @@ def find_flips(between: Any, table: Any, t: float, taken: float, last: bool) -> 
                 if n == 0 and last_here == 0.0:
                     since = 0.0
                 elif last_here != 0.0:
-                    since = stays_from(between, table, t, taken, i, n, count, before)
+                    since = stays_from(table, t, taken, i, n, count, before)
             if since != NOWHERE and directions[i] * side > 0.0:  # it fires when it leaves zero
                 since, side, signed[i] = NOWHERE, -directions[i], 0.0
             ends = last and n == count - 1 and here == 0.0 and not stood and signed[i] != 0.0
-            ends = ends and not turns_after(between, table, t, taken, i, side)
+            ends = ends and not turns_after(table, t, taken, i, side)
             if side == 0.0 and here != 0.0 and last_here == 0.0:
-                side = -here if jumps(between, table, t, taken, i, before, part) else 0.0
+                side = -here if jumps(table, t, taken, i, before, part) else 0.0
             if since != NOWHERE:
                 flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = -side, before, since
                 flips[STAYS, i] = 1.0
@@ -486,7 +468,7 @@ def find_flips(between: Any, table: Any, t: float, taken: float, last: bool) -> 
             flips[RATE, i] = 0.0
         elif sign(rows[POINTS - 1, i]) != 0.0 or flips[WHERE, i] < 1.0:
             low, high, behind = flips[FROM, i], flips[WHERE, i], flips[SIDE, i]
-            flips[WHERE, i] = bracketed(between, table, t, taken, i, low, high, behind)
+            flips[WHERE, i] = bracketed(table, t, taken, i, low, high, behind)
         else:
             flips[RATE, i] = 0.0
     return found

@@ -26,8 +26,8 @@ from rtsim.equations.compiling import Native, compile_function
 from rtsim.equations.model import BoundModel, Guard
 from rtsim.solve.base import Stepper
 from rtsim.solve.guard_table import CAME_TO, LATE, LEFT_AT, SIDE_BEFORE, SIGN, sign
-from rtsim.solve.guarded import Guarded, NativeDrive
-from rtsim.solve.resident import model_sizes
+from rtsim.solve.guarded import Guarded
+from rtsim.solve.internal_steps import model_sizes
 
 _SHORT = 1e-6
 """Interval (s) over which the slope of a guard is computed."""
@@ -226,9 +226,17 @@ class Crossings:
 
 @dataclass(frozen=True)
 class NativeGuards:
-    """The guards of a plant for compiled code: arguments of the advance, and values ``g``."""
+    """The arguments with which compiled code advances a plant under guards and evaluates these.
 
-    drive: NativeDrive
+    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`; ``words`` and ``table`` are the
+    argument tables of the step and of the guards, and ``here`` (5, m) is an array of ``table``.
+    ``block`` evaluates the guards and fills ``g`` (m,).
+    """
+
+    handle: int
+    words: NDArray[np.int64]
+    table: NDArray[np.int64]
+    here: NDArray[np.float64]
     block: AddressBlock
     g: Vector
 
@@ -311,11 +319,11 @@ class GuardWatch:
 
     def native(self) -> NativeGuards | None:
         """The guards for compiled code that runs whole steps; None if they are plain Python."""
-        drive = self._way.native()
-        if drive is None:
+        way = self._way
+        if not way.legs.compiled:
             return None
         block = evaluation_block(self._bound.guard, *self._vectors, self._g)
-        return NativeGuards(drive, block, self._g)
+        return NativeGuards(way.handle(), way.legs.words, way.table, way.here, block, self._g)
 
     def adopt_compiled_state(self) -> None:
         """Continue after compiled code ran steps on which no guard fired."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -43,22 +42,24 @@ from rtsim.solve.guard_table import (
     SIGN,
     STAYS,
     WHERE,
-    by_slopes,
     find_flips,
     sign,
+    state_within,
 )
 from rtsim.solve.internal_steps import (
     END,
     LAST,
+    STEP_LAYOUT,
     TAKEN,
     WHOLE,
     Legs,
     covered,
+    model_sizes,
     nothing,
     pauses,
     to_its_end,
 )
-from rtsim.solve.resident import STEP_LAYOUT, model_sizes, rows_of
+from rtsim.solve.resident import rows_of
 
 _NEAR = 1 / 16
 """Fraction of an internal step within which the order of two flips on the dense output can be
@@ -75,24 +76,20 @@ estimate the first attempt ends it, as a fraction of 1 ns.  Rounding errors of a
 
 
 @in_both
-def taken_to(
-    retake: Any, words: Any, table: Any, from_ns: int, done: float, ns: int
-) -> Any:  # fmt: skip
+def taken_to(words: Any, table: Any, from_ns: int, done: float, ns: int) -> Any:
     """Repeat the internal step that began ``done`` s after the advance, but end it at ``ns``.
 
     Returns the values of all guards (m,) at ``ns``, each minus the level that the guard crosses.
     """
-    return taken_until(retake, words, table, from_ns, done, ns, 0.0)
+    return taken_until(words, table, from_ns, done, ns, 0.0)
 
 
 @in_both
-def taken_until(
-    retake: Any, words: Any, table: Any, from_ns: int, done: float, ns: int, late: float
-) -> Any:  # fmt: skip
+def taken_until(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> Any:
     """Do the same as :func:`taken_to`, but end the internal step ``late`` s before ``ns``."""
     g, level, began = table.g[POINTS], table.flips[LEVEL], table.here[LATE, 0]
     h = (ns - from_ns) / NS_PER_S + began - late - done
-    call_step(retake, words, from_ns / NS_PER_S - began + done, h)
+    call_step(table.retake, words, from_ns / NS_PER_S - began + done, h)
     call_at(table, table.guard, ns / NS_PER_S - late, table.out, g)
     for i in range(g.size):
         g[i] -= level[i]
@@ -121,7 +118,7 @@ def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
 
 @in_both
 def first_ns(
-    retake: Any, words: Any, table: Any, from_ns: int, done: float, i: int, low: int, high: int,
+    words: Any, table: Any, from_ns: int, done: float, i: int, low: int, high: int,
     guess: int, end_ns: int,
 ) -> int:  # fmt: skip
     """Return the first ns in (low, high] at which guard ``i`` has crossed, else ``low``."""
@@ -129,7 +126,7 @@ def first_ns(
     rate = flips[RATE, i] / NS_PER_S
     not_yet, already, n = low, high + 1, min(max(guess, low + 1), high)
     for _ in range(_CORRECTIONS):  # the internal step differs slightly from its dense output
-        value = taken_to(retake, words, table, from_ns, done, n)[i]
+        value = taken_to(words, table, from_ns, done, n)[i]
         if crossed(table, i, value, n, end_ns):
             already = min(already, n)
             note_guards(table, _AFTER, n, from_ns)
@@ -145,7 +142,7 @@ def first_ns(
     step = 1
     while already > high and not_yet < high:
         n = min(not_yet + step, high)
-        if crossed(table, i, taken_to(retake, words, table, from_ns, done, n)[i], n, end_ns):
+        if crossed(table, i, taken_to(words, table, from_ns, done, n)[i], n, end_ns):
             already = n
             note_guards(table, _AFTER, n, from_ns)
         else:
@@ -159,7 +156,7 @@ def first_ns(
         n = max(already - step, not_yet + 1)
         if step > 1 << 20 or n == not_yet + 1:
             n = (not_yet + already) // 2
-        if crossed(table, i, taken_to(retake, words, table, from_ns, done, n)[i], n, end_ns):
+        if crossed(table, i, taken_to(words, table, from_ns, done, n)[i], n, end_ns):
             already = n
             note_guards(table, _AFTER, n, from_ns)
             step *= 2
@@ -205,9 +202,7 @@ def first_flip(table: Any) -> int:
 
 
 @in_both
-def locate(
-    retake: Any, words: Any, table: Any, from_ns: int, done: float, end_ns: int
-) -> int:  # fmt: skip
+def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> int:
     """Take the internal step up to the first ns at which a guard has crossed; return that ns.
 
     ``fired`` then marks the guards that crossed.  Returns ``from_ns`` if the internal step shows no
@@ -225,12 +220,12 @@ def locate(
     while True:
         first = first_flip(table)
         if first < 0:
-            call_step(retake, words, from_ns / NS_PER_S - late + done, taken)
+            call_step(table.retake, words, from_ns / NS_PER_S - late + done, taken)
             return from_ns
         low = seen_ns(table, first, from_ns, done, begin, high)
         guess = flips_ns(table, first, from_ns, done, high)
         tried[_BEFORE] = tried[_AFTER] = -1.0
-        ns = first_ns(retake, words, table, from_ns, done, first, low, high, guess, end_ns)
+        ns = first_ns(words, table, from_ns, done, first, low, high, guess, end_ns)
         if ns > low:
             break
         flips[WHERE, first], flips[SIDE, first] = NOWHERE, -flips[SIDE, first]
@@ -238,7 +233,7 @@ def locate(
     again = m > 1
     while again and ns - 1 > begin:  # the order of two guards on the dense output can be wrong
         again = False
-        g = taken_to(retake, words, table, from_ns, done, ns - 1)
+        g = taken_to(words, table, from_ns, done, ns - 1)
         note_guards(table, _BEFORE, ns - 1, from_ns)
         for i in range(m):
             if i == first or flips[WHERE, i] == NOWHERE or flips[WHERE, i] > margin:
@@ -246,23 +241,23 @@ def locate(
             low = seen_ns(table, i, from_ns, done, begin, high)
             if low < ns - 1 and crossed(table, i, g[i], ns - 1, end_ns):
                 guess = flips_ns(table, i, from_ns, done, high)
-                ns = first_ns(retake, words, table, from_ns, done, i, low, ns - 1, guess, end_ns)
+                ns = first_ns(words, table, from_ns, done, i, low, ns - 1, guess, end_ns)
                 again = True
                 break
     if tried[_AFTER] != ns - from_ns:
-        taken_to(retake, words, table, from_ns, done, ns)
+        taken_to(words, table, from_ns, done, ns)
         note_guards(table, _AFTER, ns, from_ns)
     g = table.g[_AFTER]
     for i in range(m):
         fired[i] = 0.0
         if flips[WHERE, i] != NOWHERE and crossed(table, i, g[i], ns, end_ns):
             fired[i] = 1.0 if seen_ns(table, i, from_ns, done, begin, high) < ns else 0.0
-    table.reached[1] = refined(retake, words, table, from_ns, done, ns)
+    table.reached[1] = refined(words, table, from_ns, done, ns)
     return ns
 
 
 @in_both
-def refined(retake: Any, words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
+def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
     """Take the internal step up to the crossing itself; return how long before ``ns`` it is (s).
 
     The crossing is the last one of the guards that fire at ``ns``.  Without a sign change within
@@ -272,7 +267,7 @@ def refined(retake: Any, words: Any, table: Any, from_ns: int, done: float, ns: 
     flips = table.flips
     longest = min(1.0 / NS_PER_S, (ns - from_ns) / NS_PER_S + table.here[LATE, 0] - done)
     if tried[_BEFORE] != ns - 1 - from_ns:
-        seen_at(retake, words, table, from_ns, done, ns, longest)
+        seen_at(words, table, from_ns, done, ns, longest)
     late: float = longest if table.notes[WHOLE] == 0.0 else 0.0
     for i in range(fired.size):
         if fired[i] != 0.0:
@@ -283,7 +278,7 @@ def refined(retake: Any, words: Any, table: Any, from_ns: int, done: float, ns: 
     later = _FIRST_MOVE * longest
     for _ in range(_REFINEMENTS):
         late = max(0.0, late - later)
-        g = taken_until(retake, words, table, from_ns, done, ns, late)
+        g = taken_until(words, table, from_ns, done, ns, late)
         again, missing = False, 0.0
         for i in range(fired.size):
             if fired[i] != 0.0 and sign(g[i]) != flips[SIDE, i]:
@@ -293,17 +288,15 @@ def refined(retake: Any, words: Any, table: Any, from_ns: int, done: float, ns: 
         if late == 0.0 or not again:
             return late
         later = max(4.0 * missing * longest, 16.0 * later)
-    taken_to(retake, words, table, from_ns, done, ns)
+    taken_to(words, table, from_ns, done, ns)
     return 0.0
 
 
 @in_both
-def seen_at(
-    retake: Any, words: Any, table: Any, from_ns: int, done: float, ns: int, late: float
-) -> None:
+def seen_at(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> None:
     """Write the guards ``late`` s before ``ns``, or at the beginning of the internal step."""
     if late >= 1.0 / NS_PER_S:
-        taken_to(retake, words, table, from_ns, done, ns - 1)
+        taken_to(words, table, from_ns, done, ns - 1)
     else:
         g, now = table.g[POINTS], table.now
         began = from_ns / NS_PER_S - table.here[LATE, 0] + done
@@ -345,9 +338,7 @@ def conclude(table: Any, ns: int, offset: int, late: float) -> None:
 
 
 @in_both
-def drive(
-    leg: Any, retake: Any, between: Any, words: Any, table: Any, from_ns: int, to_ns: int
-) -> int:  # fmt: skip
+def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
     """Take internal steps up to ``to_ns``, or up to the first ns at which a guard has crossed.
 
     Returns :data:`GOOD`, :data:`PAUSED` or the error code of an internal step; ``reached`` is the
@@ -371,7 +362,7 @@ def drive(
                 sides[i] = here[SIDE_BEFORE, i]
     while True:
         notes[TAKEN], notes[LAST] = h - done, 1.0
-        answer = call_step(leg, words, t + done, h - done)
+        answer = call_step(table.leg, words, t + done, h - done)
         if answer != GOOD:
             return answer
         taken, last = notes[TAKEN], notes[LAST] != 0.0
@@ -379,11 +370,11 @@ def drive(
         if cubic:
             call_at(table, table.slope, t + done, now, slopes[0])
             call_at(table, table.slope, notes[END], out, slopes[1])
-        found = find_flips(between, table, t + done, taken, last)
+        found = find_flips(table, t + done, taken, last)
         if found == NO_NUMBER:
             return NO_NUMBER
         if found > 0:
-            ns = locate(retake, words, table, from_ns, done, to_ns)
+            ns = locate(words, table, from_ns, done, to_ns)
             if ns > from_ns:
                 conclude(table, ns, ns - from_ns, table.reached[1])
                 return GOOD
@@ -399,7 +390,7 @@ def drive(
 
 
 def resident_drive_on(
-    leg: Any, retake: Any, between: Any, words: Any, table: Any, output: Any, times: Any,
+    words: Any, table: Any, output: Any, times: Any,
     values: Any, rows: Any,
 ) -> int:  # fmt: skip
     """Take whole steps as :func:`rtsim.solve.resident.resident_run` does, and return their number.
@@ -410,7 +401,7 @@ def resident_drive_on(
     x, out, memory, after, here = words.x, words.out, words.memory, words.after, table.here
     there, reached = table.there, table.reached
     for i in range(times.size - 1):
-        if drive(leg, retake, between, words, table, times[i], times[i + 1]) != GOOD:
+        if drive(words, table, times[i], times[i + 1]) != GOOD:
             reached[0] = 0.0
             return i
         if reached[0] != times[i + 1] - times[i] or table.fired.any():
@@ -432,32 +423,13 @@ def resident_drive_on(
 
 @cache
 def _native_drive() -> Native:
-    signature = (INTEGER, INTEGER, INTEGER, WORDS, GUARD_TABLE.kind, INTEGER, INTEGER)
-    return compile_function(drive, signature, "guards")
+    return compile_function(drive, (WORDS, GUARD_TABLE.kind, INTEGER, INTEGER), "guards")
 
 
 @cache
 def _native_drive_on() -> Native:
-    addresses = (INTEGER, INTEGER, INTEGER)
-    tables = (STEP_LAYOUT.kind, GUARD_TABLE.kind)
-    signature = (*addresses, *tables, WORDS, WORDS, VECTOR, MATRIX)
+    signature = (STEP_LAYOUT.kind, GUARD_TABLE.kind, WORDS, WORDS, VECTOR, MATRIX)
     return compile_function(resident_drive_on, signature, "several steps under guards")
-
-
-@dataclass(frozen=True)
-class NativeDrive:
-    """The arguments with which compiled code calls :func:`drive` for one plant."""
-
-    handle: int
-    functions: tuple[int, int, int]
-    words: NDArray[np.int64]
-    table: NDArray[np.int64]
-    here: NDArray[np.float64]
-    there: NDArray[np.float64]
-    directions: Vector
-    at_start: Vector
-    fired: Vector
-    reached: Vector
 
 
 class Guarded:
@@ -477,7 +449,7 @@ class Guarded:
         """
         make = getattr(stepper, "legs", None)
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
-        sizes, zeros = model_sizes(bound), GUARD_TABLE.zeros
+        sizes = model_sizes(bound)
         given = {
             "now": legs.now,
             **dict(zip(("z", "u", "p"), vectors[1:], strict=True)),
@@ -488,40 +460,42 @@ class Guarded:
             "directions": np.array([float(g.direction) for g in bound.model.guards]),
             "at_start": np.array([float(g.direction * g.at_start) for g in bound.model.guards]),
         }
-        arrays = {
-            name: given[name] if name in given else zeros(name, sizes)
-            for name in GUARD_TABLE.arrays
-        }
+        arrays = GUARD_TABLE.filled(given, sizes)
         self.here, self.there = arrays["here"], arrays["there"]
         self._fired, self._reached = arrays["fired"], arrays["reached"]
-        self._directions, self.at_start = arrays["directions"], arrays["at_start"]
-        self._legs, self._stepper, self._g = legs, stepper, arrays["g"]
+        self.at_start = arrays["at_start"]
+        self.legs, self._stepper, self._g = legs, stepper, arrays["g"]
         self._bound = bound  # keeps the code of the model's functions alive
-        self._look: Any
+        steps = (legs.leg, legs.retake, legs.between)
+        self.table: Any
+        self._drive: Callable[[int, int], int]
         if legs.compiled:
-            functions = (bound.guard.handle, bound.derivative.handle)
+            functions = (bound.guard.handle, bound.derivative.handle, *steps)
             self._block = GUARD_TABLE.block(functions, arrays, sizes)
-            self._look = self._block.words
+            self.table = self._block.words
+            self._drive = _native_drive().on(legs.words, self.table)
         else:
-            self._look = GUARD_TABLE.plain((bound.guard.call, bound.derivative.call), arrays, sizes)
-        self._functions = (legs.leg, legs.retake, legs.between, legs.words, self._look)
-        self._drive: Callable[[int, int], int] = partial(drive, *self._functions)
-        if legs.compiled:
-            on = _native_drive().on(legs.words, self._look)
-            self._drive = partial(on, *map(int, self._functions[:3]))
+            functions = (bound.guard.call, bound.derivative.call, *steps)
+            self.table = GUARD_TABLE.plain(functions, arrays, sizes)
+            self._drive = partial(drive, legs.words, self.table)
         self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
+
+    @staticmethod
+    def handle() -> int:
+        """Return the machine address of :func:`drive`."""
+        return int(_native_drive().handle)
 
     def advance(self, from_ns: int, to_ns: int) -> int:
         """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed.
 
         Returns :data:`GOOD` or an error code, as ``Stepper.advance`` does.
         """
-        self._legs.begin(from_ns)
+        self.legs.begin(from_ns)
         answer = int(self._drive(from_ns, to_ns))
         if answer == PAUSED:
             drive = partial(self._drive, from_ns, to_ns)
-            answer = int(to_its_end(drive, self._legs.notes, self._interrupt_check))
+            answer = int(to_its_end(drive, self.legs.notes, self._interrupt_check))
         return answer
 
     @property
@@ -529,17 +503,6 @@ class Guarded:
         """What the stepper calls in a pause."""
         found: Callable[[], object] = getattr(self._stepper, "interrupt_check", nothing)
         return found
-
-    def native(self) -> NativeDrive | None:
-        """Return the arguments of :func:`drive` for compiled code, or None for plain Python."""
-        legs = self._legs
-        if not legs.compiled:
-            return None
-        functions = (int(legs.leg), int(legs.retake), int(legs.between))
-        return NativeDrive(
-            int(_native_drive().handle), functions, legs.words, self._look, self.here, self.there,
-            self._directions, self.at_start, self._fired, self._reached,
-        )  # fmt: skip
 
     @property
     def way_ns(self) -> int:
@@ -573,11 +536,11 @@ class Guarded:
             self._output_words = self._output.words
         self._y = y
         rows = np.empty((times.size - 1, values.size))
-        run, given = _native_drive_on().call, (*self._functions, self._output_words)
+        run, given = _native_drive_on().call, (self.legs.words, self.table, self._output_words)
         return rows_of(
             lambda i: run(*given, times[i:], values, rows[i:]),
             rows,
-            self._legs.notes,
+            self.legs.notes,
             self._interrupt_check,
         )
 
@@ -597,6 +560,6 @@ def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs
     def begin(ns: int) -> None:
         began[0] = ns
 
-    legs = Legs(leg, leg, by_slopes, None, vectors[0], compiled=False, begin=begin)
+    legs = Legs(leg, leg, state_within, None, vectors[0], compiled=False, begin=begin)
     legs.notes[WHOLE] = 1.0
     return legs

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
-from rtsim.equations.addresses import NUMBER, Layout, call_project
+from rtsim.equations.addresses import NUMBER, Layout, call_project, call_step
 from rtsim.equations.calls import first_not_finite
 from rtsim.equations.compiling import Native, compile_function, in_both
 from rtsim.equations.model import BoundModel
-from rtsim.solve.base import PAUSED
+from rtsim.solve.base import GOOD, PAUSED
 
 PHASE, TAKEN, LAST, END, BEGAN, DONE, TRIED, SPENT, WHOLE = range(9)
 """Elements of the array ``notes``:
@@ -98,6 +98,19 @@ def pauses(notes: Any, done: float) -> bool:
     return True
 
 
+def all_steps(words: Any, t: float, h: float) -> int:
+    """Take all internal steps from ``t`` s to ``h`` s later; the advance can pause between them."""
+    notes = words.notes
+    done = covered(notes)
+    while True:
+        answer = call_step(words.leg, words, t + done, h - done)
+        if answer != GOOD or notes[LAST] != 0.0:
+            return answer
+        done += notes[TAKEN]
+        if pauses(notes, done):
+            return PAUSED
+
+
 def nothing() -> None:
     """Do nothing in a pause."""
 
@@ -145,6 +158,24 @@ def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> N
         y[j] = now[j] + taken * y[j]
 
 
+@in_both
+def dense_output(table: Any, now: Any, out: Any, part: float, taken: float) -> None:
+    """Write to ``y`` of a table the state at the fraction ``part`` of an internal step.
+
+    The step leads from ``now`` (n,) to ``out`` (n,).  The state is that of :func:`within`, or for a
+    solver without stages ``k`` that of the cubic with the derivatives ``slopes`` at both ends.
+    """
+    y, k, slopes = table.y, table.k, table.slopes
+    if k.shape[0] > 0:
+        within(y, now, k, table.dense, part, taken)
+        return
+    rest = 1.0 - part
+    for j in range(now.size):
+        way = out[j] - now[j]
+        bend = (rest - part) * way - rest * taken * slopes[0, j] + part * taken * slopes[1, j]
+        y[j] = now[j] + part * (way - rest * bend)
+
+
 STEP_LAYOUT = Layout(
     "a step",
     ("f", "project", "jacobian", "leg", "retake"),
@@ -163,8 +194,7 @@ STEP_LAYOUT = Layout(
 
 - ``f``, ``project``, ``jacobian``: derivative, projection and Jacobian of the model; the last two
   are 0 if the model has none.
-- ``leg``, ``retake``: the method's own functions for internal steps, if they call each other by
-  address, else 0.  A function that is called by address is compiled once.
+- ``leg``, ``retake``: the method's own functions for internal steps, or 0 if it has none.
 - ``x``: state at the beginning of the step; ``out``: state at its end.
 - ``memory``: the solver memory after the last committed step; ``after``: the solver memory that
   becomes valid once the step is committed.  Zeros mean that nothing is known of earlier steps.
@@ -195,7 +225,9 @@ class Method:
     layout: Layout
     """:data:`STEP_LAYOUT`, extended by the arrays of ``own``."""
     own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    """The method's own arrays: coefficients and arrays for intermediate results."""
+    """The method's own arrays that are not zeros at first, such as coefficients.  Each of the
+    others has the declared shape, by the lengths of these.
+    """
     kept: int = 0
     """The number of first elements of the memory that ``Stepper.forget`` does not clear."""
     unbounded: int | None = None
@@ -206,9 +238,6 @@ class Method:
     """A function that is called with the memory when a solver frame begins."""
     inner: Inner | None = None
     """The method's internal steps; ``None`` if the method reaches each tag in a single step."""
-    by_address: bool = False
-    """True if ``step`` calls the functions of ``inner`` by their addresses in the argument table.
-    """
     settle: Callable[[Mapping[str, NDArray[np.float64]]], None] | None = None
     """A function that is called with the arrays of the argument table before it is made."""
 

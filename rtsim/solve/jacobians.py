@@ -539,12 +539,10 @@ def matrix_arrays(bound: BoundModel, typical: Vector) -> Mapping[str, NDArray[np
     by_rows = found.by_rows if n else np.zeros(0)
     members = np.concatenate(groups) if n else np.zeros(0)
     numbers: dict[str, Any] = {
-        "matrix": settings, "typical": typical, "sizes": np.zeros(n), "spread": spread(n),
-        "slope": np.zeros(n), "settled": np.zeros(n), "starts": found.starts,
-        "rows": found.rows, "elements": np.zeros(found.count), "given": np.zeros(found.count),
-        "by_rows": by_rows, "places": place(rows, columns), "diagonal": place(order, order),
-        "order": order, "members": members, "groups": ends, "lu": np.zeros((n, kept)),
-        "pivots": np.zeros(n + 1),
+        "matrix": settings, "typical": typical, "spread": spread(n), "starts": found.starts,
+        "rows": found.rows, "by_rows": by_rows, "places": place(rows, columns),
+        "diagonal": place(order, order), "order": order, "members": members, "groups": ends,
+        "lu": np.zeros((n, kept)),
     }  # fmt: skip
     return {name: np.ascontiguousarray(v, dtype=np.float64) for name, v in numbers.items()}
 

@@ -26,23 +26,22 @@ from rtsim.equations.compiling import Native, compile_function, compiled
 from rtsim.equations.machine_code import FAILED, EntryPoint
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, PAUSED, Stall, Stepper
-from rtsim.solve.guard_table import GUARD_TABLE, by_slopes, by_weights
+from rtsim.solve.guard_table import GUARD_TABLE, state_within
 from rtsim.solve.internal_steps import (
     BEGAN,
     PHASE,
+    STEP_LAYOUT,
     TAKEN,
     TRIED,
     WAITING,
     Legs,
+    Method,
+    functions_of,
+    model_sizes,
     native_step,
     nothing,
     to_its_end,
 )
-from rtsim.solve.internal_steps import STEP_LAYOUT as STEP_LAYOUT
-from rtsim.solve.internal_steps import Inner as Inner
-from rtsim.solve.internal_steps import Method as Method
-from rtsim.solve.internal_steps import functions_of as functions_of
-from rtsim.solve.internal_steps import model_sizes as model_sizes
 
 _evaluate = compiled(evaluate)
 
@@ -91,6 +90,7 @@ def rows_of(
     return rows[:good]
 
 
+_VECTORS = ("x", "z", "u", "p", "out")
 EXACT_NS = 2**53
 """Before this time (104 days) compiled code divides ns to seconds exactly as Python does."""
 
@@ -150,16 +150,15 @@ class _Plain:
         self._method = method
         self._bound = bound  # keeps the machine code of these functions alive
         steps: tuple[Callable[..., int], ...] = ()
-        if method.by_address and method.inner is not None:
+        if method.inner is not None:
             steps = method.inner.leg, method.inner.retake
         self._functions = functions_of(bound, *(self._called(step) for step in steps))
         self._sizes = model_sizes(bound)
-        self._memory = method.layout.zeros("memory", self._sizes)
-        self._after = method.layout.zeros("after", self._sizes)
-        self._notes = method.layout.zeros("notes", self._sizes)
-        names = ("states", "discrete", "inputs", "parameters", "states")
+        self._arrays = method.layout.filled(method.own, self._sizes)
+        self._memory, self._after = self._arrays["memory"], self._arrays["after"]
+        self._notes = self._arrays["notes"]
         # checks the method's own arrays before a step is taken
-        self._settle(tuple(np.zeros(self._sizes[name]) for name in names))
+        self._settle(tuple(self._arrays[name] for name in _VECTORS))
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
@@ -178,12 +177,10 @@ class _Plain:
         """Return the functions and arrays for internal steps on x, z, u, p and out."""
         self._settle((x, z, u, p, out))
         inner, whole = self._method.inner, self._called(self._method.step)
+        between = self._called(state_within, GUARD_TABLE)
         if inner is None:
-            slopes = self._called(by_slopes, GUARD_TABLE)
-            return Legs(whole, whole, slopes, self._words, x, self._compiled, self._notes)
-        dense = by_slopes if inner.k is None else by_weights
+            return Legs(whole, whole, between, self._words, x, self._compiled, self._notes)
         leg, retake = self._called(inner.leg), self._called(inner.retake)
-        between = self._called(dense, GUARD_TABLE)
         return Legs(
             leg, retake, between, self._words, inner.now, self._compiled, self._notes, inner.k,
             inner.dense,
@@ -191,9 +188,7 @@ class _Plain:
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
         """Make the argument table for x, z, u, p and out, and bind the step to it."""
-        given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
-        memory = {"memory": self._memory, "after": self._after, "notes": self._notes}
-        arrays = {**dict(given), **memory, **self._method.own}
+        arrays = {**self._arrays, **dict(zip(_VECTORS, vectors, strict=True))}
         if self._method.settle is not None:
             self._method.settle(arrays)
         self._bind(arrays)

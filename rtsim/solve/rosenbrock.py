@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,19 @@ from rtsim.solve.adaptive import (
     SAFETY,
     STEP,
     STEPS,
-    StepTolerance,
+    StepControl,
     failed,
     first_step,
 )
-from rtsim.solve.base import GOOD, PAUSED, TOO_MANY, TOO_SMALL, WRONG_JACOBIAN, Stepper
+from rtsim.solve.base import (
+    GOOD,
+    TOO_MANY,
+    TOO_SMALL,
+    WRONG_JACOBIAN,
+    Stepper,
+    lower_triangle,
+    weights,
+)
 from rtsim.solve.internal_steps import (
     BEGAN,
     LAST,
@@ -40,8 +48,9 @@ from rtsim.solve.internal_steps import (
     SPENT,
     TAKEN,
     TRIED,
-    covered,
-    pauses,
+    Inner,
+    Method,
+    all_steps,
     projected,
 )
 from rtsim.solve.jacobians import (
@@ -55,7 +64,7 @@ from rtsim.solve.jacobians import (
 )
 from rtsim.solve.jacobians import JACOBIAN_LAYOUT as WITH_JACOBIAN
 from rtsim.solve.linear_algebra import add, assign, error_norm, factor, substitute
-from rtsim.solve.resident import Inner, Method, stepper
+from rtsim.solve.resident import stepper
 
 # Coefficients of Rosenbrock methods, in the form without products with the Jacobian.
 
@@ -96,8 +105,8 @@ class RosenbrockTableau:
         if sizes != {s}:
             raise ScenarioError(f"tableau {self.name}: all coefficients must have {s} entries")
         # the stages of x' = 1, which has no Jacobian, and of x' = t
-        ones = np.linalg.solve(np.eye(s) / self.gamma - triangle(self.e), np.ones(s))
-        nodes = triangle(self.a) @ ones
+        ones = np.linalg.solve(np.eye(s) / self.gamma - lower_triangle(self.e), np.ones(s))
+        nodes = lower_triangle(self.a) @ ones
         for name, given, wanted in (("c", self.c, nodes), ("d", self.d, ones)):
             off = np.abs(np.array(given) - wanted)
             if np.any(off > _NEAR):
@@ -130,14 +139,6 @@ class RosenbrockTableau:
         out[:, :-1] += rows.T
         out[:, 1:] -= rows.T
         return out
-
-
-def triangle(rows: tuple[tuple[float, ...], ...]) -> NDArray[np.float64]:
-    """Return the rows of a strictly lower triangle as a square array (s, s)."""
-    out = np.zeros((len(rows), len(rows)))
-    for i, row in enumerate(rows):
-        out[i, : len(row)] = row
-    return out
 
 
 _LAST = (
@@ -417,69 +418,16 @@ def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
     return GOOD
 
 
-def resident_rosenbrock(words: Any, t: float, h: float) -> int:
-    """Take all internal steps from ``t`` s to ``h`` s later; the advance can pause between them."""
-    notes = words.notes
-    done = covered(notes)
-    while True:
-        answer = call_step(words.leg, words, t + done, h - done)
-        if answer != GOOD or notes[LAST] != 0.0:
-            return answer
-        done += notes[TAKEN]
-        if pauses(notes, done):
-            return PAUSED
-
-
 @dataclass(frozen=True)
-class Rosenbrock(StepTolerance):
+class Rosenbrock(StepControl):
     """An adaptive solver for stiff equations, for any :class:`RosenbrockTableau`.
 
-    - ``first``: length of the first step (s); 0: the solver estimates it.
-    - ``least``: shortest step (s).  If the tolerance needs a shorter step, the run ends with an
-      error.  Only a step that ends at a tag may be shorter.
-    - ``most``: longest step (s).
-    - ``safety``: factor between 0 and 1 on the length of the next step.
-
-    Raises :class:`ScenarioError` for a value outside its range; its steppers raise it for a model
-    with delays, and for a Jacobian whose factors need too much memory.
+    The fields are those of :class:`rtsim.solve.adaptive.StepControl`.  Raises
+    :class:`ScenarioError` for a value outside its range; its steppers raise it for a model with
+    delays, and for a Jacobian whose factors need too much memory.
     """
 
     tableau: RosenbrockTableau = RODAS5P_TABLEAU
-    first: float = 0.0
-    least: float = 0.0
-    most: float = math.inf
-    safety: float = 0.9
-    most_steps: int = field(default=100_000, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.least < self.most:
-            raise ScenarioError(
-                f"least = {self.least} and most = {self.most} are not valid steps; give 0 <= "
-                "least < most, in s"
-            )
-        if not (math.isfinite(self.first) and self.first >= 0):
-            raise ScenarioError(
-                f"first = {self.first} is not valid; give a first step > 0 s, or 0 to let the "
-                "solver estimate the first step"
-            )
-        if not 0 < self.safety < 1:
-            raise ScenarioError(
-                f"safety = {self.safety} is not valid; give a factor between 0 and 1"
-            )
-
-    @property
-    def name(self) -> str:
-        said = [
-            f"{f.name}={getattr(self, f.name)}"
-            for f in fields(self)
-            if f.name != "tableau" and getattr(self, f.name) != f.default
-        ]
-        return self.tableau.name + (f"({', '.join(said)})" if said else "")
-
-    @property
-    def order(self) -> int:
-        return self.tableau.order
 
     @property
     def implicit(self) -> bool:
@@ -492,34 +440,11 @@ class Rosenbrock(StepTolerance):
                 f"solver {self.name} cannot integrate model {model.name}, which has delays; use "
                 "dp54, bs32, or a solver with a fixed step such as rk4"
             )
-        n, stages = model.states.size, len(table.b)
-        atol = self.of_states(bound)
-        settings = np.zeros(GAMMA + 1)
-        settings[RTOL], settings[SAFETY] = self.rtol, self.safety
-        settings[LEAST], settings[MOST], settings[FIRST] = self.least, self.most, self.first
-        settings[EXPONENT], settings[GAMMA] = 1 / (table.lower + 1), table.gamma
-        settings[MOST_STEPS] = self.most_steps
-        k, now, dense = np.zeros((stages, n)), np.zeros(n), table.dense_weights
-        own = {
-            "a": triangle(table.a),
-            "b": np.array(table.b),
-            "c": np.array(table.c),
-            "d": np.array(table.d),
-            "e": triangle(table.e),
-            "error": table.error_weights,
-            "dense": dense,
-            "atol": atol,
-            "settings": settings,
-            "k": k,
-            "now": now,
-            **{name: np.zeros(n) for name in ("work", "drift", "right")},
-            **matrix_arrays(bound, atol / self.rtol),
-        }
-        inner = Inner(rosenbrock_leg, rosenbrock_step, now, k, dense)
-        return stepper(
-            Method(resident_rosenbrock, LAYOUT, own, kept=KEPT, inner=inner, by_address=True),
-            bound,
-        )
+        own = self.arrays(bound, table.gamma)
+        own |= {"b": weights(table.b), "d": weights(table.d), "e": lower_triangle(table.e)}
+        own |= matrix_arrays(bound, own["atol"] / self.rtol)
+        inner = Inner(rosenbrock_leg, rosenbrock_step, own["now"], own["k"], own["dense"])
+        return stepper(Method(all_steps, LAYOUT, own, kept=KEPT, inner=inner), bound)
 
 
 RODAS5P = Rosenbrock(tableau=RODAS5P_TABLEAU)

@@ -84,7 +84,7 @@ def sealed(body: bytes, version: int = VERSION) -> bytes:
     return struct.pack("<8sHQ32s", MAGIC, version, len(body), digest) + body
 
 
-def test_what_was_taken_is_read(whole: Path) -> None:
+def test_a_checkpoint_is_read_as_it_was_written(whole: Path) -> None:
     first, read = taken(), Checkpoint.open(whole)
     assert (read.ns, read.rows, read.events) == (300_000_000, first.rows, first.events)
     assert read.state == first.state
@@ -101,7 +101,7 @@ def test_the_layout_is_the_documented_one(whole: Path) -> None:
     assert digest == hashlib.sha256(data[HEAD:]).digest()
 
 
-def test_every_cut_is_told(whole: Path, tmp_path: Path) -> None:
+def test_every_cut_of_a_file_is_detected(whole: Path, tmp_path: Path) -> None:
     data, path = whole.read_bytes(), tmp_path / "x"
     for size in (*range(HEAD + 2), len(data) // 2, len(data) - 1):
         text = complaint(path, data[:size])
@@ -147,7 +147,7 @@ def test_a_damaged_body_is_refused_or_read(
             pytest.fail(told)
 
 
-def test_what_is_something_else_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x"
     assert complaint(path, b"") == (
         "X is not a checkpoint; rtsim run --checkpoint-every writes checkpoints"
@@ -188,7 +188,7 @@ def test_nothing_but_a_checkpoint_is_written_over(whole: Path, tmp_path: Path) -
     assert sorted(p.name for p in tmp_path.iterdir()) == ["again", "mine"]
 
 
-def test_one_of_another_scenario_is_refused(whole: Path) -> None:
+def test_a_checkpoint_of_another_scenario_is_refused(whole: Path) -> None:
     read = Checkpoint.open(whole)
     with pytest.raises(ScenarioError, match="the checkpoint and this scenario have different"):
         simulate(load_scenario("valves"), start=read)
@@ -237,7 +237,7 @@ def kept(ring: Ring) -> list[int]:
 @pytest.mark.parametrize(
     ("back_to", "left"), [(35, [10, 20, 30]), (30, [10, 20, 30]), (29, [10, 20]), (0, [])]
 )
-def test_what_lies_ahead_is_forgotten(back_to: int, left: list[int]) -> None:
+def test_checkpoints_ahead_are_forgotten(back_to: int, left: list[int]) -> None:
     ring = Ring(1)
     for ms in (10, 20, 30, 40):
         ring.keep(at(ms))
@@ -345,7 +345,7 @@ def test_what_is_taken_has_the_runs_header_and_how_far_its_recording_was() -> No
     assert (taking.taken, taking.next_ns) == (1, NEVER.ns)
 
 
-def test_one_more_is_taken_when_it_is_asked_for() -> None:
+def test_a_checkpoint_is_taken_on_request() -> None:
     ring = Ring(1)
     taking = begun(CheckpointSchedule(ring, every=1))
     taking.ask(7 * MS)
@@ -497,7 +497,7 @@ def test_what_is_cut_has_messages_requests_and_noise_under_way(tmp_path: Path) -
     assert {"noise/gust", "transport/s", "compute/c"} <= set(states[0]["streams"]["streams"])
 
 
-def test_what_is_counted_goes_on_from_where_it_was(tmp_path: Path) -> None:
+def test_counts_continue_from_the_checkpoint(tmp_path: Path) -> None:
     """Of a run that was cut, the footer says what the footer of the whole one says."""
     whole = cut("noisy", split_tags("noisy", tmp_path, 6), tmp_path)
     assert whole.footer is not None
@@ -545,7 +545,7 @@ MISFITS = ("memory", "values", "plant")
 
 
 @pytest.mark.parametrize("part", BROKEN)
-def test_what_is_left_out_of_a_checkpoint_is_missed(part: str, tmp_path: Path) -> None:
+def test_a_part_left_out_of_a_checkpoint_changes_the_run(part: str, tmp_path: Path) -> None:
     """The check above can fail: once for each part of what is saved."""
     whole = cut("noisy", split_tags("noisy", tmp_path, 4), tmp_path)
     expected = {path.name: rest(whole, path) for path in sorted(tmp_path.glob(f"*{SUFFIX}"))}

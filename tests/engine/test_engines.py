@@ -44,8 +44,10 @@ from rtsim.scenario.loading import known_scenarios, load_scenario
 from rtsim.solve import SOLVERS, Stepper, solver_named
 from rtsim.solve.fixed_step import EXPLICIT_LAYOUT as LAYOUT
 from rtsim.solve.fixed_step import RK4, explicit_arrays, explicit_step
+from rtsim.solve.guard_table import GUARD_TABLE
 from rtsim.solve.guarded import Guarded
-from rtsim.solve.resident import Method, stepper
+from rtsim.solve.internal_steps import Method
+from rtsim.solve.resident import stepper
 
 RAN: list[int] = []
 
@@ -325,12 +327,15 @@ def without_guards(table: Table) -> None:
     table.w[vessel(table, "") + at.P_DRIVE] = 0
 
 
+FALLING = np.full(8, -1.0)
+
+
 def other_directions(table: Table) -> None:
     watch = table.system.plants[0].watch
     assert watch is not None
     guards = watch.native()
     assert guards is not None
-    guards.drive.directions[:] = -1
+    guards.table[GUARD_TABLE.at.directions] = FALLING.ctypes.data
 
 
 def no_update(table: Table) -> None:
@@ -550,7 +555,7 @@ def test_a_stepper_refuses_a_vector_of_another_length(name: str, compile: bool) 
 def test_a_method_refuses_an_array_of_another_shape_before_anything_runs(compile: bool) -> None:
     bound = bind(SWING, compile=compile)
     for name, shape in (("k", (4, 3)), ("k", (3, 2)), ("a", (4, 3)), ("c", (3,)), ("y", (1,))):
-        own = {**explicit_arrays(RK4.tableau, 2), name: np.zeros(shape)}
+        own = {**explicit_arrays(RK4.tableau), name: np.zeros(shape)}
         method = Method(explicit_step, LAYOUT, own)
         refused(lambda m=method: stepper(m, bound), f"{name} of an explicit Runge")  # type: ignore[misc]
 

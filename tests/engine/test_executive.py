@@ -223,7 +223,7 @@ ENDS = (
 @pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize(("told", "paused"), ENDS)
 @pytest.mark.parametrize("clock", [VirtualClock, FakeClock])
-def test_one_signal_ends_a_paused_run(
+def test_a_single_signal_ends_a_paused_run(
     clock: Callable[[], Clock], told: Told, paused: float, number: int
 ) -> None:
     inbox = Signalled(number, told)
@@ -237,7 +237,7 @@ def test_one_signal_ends_a_paused_run(
     assert result.certificate.holds == 1
 
 
-def test_one_signal_ends_a_run_that_an_overrun_froze() -> None:
+def test_a_single_signal_ends_a_run_frozen_by_an_overrun() -> None:
     inbox = Signalled(ENDING[0])
     pace = Pace(1.0, Freeze(30.0))
     clock = FakeClock(late=[50_000_000])

@@ -1,4 +1,7 @@
-"""The loop's side of a viewer: what is published, what is heard, and that neither changes a run."""
+"""The loop's side of a viewer: what is published, what is heard, and that neither changes a run.
+
+Frames by absolute deadlines, on a clock that the test moves.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,17 @@ import pytest
 from pilot_parts import flight, watched
 
 from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Inbox, read_command
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import Native
-from rtsim.models.f16.aircraft import FLOWN
+from rtsim.models.f16.aircraft import PILOTED_F16
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import shared
 from rtsim.pilot.loop import FADE_NS, SAFE_NS, Cockpit, SharedStick
+from rtsim.pilot.pacing import POLL_NS, Durations, VideoFrames
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK, Reader, Shape, Writer
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -133,8 +138,8 @@ def test_both_ends_of_a_step_and_when_they_are_due() -> None:
 def test_outputs_at_the_end_of_a_step_are_there_before_it_happens() -> None:
     """Inputs are held over a step, so that what is published is what is then computed."""
     _, pairs = watched(flight([(0.05, (0.3, 0.2, 0.0, 0.4))]), 0.3)
-    first = FLOWN.states.size + FLOWN.discrete.size
-    names = first + FLOWN.inputs.size
+    first = PILOTED_F16.states.size + PILOTED_F16.discrete.size
+    names = first + PILOTED_F16.inputs.size
     same = [
         before.next[names:].tobytes() == after.last[names:].tobytes()
         for before, after in itertools.pairwise(pairs)
@@ -239,7 +244,7 @@ class Unattended:
         """The viewer reports ``reports`` times, and is then gone."""
         self.now = 5 * NS_PER_S
         monkeypatch.setattr("rtsim.pilot.loop.stopwatch", self._look)
-        with Cockpit(orbit(), beside=gateway) as cockpit:
+        with Cockpit(orbit(), gateway=gateway) as cockpit:
             self.inbox, self._reports = cockpit.inbox, reports
             self._viewer = cockpit.shared.writer("viewer")
             told(cockpit, (shared.PAUSE, 1.0))
@@ -334,3 +339,65 @@ def test_each_input_has_its_three_stamps_in_the_recording(
     assert (step, initiated, completed) == (0, 10**9 - 5000, 10**9 - 2000)
     assert latched >= 10**9
     assert compare_exact(rec, rerun(rec)) is None
+
+
+def test_deadlines_do_not_drift() -> None:
+    """At 60 Hz the millionth frame is due when it should be, and none hands its lateness on."""
+    clock = FakeClock(late=[300_000] * 50)
+    frames = VideoFrames(60, clock)
+    due = []
+    for _ in range(121):
+        due.append(frames.wait(lambda: None) - FAKE_START)
+        clock.advance(7 * MS)  # drawing
+    assert due == [round(n * 1e9 / 60) for n in range(121)]
+    assert frames.dropped == 0
+    assert frames.period.tick(60_000_000) == 10**15
+
+
+def test_devices_are_read_each_millisecond_and_last_of_all() -> None:
+    clock = FakeClock()
+    frames = VideoFrames(100, clock)
+    polls: list[int] = []
+
+    def poll() -> None:
+        polls.append(clock.now() - FAKE_START)
+
+    for _ in range(3):
+        frames.wait(poll)
+        clock.advance(3 * MS)
+    between = [at for at in polls if 10 * MS < at <= 20 * MS]
+    gaps = [b - a for a, b in itertools.pairwise(between)]
+    assert between[0] == 13 * MS
+    assert between[-1] == 20 * MS
+    assert max(gaps) <= POLL_NS
+
+
+def test_a_frame_that_was_missed_is_dropped_and_the_grid_stays() -> None:
+    clock = FakeClock()
+    frames = VideoFrames(50, clock)
+    begun = []
+    for work in (5, 55, 5, 25, 5, 5):
+        frames.wait(lambda: None)
+        begun.append((clock.now() - FAKE_START) // MS)
+        clock.advance(work * MS)
+    assert begun == [0, 20, 75, 80, 105, 120]
+    assert frames.dropped == 1  # the one of 40; that of 60 began at 75
+    assert frames.intervals.count == 5
+    assert frames.intervals.greatest == 55 * MS
+
+
+@pytest.mark.parametrize("rate", [0.0, -60.0, 1e9])
+def test_no_such_rate(rate: float) -> None:
+    with pytest.raises(ScenarioError, match="give 1 to 1000"):
+        VideoFrames(rate, FakeClock())
+
+
+def test_durations_of_any_number() -> None:
+    durations = Durations()
+    assert (durations.quantile(0.5), durations.greatest, durations.count) == (0, 0, 0)
+    for k in range(1, 1001):
+        durations.add(k * MS)
+    assert durations.count == 1000
+    assert durations.quantile(0.5) == pytest.approx(500 * MS, rel=0.02)
+    assert durations.quantile(0.95) == pytest.approx(950 * MS, rel=0.02)
+    assert durations.greatest == 1000 * MS

@@ -22,8 +22,9 @@ from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import GOOD, RODAS5P, TOO_MANY, Rosenbrock, Stepper, jacobians
 from rtsim.solve.adaptive import EVALUATIONS, REJECTED, STEPS
+from rtsim.solve.base import lower_triangle
 from rtsim.solve.linear_algebra import factor, height, substitute
-from rtsim.solve.rosenbrock import FACTORS, JACOBIANS, RODAS5P_TABLEAU, RosenbrockTableau, triangle
+from rtsim.solve.rosenbrock import FACTORS, JACOBIANS, RODAS5P_TABLEAU, RosenbrockTableau
 from rtsim.testing.solvers import FORCED, NONE, check_pair
 
 S = 1_000_000_000
@@ -37,8 +38,8 @@ def conditions(table: RosenbrockTableau, stages: Vector) -> Vector:
 
     Source: Hairer, Wanner, Solving Ordinary Differential Equations II, table IV.7.1.
     """
-    inverse = np.linalg.inv(np.eye(len(table.b)) / table.gamma - triangle(table.e))
-    alpha = triangle(table.a) @ inverse
+    inverse = np.linalg.inv(np.eye(len(table.b)) / table.gamma - lower_triangle(table.e))
+    alpha = lower_triangle(table.a) @ inverse
     b, beta = stages @ inverse, alpha + inverse
     c, r = alpha.sum(axis=1), beta.sum(axis=1)
     return np.array([

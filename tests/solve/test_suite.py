@@ -25,7 +25,8 @@ from rtsim.solve import (
     Stepper,
 )
 from rtsim.solve.adaptive import StepTolerance
-from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
+from rtsim.solve.internal_steps import STEP_LAYOUT, Method
+from rtsim.solve.resident import stepper
 from rtsim.testing.solvers import (
     FORCED,
     allocations,

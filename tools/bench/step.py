@@ -30,8 +30,7 @@ from rtsim.models.f16.trim import bound_f16
 from rtsim.solve import solver_named
 from rtsim.solve.fixed_step import EXPLICIT_LAYOUT as LAYOUT
 from rtsim.solve.fixed_step import RK4, explicit_arrays, explicit_step
-from rtsim.solve.internal_steps import functions_of
-from rtsim.solve.resident import model_sizes
+from rtsim.solve.internal_steps import functions_of, model_sizes
 from tools.bench.f16_c import FLAGS, NATIVE_FLAGS, CStep, NoCompiler, compile_step
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread
@@ -73,18 +72,15 @@ class Flight:
     def kernel(self) -> Callable[[Vector, int], None]:
         """Steps ``x`` in place, an even number in one call."""
         bound, x, out = self.bound, np.zeros(13), np.zeros(13)
-        handles = functions_of(bound)
+        handles, sizes = functions_of(bound), model_sizes(bound)
         rest = {
             "z": np.zeros(0),
             "u": self.u,
             "p": self.p,
-            "memory": np.zeros(0),
-            "after": np.zeros(0),
-            "notes": LAYOUT.zeros("notes", model_sizes(bound)),
-            **explicit_arrays(RK4.tableau, 13),
+            **explicit_arrays(RK4.tableau),
         }
         there, back = (
-            LAYOUT.block(handles, {"x": a, "out": b, **rest}, model_sizes(bound))
+            LAYOUT.block(handles, LAYOUT.filled({"x": a, "out": b, **rest}, sizes), sizes)
             for a, b in ((x, out), (out, x))
         )
 

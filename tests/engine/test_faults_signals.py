@@ -603,7 +603,7 @@ BAD = [
     (late(kind="slow_job"), "where = 'loop.JOB'"),
     (late(kind="slow_job", where="loop.contoller"), "did you mean controller"),
     ({"name": "f", "where": "loop.propagate", "kind": "lost_tick"}, "unknown job 'propagate'"),
-    (late(kind="late_wake", amount=-1), "amount in s, >= 0"),
+    (late(kind="late_wake", amount=-1), "amount = -1 is not valid; write seconds >= 0"),
     ({"name": "f", "where": "loop", "kind": "stall"}, "stall needs amount: seconds >= 0"),
     (late(kind="load"), "load needs length"),
     (late(kind="load", length=2, count=3), "length sets how long"),

@@ -109,14 +109,9 @@ class Sil:
         )
 
     def _exchange(self) -> Vector:
-        controller = self.controller
-        tag = Tag(controller.interface.period.tick(self.steps))
+        tag = Tag(self.controller.interface.period.tick(self.steps))
         self.steps += 1
-        controller.send(tag, self._held)
-        answer = controller.receive(tag, controller.silence)
-        if answer is None:
-            raise controller.silent(tag)
-        return answer
+        return self.controller.step(tag, self._held)
 
     def _table(self, inputs: object) -> Vector:
         table = as_float64(inputs, "an input")

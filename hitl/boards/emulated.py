@@ -19,7 +19,7 @@ from hitl.boards.contract import EMPTY, BoardError, BoardGone, BusEnd, Edge, Pwm
 from hitl.boards.description import BoardDescription, Uart
 from hitl.boards.known import DEFAULT_BOARD
 from hitl.boards.wire import In, Input, Out, WireEvent
-from hitl.worker.ending import WorkerEnding
+from hitl.worker.ending import WorkerEnding, end_process
 from rtsim.core.clock import stopwatch
 
 _PATIENCE_S = 60.0
@@ -172,16 +172,7 @@ class EmulatorProcess:
 
     def _end(self) -> None:
         self._closing.set()
-        with suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        try:
-            self._process.wait(0.0 if self._hung else _GRACE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        end_process(self._process, 0.0 if self._hung else _GRACE_S)
         if self._watchdog is not threading.current_thread():
             self._watchdog.join()
         self._said.close()

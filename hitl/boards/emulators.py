@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hitl.boards.contract import BoardError
 from hitl.building import store
-from hitl.building.toolchain import BuildError, find_toolchain
+from hitl.building.toolchain import BuildError, captured, find_toolchain
 
 FILES = Path(__file__).parent / "avr8js"
 _LOCKED = ("package.json", "package-lock.json")
@@ -81,10 +81,7 @@ def _of_wheel() -> Path | None:
 @cache
 def _major(node: str) -> int:
     try:
-        said = subprocess.run(
-            [node, "--version"], capture_output=True, text=True, timeout=_PATIENCE_S,
-            stdin=subprocess.DEVNULL,
-        ).stdout  # fmt: skip
+        said = captured([node, "--version"]).stdout
     except (OSError, subprocess.TimeoutExpired):
         return 0
     found = re.match(r"v(\d+)\.", said)
@@ -146,10 +143,7 @@ def install(files: Path = FILES) -> Path:
 def _fetch(npm: list[str], folder: Path) -> None:
     quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
     try:
-        done = subprocess.run(
-            [*npm, "ci", *quiet], cwd=folder, capture_output=True, text=True,
-            timeout=_PATIENCE_S, stdin=subprocess.DEVNULL, errors="replace",
-        )  # fmt: skip
+        done = captured([*npm, "ci", *quiet], _PATIENCE_S, cwd=folder)
     except subprocess.TimeoutExpired:
         raise BoardError(
             f"npm did not download {folder.name} within {_PATIENCE_S:g} s; check the network"
@@ -231,8 +225,6 @@ def _version() -> str:
     tool = shutil.which("pkg-config")
     if tool is None:
         return "unknown"
-    done = subprocess.run(
-        [tool, "--modversion", "simavr"], capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    done = captured([tool, "--modversion", "simavr"])
     said = done.stdout.strip()
     return said if done.returncode == 0 and said.replace(".", "").isalnum() else "unknown"

@@ -29,6 +29,7 @@ from typing import Any, NoReturn, Protocol
 from hitl.boards.contract import BoardError, BoardGone, Stamped
 from hitl.boards.known import DEFAULT_URL
 from hitl.boards.urls import parse_url
+from hitl.worker.ending import end_process
 from rtsim.core.clock import Clock, Wake, stopwatch
 
 SLICE_NS = 500_000
@@ -387,16 +388,7 @@ class PacedBoard:
         """End the process and remove the port and its link.  A second call does nothing."""
         if self._over is None:
             self._over = "the served board is closed"
-        with suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        try:
-            self._process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        end_process(self._process, _GRACE_S)
         self._errors.close()
 
     def __enter__(self) -> PacedBoard:

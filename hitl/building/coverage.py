@@ -32,10 +32,9 @@ from typing import Any
 
 from hitl.building import store
 from hitl.building.build import COVERAGE, Build
-from hitl.building.toolchain import Toolchain, find_toolchain
+from hitl.building.toolchain import Toolchain, captured, find_toolchain, in_english
 from rtsim.core.errors import RtsimError
 
-_PATIENCE_S = 300.0
 _EVERY_FOLDER = "999"
 _VARIABLES = ("GCOV_PREFIX", "GCOV_PREFIX_STRIP")
 
@@ -163,10 +162,7 @@ def _report(builds: Sequence[Build], counters: Path, into: Path, tool: str) -> d
         "--html-title", f"Coverage of {', '.join(b.interface.name for b in builds)}",
         str(counters),
     ]  # fmt: skip
-    done = subprocess.run(
-        command, cwd=counters, capture_output=True, text=True, timeout=_PATIENCE_S,
-        stdin=subprocess.DEVNULL, errors="replace",
-    )  # fmt: skip
+    done = captured(command, cwd=counters)
     if done.returncode != 0:
         raise CoverageError(f"gcovr failed:\n{(done.stderr or done.stdout).strip()}")
     return {
@@ -229,10 +225,7 @@ def _candidates(compiler: Toolchain) -> list[tuple[str, ...]]:
 def _major(tool: Sequence[str]) -> int:
     """Return the major version of ``tool``; -1 if it cannot be run."""
     try:
-        done = subprocess.run(
-            [tool[0], "--version"], capture_output=True, text=True, timeout=_PATIENCE_S,
-            stdin=subprocess.DEVNULL, errors="replace", env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
+        done = captured([tool[0], "--version"], env=in_english())
     except (OSError, subprocess.TimeoutExpired):
         return -1
     line = next((text for text in done.stdout.splitlines() if re.search(r"\d+\.\d", text)), "")

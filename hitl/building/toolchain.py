@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,6 +19,7 @@ from importlib.metadata import version as package_version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from rtsim.core.cache import cache_folder as cache_folder
 from rtsim.core.errors import RtsimError
@@ -33,6 +34,7 @@ def not_writable(folder: Path, error: OSError) -> str:
 
 
 _PATIENCE_S = 300.0
+"""Timeout of a tool, s."""
 _PATIENCES_OF_ZIG = (90.0, 300.0)
 """Timeouts of the first and the second attempt, s: zig hangs once in thousands of calls."""
 _SLOW_S = 5.0
@@ -58,6 +60,25 @@ _AS_OTHERS = ("-fno-sanitize=undefined", "-mcpu=baseline")
 Without these options zig generates code for the processor of this machine.  In unoptimised code it
 also traps on undefined behaviour and uses a sinf of its own.
 """
+
+
+def captured(
+    command: Sequence[str | Path], patience: float = _PATIENCE_S, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool without input, and return its exit status and what it printed, as text.
+
+    ``how`` are arguments of :func:`subprocess.run`.  Raises :class:`subprocess.TimeoutExpired`
+    after ``patience`` s, and :class:`OSError` if the tool cannot be run.
+    """
+    return subprocess.run(
+        command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
+        timeout=patience, **how,
+    )  # fmt: skip
+
+
+def in_english() -> dict[str, str]:
+    """Return the environment in which tools print English messages."""
+    return {**os.environ, "LC_ALL": "C"}
 
 
 class BuildError(RtsimError):
@@ -154,11 +175,7 @@ class Toolchain:
         for patience in _PATIENCES_OF_ZIG if self.family == "zig" else (_PATIENCE_S,):
             with _caches(self) as caches, _told_if_slow(self.family):
                 try:
-                    return subprocess.run(
-                        command, cwd=folder, env={**os.environ, "LC_ALL": "C", **caches},
-                        capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                        timeout=patience, errors="replace",
-                    )  # fmt: skip
+                    return captured(command, patience, cwd=folder, env=in_english() | caches)
                 except subprocess.TimeoutExpired as error:
                     late = error
         raise late
@@ -299,10 +316,7 @@ def _parts(command: tuple[str, ...], path: str | None, environment: str) -> list
     out = []
     for name in _PARTS:
         with suppress(OSError, subprocess.TimeoutExpired):
-            done = subprocess.run(
-                [*command, f"-print-prog-name={name}"], capture_output=True, text=True,
-                stdin=subprocess.DEVNULL, errors="replace", timeout=_PATIENCE_S,
-            )  # fmt: skip
+            done = captured([*command, f"-print-prog-name={name}"])
             out += [found] if (found := shutil.which(done.stdout.strip())) else []
     return out
 
@@ -334,10 +348,7 @@ def _file(path: str) -> list[object]:
 @cache
 def _asked(command: tuple[str, ...], changed: int) -> str:  # noqa: ARG001
     try:
-        done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, timeout=_PATIENCE_S,
-            stdin=subprocess.DEVNULL, errors="replace", env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
+        done = captured([*command, "--version"], env=in_english())
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CannotBuild(f"{shlex.join(command)} --version: {error}") from None
     if done.returncode != 0:

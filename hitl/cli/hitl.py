@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from hitl.cli.common import late_option, names_a_board, refuse_no_latency
+from hitl.cli.common import late_option, names_a_board, refuse_no_latency, write_new
 from hitl.protocol.line import BaudRate
 from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
@@ -54,13 +53,9 @@ def _example(context: click.Context, _: click.Parameter, value: str | None) -> N
         return
     if value not in _EXAMPLES:
         raise UnknownName("example", value, _EXAMPLES)
-    files = _EXAMPLES[value]
-    for name in files:
-        if Path(name).exists():
-            raise ScenarioError(f"{name} exists already in this folder; use an empty folder")
-    for name in files:
-        shutil.copyfile(EXAMPLES / value / name, name)
-        click.echo(name)
+    contents = {name: (EXAMPLES / value / name).read_bytes() for name in _EXAMPLES[value]}
+    for path in write_new(Path(), contents, "use an empty folder"):
+        click.echo(str(path))
     click.echo(f"next: rtsim hitl {value}.py --rig {value}.toml")
     context.exit()
 

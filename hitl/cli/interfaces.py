@@ -13,14 +13,19 @@ from hitl.boards.known import board_named
 from hitl.building.build import build as built
 from hitl.building.c_code import MARK, header_text
 from hitl.building.toolchain import BuildError, CannotBuild
-from hitl.cli.common import build_option, names_a_board, refuse_warnings, warnings_option
+from hitl.cli.common import (
+    build_option,
+    names_a_board,
+    refuse_warnings,
+    warnings_option,
+    write_new,
+)
 from hitl.firmware.compiling import NoTools
 from hitl.firmware.firmware import fit
 from hitl.interface import InterfaceError, load_interface
 from hitl.interface.targets import TARGETS
 from hitl.results.columns import check_result, write
 from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_result, tell
-from rtsim.core.errors import ScenarioError
 
 MOTOR = "motor"
 EXAMPLES = {
@@ -48,21 +53,7 @@ def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
 
     Raises :class:`ScenarioError`, and writes nothing, if one of the files exists already.
     """
-    contents = starter(example)
-    there = [name for name in contents if (folder / name).exists()]
-    if there:
-        raise ScenarioError(
-            f"{folder} contains {', '.join(there)} already; "
-            f"give another folder: rtsim sil init {example}"
-        )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            with (folder / name).open("xb") as file:
-                file.write(content)
-    except OSError as error:
-        raise ScenarioError(f"cannot write into {folder}: {error.strerror}") from None
-    return [folder / name for name in contents]
+    return write_new(folder, starter(example), f"give another folder: rtsim sil init {example}")
 
 
 @click.command()

@@ -27,6 +27,7 @@ from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL
 from hitl.boards.paced import PacedBoard, Status
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import BoardUrl, open_link, parse_url
+from hitl.building.toolchain import captured
 from hitl.cli.common import board_option, chosen, names_a_board
 from hitl.comparison.execution import FEWEST_FOR_P99, p99
 from hitl.firmware import firmware as firmware_of
@@ -468,10 +469,7 @@ def _write(command: list[str], port: str, board: BoardDescription, flasher: Flas
             f"flashing needs {flasher.program}, which is not installed; type: {flasher.install}"
         )
     try:
-        done = subprocess.run(
-            [found, *command[1:]], capture_output=True, text=True, errors="replace",
-            timeout=_PATIENCE_S, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        done = captured([found, *command[1:]], _PATIENCE_S)
     except subprocess.TimeoutExpired:
         raise BoardError(
             f"{flasher.program} did not end within {_PATIENCE_S:g} s; press the board's reset "

@@ -28,10 +28,10 @@ from hitl.comparison.conditions import (
     Conditions,
     LoopRun,
     Stage,
+    environment_failure_of,
     in_terms_of,
     inputs_of,
     signals_of,
-    spoiled_by,
 )
 from hitl.comparison.execution import Execution, OnTarget, clock_of, timed
 from hitl.comparison.exercise import Effects, FlightCoverage
@@ -267,7 +267,7 @@ def _flight(
         execution=_execution(result.started, periods),
         sides=sides,
         targets=known,
-        spoiled=spoiled_by(result, known),
+        environment=environment_failure_of(result, known),
         effects={
             name: Effects.of(name, design, baseline, result.recording)
             for name, design in designs.items()

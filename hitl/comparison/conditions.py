@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.comparison.execution import OnTarget, on_board
-from hitl.comparison.flight import LATE, Spoiled, first_late
+from hitl.comparison.flight import LATE, EnvironmentFailure, first_late
 from hitl.comparison.open_loop import Observer, fresh
 from hitl.comparison.tolerances import Tolerances
 from hitl.controllers.c_controller import failed_around
@@ -380,7 +380,9 @@ _FAILED = "Failed"
 """Kind of the event of a controller that failed while the run continued."""
 
 
-def spoiled_by(run: LoopRun, targets: Mapping[str, OnTarget] | None = None) -> Spoiled | None:
+def environment_failure_of(
+    run: LoopRun, targets: Mapping[str, OnTarget] | None = None
+) -> EnvironmentFailure | None:
     """Return the failures of the environment that affected a run; ``None`` if there were none.
 
     ``targets``: what each board measured in the run, by controller.
@@ -395,14 +397,14 @@ def spoiled_by(run: LoopRun, targets: Mapping[str, OnTarget] | None = None) -> S
     return min(found)._replace(ended=any(one.ended for one in found))
 
 
-def _failures(run: LoopRun) -> Iterator[Spoiled]:
+def _failures(run: LoopRun) -> Iterator[EnvironmentFailure]:
     """Yield what ended the run or a controller from outside: a killed process, a host held up."""
     pending = min(_pending(run), default=run.recording.end_ns)
     if run.environment or run.held_up:
-        yield Spoiled(pending, run.error, slow=run.held_up)
+        yield EnvironmentFailure(pending, run.error, slow=run.held_up)
     for e in run.recording.events:
         if e.kind == _FAILED and failed_around(run.started.get(e.source)):
-            yield Spoiled(min(pending, e.tag.ns), e.text, ended=not run.error)
+            yield EnvironmentFailure(min(pending, e.tag.ns), e.text, ended=not run.error)
 
 
 def _pending(run: LoopRun) -> Iterator[int]:
@@ -426,7 +428,7 @@ def _pending(run: LoopRun) -> Iterator[int]:
         yield from (ns for ns in asked.ns[asked.ns > last].tolist() if ns not in late)
 
 
-def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Spoiled]:
+def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[EnvironmentFailure]:
     """Yield the failure of a host that was too slow in a paced run."""
     late = [
         e
@@ -446,7 +448,9 @@ def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Spoiled
     )
     first = first_late(run.recording)
     ended = not run.error or any(e.text in run.error for e in late)
-    yield Spoiled(run.recording.end_ns if first is None else first, why, slow=True, ended=ended)
+    yield EnvironmentFailure(
+        run.recording.end_ns if first is None else first, why, slow=True, ended=ended
+    )
 
 
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:

@@ -211,7 +211,7 @@ def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return out
 
 
-class Spoiled(NamedTuple):
+class EnvironmentFailure(NamedTuple):
     """The time (ns) from which a run says nothing about the translation, and the reason."""
 
     since_ns: int
@@ -241,7 +241,7 @@ class LoopComparison(Judged):
     sides: Sides = C_AGAINST_DESIGN
     targets: Mapping[str, OnTarget] = field(default_factory=dict)
     """What each board reported and measured, by controller."""
-    spoiled: Spoiled | None = None
+    environment: EnvironmentFailure | None = None
     """The environment failure that affected the run, or ``None``."""
     effects: Mapping[str, Effects] = field(default_factory=dict)
     """The numbers of requests and effective answers of each controller."""
@@ -249,7 +249,7 @@ class LoopComparison(Judged):
 
     def _judge(self) -> Outcome:
         """Failed if the translation failed; undecided if only the environment failed."""
-        ended = self._excused and (self.spoiled is None or self.spoiled.ended)
+        ended = self._excused and (self.environment is None or self.environment.ended)
         if self._charged or (self.error and not ended):
             return Outcome.FAILED
         complete = not self.error and not self.comparison.failures
@@ -266,11 +266,15 @@ class LoopComparison(Judged):
     @property
     def too_slow(self) -> bool:
         """True if this host did not keep up with the wall clock."""
-        return self.held_up or self.slipped > 0 or (self.spoiled is not None and self.spoiled.slow)
+        return (
+            self.held_up
+            or self.slipped > 0
+            or (self.environment is not None and self.environment.slow)
+        )
 
     @property
     def _excused(self) -> bool:
-        return self.held_up or self.slipped > 0 or self.spoiled is not None
+        return self.held_up or self.slipped > 0 or self.environment is not None
 
     @property
     def _charged(self) -> list[SignalResult]:
@@ -281,7 +285,7 @@ class LoopComparison(Judged):
         """Return True if ``result`` fails because of the environment, not of the translation."""
         if not result.reason or not self._excused:
             return False
-        since = self.candidate.end_ns if self.spoiled is None else self.spoiled.since_ns
+        since = self.candidate.end_ns if self.environment is None else self.environment.since_ns
         first = result.first_failed
         return result.name == OVERLAP or (first is not None and first.ns >= since)
 
@@ -291,7 +295,9 @@ class LoopComparison(Judged):
         if self._judge() is not Outcome.UNDECIDED:
             return ""
         if self._excused:
-            why = self.spoiled.why if self.spoiled and not self.slipped else time_needed(self)
+            why = (
+                self.environment.why if self.environment and not self.slipped else time_needed(self)
+            )
             return self.error or why
         reasons = [effect.nothing(name) for name, effect in self.effects.items()]
         return "; ".join(filter(None, reasons)) or "there were no rows to compare"

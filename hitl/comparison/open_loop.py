@@ -539,15 +539,13 @@ def drive(
     tags: NDArray[np.int64],
     *,
     period: Period | None = None,
-    tolerances: Tolerances | None = None,
-    observe: Observer | None = None,
     sides: Sides = C_AGAINST_DESIGN,
-    labels: Signals | None = None,
+    **options: Any,
 ) -> OpenLoop:
     """Start both controllers, run :func:`open_loop` on them, and close them.
 
-    The arguments are those of :func:`open_loop`.  If the translation fails to initialise, or fails
-    when it is closed, the result contains that error.
+    The arguments and ``options`` are those of :func:`open_loop`.  If the translation fails to
+    initialise, or fails when it is closed, the result contains that error.
     """
     with ExitStack() as stack:
         ours = stack.enter_context(closing(fresh(name, design)))
@@ -558,16 +556,7 @@ def drive(
             theirs = _Dead(translation, error)
         stack.callback(closed, theirs)
         out = open_loop(
-            ours,
-            theirs,
-            inputs,
-            tags,
-            name=name,
-            period=period,
-            tolerances=tolerances,
-            observe=observe,
-            sides=sides,
-            labels=labels,
+            ours, theirs, inputs, tags, name=name, period=period, sides=sides, **options
         )
         checks = of_interface(name, design, theirs, period) if sides.design == DESIGN else ()
         out = replace(out, checks=(*checks, *out.checks))

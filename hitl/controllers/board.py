@@ -546,7 +546,6 @@ class BoardController(LoggedController):
 # its first tick falls.
 
 _BYTES = 4  # of a reading
-_PATIENCE_S = 10.0
 
 
 def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock:
@@ -582,11 +581,7 @@ def _reading(interface: Interface, url: str) -> int:
     with closing(controller):
         while len(said) < _BYTES:
             tag = Tag(interface.period.tick(len(said) // controller.outputs.size))
-            controller.send(tag, controller.inputs.initial())
-            answer = controller.receive(tag, _PATIENCE_S)
-            if answer is None:
-                raise ControllerError(f"{interface.name} on {url} did not answer at {tag}")
-            said += bytes(map(int, answer))
+            said += bytes(map(int, controller.step(tag, controller.inputs.initial())))
     return int.from_bytes(said[:_BYTES], "little")
 
 

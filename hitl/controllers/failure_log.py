@@ -212,6 +212,14 @@ class LoggedController(CController):
     @abstractmethod
     def silent(self, tag: Tag) -> ControllerError: ...
 
+    def step(self, tag: Tag, inputs: Vector) -> Vector:
+        """Run one step and return its answer (n,).
+
+        Raises :class:`ControllerError` if the step fails or does not end in time.
+        """
+        self.send(tag, inputs)
+        return self._again(tag)
+
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """Return ``error`` with its step's inputs and the command that repeats the failure."""
         return self._failures.explained(tag, error)

@@ -186,11 +186,7 @@ def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
         for (ns, step), inputs in zip(case.tags, case.inputs, strict=True):
             tag = Tag(int(ns), int(step))
             begun, outputs = begun + 1, {}
-            controller.send(tag, inputs)
-            answer = controller.receive(tag, controller.silence)
-            if answer is None:
-                raise controller.silent(tag)
-            outputs = dict(zip(names, answer.tolist(), strict=True))
+            outputs = dict(zip(names, controller.step(tag, inputs).tolist(), strict=True))
             bad = [name for name, value in outputs.items() if not math.isfinite(value)]
             if bad:
                 text = f"{controller.name} answered {outputs[bad[0]]} for {bad[0]}"

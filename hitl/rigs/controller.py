@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
@@ -297,24 +299,29 @@ class RigController:
         self.name = rig.name
         self.silence, self.patience = silence, patience
         self.own_time = not paced
+        self._period, self._probe = period, probe
+        self._emulated = parse_url(rig.board).emulated
+        if rig.bus_devices and not self._emulated:
+            names = ", ".join(device.name for device in rig.bus_devices)
+            raise ScenarioError(
+                f"{rig.name} has simulated bus devices ({names}), which need emulated boards, but "
+                f"{rig.board} is a real board; use {DEFAULT_URL}"
+            )
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Set all that belongs to one run, before its start."""
+        rig = self.rig
         self.boards: WiredBoards | None = None
         """The emulated boards; ``None`` until they run, and for a real I/O node."""
         self.buses: BusDevices | None = None
         """The bus devices at the emulated boards."""
         self.last: dict[str, float] = {}
         """Latest value of each signal that was written or read, by the signal's name."""
-        self._period, self._probe = period, probe
-        node = node_interface(period, rig.description)
-        emulated = parse_url(rig.board).emulated
-        if rig.bus_devices and not emulated:
-            names = ", ".join(device.name for device in rig.bus_devices)
-            raise ScenarioError(
-                f"{rig.name} has simulated bus devices ({names}), which need emulated boards, but "
-                f"{rig.board} is a real board; use {DEFAULT_URL}"
-            )
+        node = node_interface(self._period, rig.description)
         self.node = BoardController(
-            node, rig.parameters(), url=rig.url, link=self._wired if emulated else None,
-            silence=silence, patience=patience, cases=None, paced=paced,
+            node, rig.parameters(), url=rig.url, link=self._wired if self._emulated else None,
+            silence=self.silence, patience=self.patience, cases=None, paced=not self.own_time,
         )  # fmt: skip
         self._writer = NodeWriter(rig)
         board = rig.description
@@ -331,16 +338,14 @@ class RigController:
         self.boards = boards
         return boards
 
-    def fresh(self) -> RigController:
+    def fresh(self) -> Self:
         """Return a new controller of the same rig at its start.
 
         Its boards are powered up, its pins are at their fail-safe values, and emulated boards have
         run for the settling time.
         """
-        out = RigController(
-            self.rig, self._period, paced=not self.own_time, silence=self.silence,
-            patience=self.patience, probe=self._probe,
-        )  # fmt: skip
+        out = copy(self)
+        out._prepare()
         out.node = out.node.fresh()
         if out.boards is not None:
             out.boards.advance(self.rig.settle_ns * CLOCK_HZ // NS_PER_S)

@@ -65,6 +65,11 @@ class Open:
             return f"nearest: {self.left:.6g} against {self.right:.6g}"
         return f"nearest: {self.distance:.6g} away"
 
+    def to_json(self) -> dict[str, Any]:
+        """Return where the branch is, as plain data."""
+        one = self.branch
+        return {"file": str(one.file), "line": one.line, "way": one.way, "condition": one.text}
+
 
 @dataclass(frozen=True, eq=False)
 class Generated:
@@ -148,19 +153,11 @@ class Generated:
             "hazards_searched": self.searched,
             "hazards_searched_in_runs": self.all_runs,
             "open": [
-                {
-                    "file": str(one.branch.file), "line": one.branch.line, "way": one.branch.way,
-                    "condition": one.branch.text, "not_reached_in_runs": self.runs,
-                    "nearest": one.nearest,
-                }
+                {**one.to_json(), "not_reached_in_runs": self.runs, "nearest": one.nearest}
                 for one in self.open
             ],
             "not_with_little_to_spare": [
-                {
-                    "file": str(one.branch.file), "line": one.branch.line, "way": one.branch.way,
-                    "condition": one.branch.text, "nearest": one.nearest,
-                }
-                for one in self.far
+                {**one.to_json(), "nearest": one.nearest} for one in self.far
             ],
             "stimuli": [
                 {"steps": len(s.steps), "reaches": list(s.reaches), "fails": s.fails}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hitl.worker.messages import OF_ANOTHER_SIZE
@@ -165,6 +167,20 @@ def _name(code: int) -> str:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
+
+
+def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
+    """Close the input of ``process``, and kill it if it has not ended within ``patience`` s."""
+    with suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 class Stopped(ControllerError):

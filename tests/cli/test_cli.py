@@ -330,7 +330,7 @@ def test_the_full_stack_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (result.exit_code, "Traceback" in result.stderr) == (2, True)
 
 
-def test_an_error_of_our_own_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_rtsim_is_reported_as_internal(monkeypatch: pytest.MonkeyPatch) -> None:
     from rtsim.cli import describe
 
     def broken() -> dict[str, str]:
@@ -479,7 +479,7 @@ def test_a_rate_that_no_clock_keeps_is_refused() -> None:
      (errno.ENOSPC, "No space left on device; free some space on the disk")],
 )  # fmt: skip
 @pytest.mark.parametrize("path", [None, "/a/file"])
-def test_what_the_machine_lacks_is_nobodys_fault(
+def test_a_lack_of_files_or_disk_is_neither_internal_nor_the_users_error(
     number: int, said: str, path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if it happens while the user's file is loaded."""

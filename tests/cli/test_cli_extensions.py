@@ -85,7 +85,7 @@ def test_a_model_by_name(text: str, model: object) -> None:
         ("uniform:2,1", r"give 0 <= low <= high"),
     ],
 )
-def test_what_is_no_model(text: str, said: str) -> None:
+def test_wrong_texts_of_latency_models_are_refused(text: str, said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         allowing(text)
 
@@ -119,7 +119,7 @@ def test_a_model_by_name_on_the_command_line(two: None) -> None:  # noqa: ARG001
     assert "--latency too:1,2: unknown latency model 'too'; did you mean two" in told.output
 
 
-def test_what_makes_no_model_is_refused() -> None:
+def test_a_number_is_refused_as_a_latency_model() -> None:
     with pytest.raises(ScenarioError, match="expected a class or a function that makes a model"):
         LATENCY_MODELS.add("number", 3)  # type: ignore[arg-type]
 
@@ -178,7 +178,7 @@ def test_a_solver_from_outside_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         ("rk4", Renamed("rk4"), "'rk4' is rtsim's own"),
     ],
 )
-def test_what_is_no_solver_is_refused(name: str, made: Any, said: str) -> None:
+def test_wrong_solvers_from_outside_are_refused(name: str, made: Any, said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         SOLVERS.add(name, made)
 
@@ -201,7 +201,7 @@ def test_an_unknown_command_fails_the_checks() -> None:
         ("rtsim.cli.main:known_commands", "which is a function; expected a click command"),
     ],
 )
-def test_a_broken_command_leaves_the_others(
+def test_a_broken_command_leaves_other_commands_working(
     monkeypatch: pytest.MonkeyPatch, target: str, said: str
 ) -> None:
     entry = EntryPoint("broken", target, "rtsim.commands")

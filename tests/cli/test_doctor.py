@@ -61,7 +61,7 @@ def test_a_good_machine_holds_the_greatest_rate_that_was_measured_and_no_more() 
     ]
 
 
-def test_rare_late_wakes_up_to_one_in_a_thousand_are_allowed() -> None:
+def test_one_late_wake_in_a_thousand_is_allowed() -> None:
     found = examined(60, [0.5] * 1999 + [900])
     assert found.holds_hz == 1000
     assert found.verdict == (
@@ -71,7 +71,7 @@ def test_rare_late_wakes_up_to_one_in_a_thousand_are_allowed() -> None:
     assert examined(60, [0.5] * 500 + [900]).holds_hz == 100
 
 
-def test_one_late_wake_in_200_decides_nothing_and_is_told() -> None:
+def test_one_late_wake_in_200_is_allowed_and_reported() -> None:
     found = examined(60, [0.5] * 99 + [4080] + [0.5] * 100)
     at_100 = found.spun[0]
     assert at_100.lateness.p99_9 is None
@@ -115,7 +115,7 @@ def test_few_wakes_decide_nothing(late_us: float) -> None:
     assert examined(60, 0.5, seconds=4).holds_hz == 1000
 
 
-def test_where_the_slower_rate_has_too_few_wakes_the_faster_one_is_judged() -> None:
+def test_the_faster_rate_is_judged_where_the_slower_has_too_few_wakes() -> None:
     found = examined(60, 400, seconds=1.0)
     assert (found.decided, found.holds_hz) == (True, None)
     assert found.verdict.startswith("This machine does not hold 1000 Hz: the latest of 250 wakes")
@@ -134,7 +134,7 @@ def test_the_command_ends_in_2_where_nothing_was_decided(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("load", "told"), [(0.2, False), (3.0, True), (None, False)])
-def test_a_machine_that_others_load_is_said_to_be(
+def test_the_load_of_other_programs_is_reported(
     monkeypatch: pytest.MonkeyPatch, load: float | None, told: bool
 ) -> None:
     def read() -> tuple[float, float, float]:
@@ -158,7 +158,9 @@ def test_a_machine_that_others_load_is_said_to_be(
     assert shown in shown_on_a_terminal(found)
 
 
-def test_it_says_under_what_it_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verdict_names_the_scheduling_that_was_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[SchedulingRequest | None] = []
 
     @contextlib.contextmanager
@@ -188,14 +190,14 @@ def test_its_json_has_a_line_for_each_bin() -> None:
         layout([float("nan")])
 
 
-def test_a_middling_machine_is_told_what_it_might_hold() -> None:
+def test_a_middling_machine_gets_an_estimate_of_its_rate() -> None:
     found = examined(400, 300)
     assert (found.holds_hz, found.estimate_hz) == (100, 200)
     assert "holds 100 Hz" in found.verdict
     assert "It does not hold 1000 Hz; it might hold about 200 Hz (not measured)." in found.verdict
 
 
-def test_a_bad_machine_is_told_so() -> None:
+def test_a_bad_machine_holds_no_rate_and_gets_an_estimate() -> None:
     found = examined(9_000, 5_000)
     assert (found.holds_hz, found.estimate_hz) == (None, 20)
     assert found.verdict.startswith(
@@ -204,7 +206,7 @@ def test_a_bad_machine_is_told_so() -> None:
     assert "about 20 Hz (not measured)" in found.verdict
 
 
-def test_what_to_type_is_part_of_it() -> None:
+def test_the_advice_has_commands_to_type() -> None:
     found = examined(60, 1)
     assert any("not permitted. sudo …" in line for line in found.advice)
     data = json.loads(json.dumps(found.to_json(), allow_nan=False))
@@ -215,7 +217,7 @@ def test_what_to_type_is_part_of_it() -> None:
     assert "not permitted" in text
 
 
-def test_progress_is_told_in_order_and_ends_at_one() -> None:
+def test_progress_rises_from_zero_to_one() -> None:
     seen: list[tuple[float, str]] = []
     examine(4.0, lambda done, what: seen.append((done, what)), make_clock=lambda _: FakeClock())
     shares = [done for done, _ in seen]

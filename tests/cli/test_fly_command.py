@@ -79,7 +79,7 @@ def test_an_external_input_that_no_stick_can_move(signal: str, told: str) -> Non
         ("ball.speed", "body rock: signal ball.speed has the unit [m/s]; expected one of m"),
     ],
 )
-def test_a_body_with_a_wrong_signal_is_refused_before_it_is_compiled(third: str, told: str) -> None:
+def test_a_body_with_a_wrong_signal_is_refused_before_compiling(third: str, told: str) -> None:
     """As with --foxglove, which shows the bodies too."""
     shown = f"""
     from rtsim import Body
@@ -95,7 +95,7 @@ def test_a_body_with_a_wrong_signal_is_refused_before_it_is_compiled(third: str,
     assert told in result.stderr.replace("\n", " ")
 
 
-def test_help_says_what_flies() -> None:
+def test_help_names_the_scenario_and_the_options() -> None:
     result = CliRunner().invoke(main, ["fly", "--help"])
     assert result.exit_code == 0
     for word in ("f16", "--mapping", "--headless", "--frames", "gamepad"):

@@ -21,7 +21,7 @@ MS = 1_000_000
 # -- what is typed
 
 
-def test_seconds_for_all_or_for_one() -> None:
+def test_seconds_hold_for_all_controllers_or_for_a_named_controller() -> None:
     assert parse_latencies(["0.005"], ["a", "b"]) == {"a": "0.005", "b": "0.005"}
     assert parse_latencies(["a=0.005", "b=1/50"], ["a", "b"]) == {"a": "0.005", "b": "1/50"}
     assert parse_latencies([], ["a"]) == {}
@@ -38,7 +38,7 @@ def test_seconds_for_all_or_for_one() -> None:
         (["from:nowhere.mcap"], "nowhere.mcap"),
     ],
 )
-def test_what_cannot_be_meant(
+def test_wrong_latencies_are_refused(
     values: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -134,7 +134,7 @@ def test_a_latency_beyond_the_period_is_noted(
 
 
 @pytest.mark.realtime
-def test_the_design_flies_with_what_the_live_c_took(folder: Path) -> None:
+def test_the_design_flies_with_latencies_measured_on_live_c(folder: Path) -> None:
     told = rtsim("run", "scenario.py", "--latency", "from:live.mcap", "-o", "desk.mcap")
     assert told.exit_code == 0, told.output
     assert "latency of controller: n " in told.output
@@ -153,7 +153,7 @@ def test_the_design_flies_with_what_the_live_c_took(folder: Path) -> None:
 
 
 @pytest.mark.realtime
-def test_the_c_flies_with_it_too_and_replays_without_the_c(folder: Path) -> None:
+def test_c_flies_with_measured_latencies_and_replays_without_its_source(folder: Path) -> None:
     told = rtsim(
         "sil", "run", "scenario.py", "-c", "motor.toml", "-o", "c.mcap", "--json",
         "--latency", "controller=from:live.mcap:controller",
@@ -170,7 +170,9 @@ def test_the_c_flies_with_it_too_and_replays_without_the_c(folder: Path) -> None
     ("cut", "text"),
     [(40, "no recording"), (2000, ""), (None, "of controller, but not of autopilot")],
 )
-def test_a_run_that_says_too_little_is_one_error(folder: Path, cut: int | None, text: str) -> None:
+def test_a_recording_without_the_latency_is_a_single_error(
+    folder: Path, cut: int | None, text: str
+) -> None:
     data = (folder / "live.mcap").read_bytes()
     (folder / "live.mcap").write_bytes(data if cut is None else data[:cut])
     which = "from:live.mcap" if cut else "from:live.mcap:autopilot"

@@ -70,7 +70,7 @@ SHOWN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_it_is_short_and_takes_the_colours_of_the_page(name: str) -> None:
+def test_representations_are_short_and_take_the_colours_of_the_page(name: str) -> None:
     made, wanted = SHOWN[name]
     page = made()._repr_html_()
     assert len(page) < 20_000
@@ -126,14 +126,14 @@ def test_a_system_without_states_is_shown() -> None:
 NOTEBOOK = Path(__file__).resolve().parents[2] / "docs/notebooks/first_run.ipynb"
 
 
-def test_it_is_stored_without_outputs() -> None:
+def test_the_notebook_is_stored_without_outputs() -> None:
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     assert [one["cell_type"] for one in cells].count("code") >= 5
     assert not any(one.get("outputs") or one.get("execution_count") for one in cells)
 
 
 @pytest.mark.long
-def test_nbconvert_runs_it_and_makes_a_page(tmp_path: Path) -> None:
+def test_nbconvert_runs_the_notebook_and_makes_a_page(tmp_path: Path) -> None:
     own = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     told = subprocess.run(
         [sys.executable, "-m", "nbconvert", "--execute", "--to", "html", "--output-dir",

@@ -135,7 +135,7 @@ def test_a_failed_run_removes_its_progress(
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
-def test_a_notebook_gets_one_bar(
+def test_a_notebook_shows_a_single_bar(
     monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
 ) -> None:
     passes(0.3)
@@ -204,12 +204,12 @@ def test_a_word_is_not_broken_where_text_is_folded() -> None:
     assert NAME in text
 
 
-def test_what_is_no_terminal_is_as_wide_as_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_to_a_file_is_as_wide_as_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(console(), "T", [Column("x", fold=True)], [["word " * 100]])
     assert max(map(len, capsys.readouterr().out.splitlines())) >= 499
 
 
-def test_a_comparison_shows_the_worst_and_says_what_it_hides(
+def test_a_comparison_shows_the_worst_signals_and_counts_the_hidden(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     results = [

@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_summary_prints_what_a_guard_tells_and_a_failure_has_status_1() -> None:
+def test_the_summary_prints_values_of_guards_and_a_failure_has_status_1() -> None:
     found = run("the legs broke", "-o", "lander.mcap")
     assert found.exit_code == 1
     assert "lander.contact at 1.000 s: sink_rate 10 m/s\n" in found.stdout
@@ -56,7 +56,7 @@ def test_the_summary_prints_what_a_guard_tells_and_a_failure_has_status_1() -> N
     assert again.exit_code == 0
 
 
-def test_json_has_what_was_told_and_why_the_status_is_1() -> None:
+def test_json_has_values_of_guards_and_the_reason_of_status_1() -> None:
     found = json.loads(run("the legs broke", "--no-record", "--json").stdout)
     assert (found["outcome"], found["exit_status"], found["reason"]) == ("failed", 1, "terminal")
     assert found["why"].endswith("lander.crash: the legs broke")

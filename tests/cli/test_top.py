@@ -51,7 +51,7 @@ def dashboard(looks: int = 5, **state: object) -> Dashboard:
     return shown
 
 
-def test_a_frame_says_how_the_run_stands() -> None:
+def test_a_frame_shows_the_state_of_the_run() -> None:
     lines = drawn(dashboard(), said="mark: at 1.000000 s")
     assert lines[0] == "loop (7)   0.200 s    rate 0.5    x0.5 measured"
     assert lines[1] == (
@@ -91,7 +91,7 @@ def test_signals_scroll_and_stop_at_the_end() -> None:
     ] == "plant.s38"
 
 
-def test_the_pace_is_told_and_begins_anew_in_another_leg() -> None:
+def test_the_pace_is_shown_and_measured_anew_in_each_leg() -> None:
     assert " paused" in drawn(dashboard(standing=True))[0]
     assert "as fast as possible" in drawn(dashboard(rate=0.0))[0]
     shown = dashboard()
@@ -111,11 +111,11 @@ def test_bars() -> None:
     assert sparkline([]) == ""
 
 
-def test_keys_come_one_by_one() -> None:
+def test_input_is_split_into_keys() -> None:
     assert split("a\x1b[A \x1b[6~\x1b+") == ["a", "\x1b[A", " ", "\x1b[6~", "\x1b", "+"]
 
 
-def test_without_a_terminal_it_says_what_to_type() -> None:
+def test_without_a_terminal_top_names_the_option_once() -> None:
     done = subprocess.run([*RTSIM, "top"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert "without a terminal, type: rtsim top --once" in done.stderr
@@ -153,7 +153,7 @@ def going(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Going]:
 
 
 @pytest.mark.live
-def test_keys_tell_the_run_and_the_terminal_is_left_as_it_was(going: Going) -> None:
+def test_keys_command_the_run_and_the_terminal_is_restored(going: Going) -> None:
     terminal = going.top("-s", "plant.*")
     try:
         screen = terminal.until(r"rate 1\b.*measured")
@@ -188,7 +188,7 @@ def test_keys_tell_the_run_and_the_terminal_is_left_as_it_was(going: Going) -> N
 
 @pytest.mark.live
 @pytest.mark.parametrize("how", ["SIGTERM", "Ctrl-C", "the end"])
-def test_however_it_ends_the_terminal_is_left_as_it_was(going: Going, how: str) -> None:
+def test_the_terminal_is_restored_after_each_kind_of_end(going: Going, how: str) -> None:
     terminal = going.top()
     try:
         terminal.until("measured")

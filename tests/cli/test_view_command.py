@@ -119,7 +119,7 @@ def figures(**more: Any) -> dict[str, Any]:
     return {"frames": 5, "frames_dropped": 1, **nothing, **more}
 
 
-def test_a_stick_whose_window_is_gone_goes_where_the_mapping_says(tmp_path: Path) -> None:
+def test_a_stick_without_its_window_goes_to_the_safe_values_of_the_mapping(tmp_path: Path) -> None:
     scenario = load_scenario("f16-by-hand", {})
     own = safe_values(scenario, "stick", None)
     part = scenario.component("stick")
@@ -143,7 +143,7 @@ def test_a_mapping_is_read_before_a_window_is_open() -> None:
     assert "unknown key 'upp' in mine.toml: pitch.keyboard.minus; did you mean up" in told
 
 
-def test_what_became_of_the_window_is_told() -> None:
+def test_the_summary_has_the_figures_of_the_window() -> None:
     assert told_of(figures()) == ["window: 5 frames, 1 dropped"]
     told = " ".join(
         told_of(figures(window_lost=True, ended_there=True, unattended=True, skipped=3))

@@ -196,7 +196,7 @@ def test_draws_stay_within_their_support(model: LatencyModel, seed: int) -> None
         assert low * 1e9 - 1 <= delay <= high * 1e9 + 1
 
 
-def test_means_are_what_the_parameters_say() -> None:
+def test_means_follow_from_the_parameters() -> None:
     """Two-sided at five standard errors, with a fixed seed."""
     stream = RandomStreams(5).stream("x")
     expected: Sequence[tuple[LatencyModel, float, float]] = [
@@ -347,7 +347,7 @@ def test_each_topic_counts_for_itself() -> None:
     assert [m.sequence for m in told] == [0, 1, 0, 2, 3, 1]
 
 
-def test_what_is_sent_is_a_copy_that_nobody_changes() -> None:
+def test_a_message_is_a_copy_of_what_was_sent() -> None:
     bus, told = bus_of(t=ZERO)
     payload = np.array([1.0])
     bus.send("t", Tag(0), Tag(0), payload)
@@ -397,7 +397,7 @@ def test_the_whole_way_is_one_delay(
 # -- who waits for whom
 
 
-def test_on_an_ordered_link_the_next_one_waits_but_not_for_a_copy() -> None:
+def test_on_an_ordered_link_the_next_message_waits_but_not_for_a_copy() -> None:
     bus, told = bus_of(t=Script((50,), (10,), (10, 80), (20,), (), (1,)))
     for ns in (0, 10, 20, 30, 40, 45):
         at(bus, "t", ns)
@@ -434,7 +434,7 @@ def test_a_link_that_is_ordered_again_waits_for_what_was_ordered_before() -> Non
     assert [m.arrival.ns for m in told] == [50, 91, 50]
 
 
-def test_one_topic_does_not_wait_for_another() -> None:
+def test_topics_do_not_wait_for_each_other() -> None:
     bus, told = bus_of(s=Script((50,)), t=Script((10,)))
     at(bus, "s", 0)
     at(bus, "t", 1)
@@ -444,7 +444,7 @@ def test_one_topic_does_not_wait_for_another() -> None:
 # -- what is handed out
 
 
-def test_what_arrives_at_a_tag_is_handed_out_by_source_topic_and_number() -> None:
+def test_arrivals_of_a_tag_are_delivered_by_source_topic_and_number() -> None:
     bus, _ = bus_of()
     for name, source in (("z", "a"), ("y", "b"), ("x", "b")):
         bus.add(Topic(name, source, ONE, Fixed(1e-8)))
@@ -476,7 +476,7 @@ def test_a_microstep_is_handed_out_by_itself() -> None:
     assert [len(bus.due(Tag(7, step))) for step in range(4)] == [0, 1, 1, 1]
 
 
-def test_what_comes_from_outside_is_there_at_once_and_counts_as_sent() -> None:
+def test_messages_from_outside_arrive_at_once_and_count_as_sent() -> None:
     bus, told = bus_of(t=Script((), (30,)))
     bus.inject("t", Tag(3, 1), np.array([4.0]))
     at(bus, "t", 5)
@@ -510,7 +510,7 @@ def test_nobody_has_to_listen() -> None:
 # -- what is kept
 
 
-def test_what_is_in_flight_is_saved_in_its_order_and_goes_on() -> None:
+def test_messages_in_flight_are_saved_in_order_and_continue() -> None:
     delays = [(50,), (10, 90), (), (70,), (5,)]
     bus, _ = bus_of(s=Script(*delays), t=Script((20,), (5,)))
     for k in range(4):
@@ -552,7 +552,7 @@ def test_what_is_saved_before_anything_was_sent_and_of_what_came_from_outside() 
     assert row["initiated"] == row["completed"] == row["arrival"] == [3, 1]
 
 
-def test_what_was_saved_does_not_change_with_the_run() -> None:
+def test_saved_state_does_not_change_with_the_run() -> None:
     bus, _ = bus_of(t=Fixed(1e-8))
     at(bus, "t", 0)
     saved = bus.save()

@@ -23,7 +23,7 @@ from rtsim.core.tag import Tag
 # -- asked and answered
 
 
-def test_without_a_latency_it_is_answered_within_its_tick() -> None:
+def test_without_a_latency_a_controller_answers_within_its_tick() -> None:
     one = at_once(5.0)
     one.task.react(Tag(10 * MS, 3), one.environment)
     assert one.controller.sent == [(Tag(10 * MS, 3), [2.0, -3.0])]
@@ -35,7 +35,7 @@ def test_without_a_latency_it_is_answered_within_its_tick() -> None:
     assert (one.task.sequence, one.task.due_ns, one.events) == (1, FAR, [])
 
 
-def test_with_one_the_answer_is_due_at_the_first_microstep_of_its_time() -> None:
+def test_with_a_latency_the_answer_is_due_at_the_first_microstep_of_its_time() -> None:
     one = after(4, 5.0)
     one.time = 77
     one.task.react(Tag(10 * MS, 3), one.environment)
@@ -69,7 +69,7 @@ def test_a_request_begins_as_one_in_time() -> None:
     assert (fresh.late, fresh.asked) == (False, 0)
 
 
-def test_what_it_measures_of_a_step_is_told_with_the_answer() -> None:
+def test_the_measured_time_of_a_step_comes_with_the_answer() -> None:
     controller = Answers()
     controller.stamps = lambda: (4, 5)  # type: ignore[attr-defined]
     one = Stand(controller, compute=Fixed("0.004"))
@@ -195,7 +195,7 @@ def test_a_late_answer_is_discarded_at_the_next_tick_which_asks_anew() -> None:
     assert one.task.missed == 0
 
 
-def test_one_that_is_still_not_there_makes_the_tick_missed() -> None:
+def test_an_answer_that_is_still_absent_makes_the_tick_missed() -> None:
     one = after(4, None, None, None, 7.0)
     one.tick(0)
     one.due()
@@ -219,7 +219,7 @@ def test_late_may_end_the_run() -> None:
     assert one.told == [(4, "Late")]
 
 
-def test_late_may_stretch_the_time_until_it_answers() -> None:
+def test_the_option_late_may_stretch_time_until_the_answer() -> None:
     one = after(4, None, 6.0, late="stretch")
     one.tick(0)
     one.due()
@@ -312,7 +312,7 @@ def test_a_failure_ends_the_run_and_names_the_part() -> None:
     assert named.controller.closed == 0
 
 
-def test_or_the_run_goes_on_without_it() -> None:
+def test_the_option_late_may_continue_without_the_answer() -> None:
     one = after(4, ControllerError("c broke\nand said more"), failure="hold")
     one.tick(0)
     one.due()
@@ -328,7 +328,7 @@ def test_or_the_run_goes_on_without_it() -> None:
     assert len(one.controller.sent) == 1
 
 
-def test_one_that_fails_while_it_is_closed_is_dead_all_the_same() -> None:
+def test_a_controller_that_fails_while_it_is_closed_is_dead() -> None:
     one = after(4, ControllerError("c broke"), failure="hold")
 
     def close() -> None:
@@ -344,7 +344,7 @@ def test_one_that_fails_while_it_is_closed_is_dead_all_the_same() -> None:
     ("failure", "outside", "at_once"),
     [("end", False, True), ("end", True, False), ("hold", False, False), ("hold", True, False)],
 )
-def test_what_cannot_be_sent_is_told_when_the_answer_is_due(
+def test_a_request_that_cannot_be_sent_is_reported_when_its_answer_is_due(
     failure: str, outside: bool, at_once: bool
 ) -> None:
     one = after(4, failure=failure)
@@ -404,7 +404,7 @@ def test_a_request_under_way_goes_on() -> None:
     assert other.task.sequence == 2
 
 
-def test_a_late_one_is_still_late_and_asked_for_as_often() -> None:
+def test_a_late_controller_is_still_late_after_a_checkpoint() -> None:
     def make() -> Stand:
         return after(4, None, None, 7.0)
 
@@ -418,7 +418,7 @@ def test_a_late_one_is_still_late_and_asked_for_as_often() -> None:
     assert other.task.due_ns == FAR
 
 
-def test_one_that_is_dead_stays_dead_and_is_closed() -> None:
+def test_a_dead_controller_stays_dead_and_is_closed() -> None:
     def make() -> Stand:
         return after(4, ControllerError("c broke"), failure="hold")
 
@@ -431,7 +431,7 @@ def test_one_that_is_dead_stays_dead_and_is_closed() -> None:
     assert (other.told, other.task.missed) == ([(10, "Missed")], 1)
 
 
-def test_one_that_could_not_be_sent_is_told_behind_the_cut() -> None:
+def test_a_failed_request_is_reported_after_the_cut() -> None:
     def make() -> Stand:
         out = after(4, failure="hold")
         out.controller.refuses = "c refuses"

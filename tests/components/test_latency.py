@@ -90,7 +90,7 @@ class Given:
 # -- what is drawn, and by whom
 
 
-def test_what_a_link_draws_is_checked() -> None:
+def test_delays_drawn_by_a_model_are_checked() -> None:
     def of(delays: object) -> tuple[int, ...]:
         return draw(Given(delays), RandomStreams(1), "s", 8, "topic t")
 
@@ -254,7 +254,7 @@ def test_a_tenth_of_ten_is_one_sample_whatever_a_float_makes_of_it() -> None:
     assert Empirical(tuple(range(100))).quantile(0.07) == 6, "0.07 * 100 is more than 7"
 
 
-def test_measured_delays_are_told_in_short() -> None:
+def test_the_repr_of_measured_delays_is_short() -> None:
     a, b = Empirical((5, 3), "run.mcap"), Empirical((3, 5), "run.mcap")
     assert repr(a).startswith("Empirical(2 samples, 3 to 5 ns, sha256 ")
     assert repr(a).endswith(", run.mcap)")
@@ -308,7 +308,7 @@ def test_measured_delays_are_told_in_short() -> None:
         (lambda: Reorder(ZERO, 0.5, -1), "Reorder extra = -1 s is negative"),
     ],
 )
-def test_what_no_link_can_do_is_refused(make: Any, said: str) -> None:
+def test_impossible_parameters_are_refused(make: Any, said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         make()
 
@@ -369,7 +369,7 @@ def test_a_latency_in_seconds_is_a_fixed_latency(seconds: object) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, True, Fixed, object()])
-def test_what_is_no_latency_is_named_when_it_is_declared(wrong: object) -> None:
+def test_a_wrong_latency_is_named_when_it_is_declared(wrong: object) -> None:
     with pytest.raises(ScenarioError, match=r"compute of slow is .*give a number of seconds"):
         _delayed(wrong)
 
@@ -495,7 +495,9 @@ SAVED = [make for make in MODELS if make is not Window]
 @pytest.mark.rule("latency-state")
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize("engine", ["interpreted", "auto"])
-def test_two_runs_of_one_scenario_are_equal(make: Callable[[], LatencyModel], engine: str) -> None:
+def test_repeated_runs_of_a_scenario_are_equal(
+    make: Callable[[], LatencyModel], engine: str
+) -> None:
     scenario = loop(make(), compute=Rising())
     first = recorded(scenario, seed=9, engine=engine)
     assert compare_exact(first, recorded(scenario, seed=9, engine=engine)) is None

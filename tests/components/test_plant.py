@@ -138,7 +138,7 @@ def test_a_step_that_fails_among_several_leaves_those_before_it() -> None:
     assert np.array_equal(one.values, taken[1][-1])
 
 
-def test_a_state_that_is_no_number_is_told_with_its_last_value() -> None:
+def test_a_state_that_becomes_nan_is_named_with_its_last_value() -> None:
     one = plant(compile=False)
     with pytest.raises(ModelError) as told:
         grid(one, 10)
@@ -151,7 +151,7 @@ def test_a_state_that_is_no_number_is_told_with_its_last_value() -> None:
     ("bad", "says"),
     [(TOO_SMALL, "found no step that is small enough"), (OUT_OF_BUDGET, "used up its budget")],
 )
-def test_what_a_solver_gives_up_for_is_told_between_both_times(bad: int, says: str) -> None:
+def test_the_reason_of_a_failed_step_is_given_with_both_times(bad: int, says: str) -> None:
     one = plant(compile=False)
     grid(one, 2)
     with pytest.raises(ModelError, match=says) as told:
@@ -159,7 +159,7 @@ def test_what_a_solver_gives_up_for_is_told_between_both_times(bad: int, says: s
     assert "between 0.020000000 s and 0.030000000 s" in str(told.value)
 
 
-def test_an_output_that_is_no_number_is_told() -> None:
+def test_an_output_that_becomes_nan_is_named() -> None:
     one = plant(compile=False)
     one.u[0] = math.inf
     with pytest.raises(ModelError, match=r"output y of plant \(model ramp\) is inf at 0\.0000"):
@@ -176,7 +176,7 @@ def test_a_model_without_outputs_samples_nothing() -> None:
     assert one.ns == 2 * STEP
 
 
-def test_what_is_saved_is_the_whole_of_it() -> None:
+def test_a_saved_plant_is_complete() -> None:
     one, other = plant(compile=False), plant(compile=False)
     grid(one, 3)
     one.p[0] = 0.5

@@ -89,7 +89,7 @@ def test_a_process_is_as_old_as_the_system_says() -> None:
     assert age_ns() - before < 3600 * 10**9
 
 
-def test_virtual_clock_follows_what_it_is_asked_for() -> None:
+def test_virtual_clock_advances_to_the_requested_time() -> None:
     clock = VirtualClock()
     for ns, now in ((5, 5), (3, 5), (9, 9)):
         assert clock.wait_until(ns)
@@ -203,7 +203,7 @@ def test_a_tick_meets_the_beginning_of_a_tail_or_a_loop_that_sleeps(
             assert since >= tail, "the tick is over before the tail begins"
 
 
-def test_without_a_period_or_a_tick_it_is_always_quiet() -> None:
+def test_without_a_period_or_a_tick_every_time_is_quiet() -> None:
     assert until_quiet(12_345, 0, TAIL_NS, 4_000_000) == 0
     assert until_quiet(12_345, 1_000_000, TAIL_NS, 0) == 0
 
@@ -326,7 +326,7 @@ def test_fake_clock_is_woken_by_what_happens_while_it_waits() -> None:
     assert clock.wait_until(1000, wake)
 
 
-def test_fake_clock_without_autojump_waits_to_be_told() -> None:
+def test_fake_clock_without_autojump_waits_to_be_advanced() -> None:
     clock = FakeClock(autojump=False)
     clock.anchor(0)
     thread = threading.Thread(target=clock.advance, args=(1000,))
@@ -552,7 +552,7 @@ def test_a_wait_of_hours_is_slept_in_pieces_of_one(wall: Wall) -> None:
 
 
 @pytest.mark.parametrize("spin_ns", [0, 500_000])
-def test_who_wakes_a_wait_is_told_and_who_does_not_is_waited_out(wall: Wall, spin_ns: int) -> None:
+def test_a_wait_ends_at_a_wake_or_at_its_time(wall: Wall, spin_ns: int) -> None:
     class Sleeps(Wake):
         def wait(self, seconds: float) -> bool:
             wall.sleep(seconds)
@@ -634,7 +634,7 @@ def test_a_virtual_clock_is_where_it_was_anchored() -> None:
     assert not clock.paced
 
 
-def test_a_rate_is_what_its_decimals_say() -> None:
+def test_a_rate_is_exact_to_its_decimals() -> None:
     assert exact_rate(0.1) == Fraction(1, 10)
     assert exact_rate(Fraction(1, 3)) == Fraction(1, 3)
     assert exact_rate(1e-6) == Fraction(1, 10**6)

@@ -228,7 +228,7 @@ def go_on(checkpoint: Checkpoint, other: bool = False) -> Recording:
 
 
 @pytest.mark.rule("processes-run-again")
-def test_what_goes_on_is_the_whole_run_bit_for_bit(tmp_path: Path) -> None:
+def test_a_resumed_run_equals_the_whole_run_bit_for_bit(tmp_path: Path) -> None:
     whole = cut(tmp_path)
     checkpoints = [Checkpoint.open(path) for path in sorted(tmp_path.glob("*.checkpoint"))]
     assert len(checkpoints) == len(AT)
@@ -240,7 +240,7 @@ def test_what_goes_on_is_the_whole_run_bit_for_bit(tmp_path: Path) -> None:
         assert again.events == rest.events
 
 
-def test_it_goes_on_from_what_went_on(tmp_path: Path) -> None:
+def test_a_resumed_run_can_be_resumed_again(tmp_path: Path) -> None:
     whole = cut(tmp_path)
     first = Checkpoint.open(min(tmp_path.glob("*.checkpoint")))
     ring = Ring(100)
@@ -251,7 +251,7 @@ def test_it_goes_on_from_what_went_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("processes-run-again")
-def test_what_draws_from_elsewhere_cannot_be_gone_on_from_and_says_so(tmp_path: Path) -> None:
+def test_a_process_with_random_numbers_of_its_own_cannot_be_resumed(tmp_path: Path) -> None:
     cut(tmp_path, other=True)
     checkpoint = Checkpoint.open(max(tmp_path.glob("*.checkpoint")))
     with pytest.raises(CheckpointError, match="their state differs from the saved state"):

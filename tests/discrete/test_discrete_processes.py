@@ -79,7 +79,7 @@ def flown_agenda(setup: Callable[[Agenda], object]) -> Agenda:
     return agenda
 
 
-def test_what_is_infinitely_far_away_never_comes() -> None:
+def test_an_infinite_delay_never_ends() -> None:
     assert flown_agenda(lambda agenda: agenda.timeout(float("inf"))).peek() == float("inf")
 
 
@@ -175,7 +175,7 @@ def test_an_output_that_is_written_and_is_as_it_was_is_no_message() -> None:
     assert flown(one(body))["messages/p.y"].tolist() == [1.0, 2.0]
 
 
-def test_a_transport_delays_what_is_sent() -> None:
+def test_a_transport_delays_messages() -> None:
     def body(agenda: Agenda) -> Steps:
         yield agenda.timeout(0.1)
         agenda.write(y=1.0)
@@ -185,7 +185,7 @@ def test_a_transport_delays_what_is_sent() -> None:
 
 
 @pytest.mark.rule("processes-at-tags")
-def test_it_reads_a_plant_as_it_stood_before_the_microstep() -> None:
+def test_a_process_reads_a_plant_as_it_was_before_the_microstep() -> None:
     seen: list[tuple[float, float]] = []
 
     def body(agenda: Agenda) -> Steps:
@@ -204,7 +204,7 @@ def test_it_reads_a_plant_as_it_stood_before_the_microstep() -> None:
     assert [u for u, _ in seen] == pytest.approx([0.5, 2.0])
 
 
-def test_it_changes_parameters_of_plants_and_values_of_sources() -> None:
+def test_a_process_changes_parameters_of_plants_and_values_of_sources() -> None:
     def fall(agenda: Agenda) -> Steps:
         yield agenda.timeout(0.1)
         agenda.change("ball.gravity", 0.0)
@@ -249,7 +249,7 @@ def two_at_once(hears: Callable[[Agenda], Steps]) -> Scenario:
 
 
 @pytest.mark.rule("processes-hear")
-def test_each_message_of_a_topic_is_one_item_of_its_inbox() -> None:
+def test_each_message_of_a_topic_is_an_item_of_its_inbox() -> None:
     seen: list[tuple[int, float, list[float]]] = []
 
     def body(agenda: Agenda) -> Steps:
@@ -349,7 +349,7 @@ def noisy(parts: str = "abc", more: bool = False) -> Scenario:
     return out
 
 
-def test_it_is_the_same_each_time_and_in_each_order_of_declaration() -> None:
+def test_runs_are_equal_in_each_order_of_declaration() -> None:
     digest = check_determinism(noisy, seed=3)
     assert check_determinism(lambda: noisy("cab"), seed=3) == digest
     assert check_determinism(noisy, seed=4) != digest
@@ -391,7 +391,7 @@ def test_a_set_up_and_a_guard_are_part_of_what_a_recording_was_made_with() -> No
         ("ball.gravity", [1.0, 2.0], "1 elements"),
     ],
 )
-def test_what_cannot_be_changed_is_refused(target: str, value: Any, said: str) -> None:
+def test_writing_what_cannot_be_changed_is_refused(target: str, value: Any, said: str) -> None:
 
     def body(agenda: Agenda) -> Steps:
         yield agenda.timeout(0.1)
@@ -409,7 +409,7 @@ def test_what_cannot_be_changed_is_refused(target: str, value: Any, said: str) -
 # -- what is wrong ------------------------------------------------------------------------------
 
 
-def test_what_a_process_raises_is_told_with_its_place() -> None:
+def test_an_exception_of_a_process_is_reported_with_its_place() -> None:
     def body(agenda: Agenda) -> Steps:
         yield agenda.timeout(0.25)
         raise KeyError("lathe")
@@ -440,7 +440,7 @@ def test_an_error_of_rtsim_in_a_process_keeps_its_type() -> None:
         (lambda a: a.step(), ScenarioError, "the run controls the time"),
     ],
 )
-def test_what_is_not_there_is_named(
+def test_unknown_names_are_reported(
     act: Callable[[Agenda], object], error: type[Exception], said: str
 ) -> None:
     def body(agenda: Agenda) -> Steps:
@@ -463,7 +463,7 @@ def test_a_process_that_goes_round_without_time_is_zeno(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("what", ["timeout", "request", "process"])
-def test_a_process_that_waits_for_another_environment_is_told(what: str) -> None:
+def test_waiting_for_another_environment_is_an_error(what: str) -> None:
     """Nothing drives the other one: it would wait for ever, and say nothing."""
     other = simpy.Environment()
     tool = simpy.Resource(other)
@@ -481,7 +481,7 @@ def test_a_process_that_waits_for_another_environment_is_told(what: str) -> None
         flown(one(body))
 
 
-def test_a_set_up_that_is_a_process_itself_is_told() -> None:
+def test_a_set_up_that_is_a_generator_is_an_error() -> None:
     """Called, it would only make a generator that nobody runs."""
 
     def body(agenda: Agenda) -> Steps:
@@ -500,7 +500,7 @@ def nothing(agenda: Agenda) -> None:
 
 
 @pytest.mark.parametrize(("on", "said"), [("ball.flor", "unknown guard"), ("c", "unknown topic")])
-def test_who_listens_for_what_is_not_there_is_told(on: str, said: str) -> None:
+def test_listening_to_an_unknown_topic_is_an_error(on: str, said: str) -> None:
     out = Scenario("s")
     out.plant("ball", BALL, step=0.1)
     out.processes("p", Processes(nothing), on=(on,))

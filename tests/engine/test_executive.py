@@ -1,4 +1,7 @@
-"""The loop: steps at once where nobody looks, where a run stands, and how it is ended."""
+"""The loop: steps at once where nobody looks, where a run stands, and how it is ended.
+
+One instant: external inputs, a message of a command, and who is told of the time taken.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from command_parts import Told
 from controller_task_parts import Answers
@@ -17,11 +21,14 @@ from pacing_parts import LaterClock
 from rtsim.core.clock import Clock, VirtualClock
 from rtsim.core.raised import ENDING, Interrupted
 from rtsim.core.signals import Signals, Vector
-from rtsim.core.tag import NS_PER_S
+from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
 from rtsim.engine.executive import RECORDING_LOST, Executive
+from rtsim.engine.microsteps import Microsteps
+from rtsim.engine.system import Change, System
+from rtsim.engine.trace import Trace
 from rtsim.equations.model import Guard, Model
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
@@ -216,7 +223,7 @@ ENDS = (
 @pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize(("told", "paused"), ENDS)
 @pytest.mark.parametrize("clock", [VirtualClock, FakeClock])
-def test_one_signal_ends_a_paused_run(
+def test_a_single_signal_ends_a_paused_run(
     clock: Callable[[], Clock], told: Told, paused: float, number: int
 ) -> None:
     inbox = Signalled(number, told)
@@ -230,7 +237,7 @@ def test_one_signal_ends_a_paused_run(
     assert result.certificate.holds == 1
 
 
-def test_one_signal_ends_a_run_that_an_overrun_froze() -> None:
+def test_a_single_signal_ends_a_run_frozen_by_an_overrun() -> None:
     inbox = Signalled(ENDING[0])
     pace = Pace(1.0, Freeze(30.0))
     clock = FakeClock(late=[50_000_000])
@@ -243,3 +250,87 @@ def test_a_run_that_starts_paused_ends_at_the_first_signal() -> None:
     inbox.standing = True
     result = simulate(ramp(step=0.1), until=10.0, inbox=inbox)
     assert (result.reason, result.ended.ns, inbox.waits) == ("interrupted", 0, 1)
+
+
+Latch = Callable[[Tag], list[Change]]
+
+
+class Says:
+    """A device that says ``values`` one after the other, then nothing more."""
+
+    def __init__(self, *values: float | None) -> None:
+        self.left = list(values)
+
+    def poll(self) -> Vector | None:
+        said = self.left.pop(0) if self.left else None
+        return None if said is None else np.array([said])
+
+
+def lab() -> System:
+    """Two external inputs and a sensor of the second one."""
+    out = Scenario("lab", until=1)
+    out.external_input("a", Signals("v [1]"), Says(None, 3.0))
+    out.external_input("b", Signals("v [1]"), Says(5.0, None, 7.0))
+    out.sensor("s", {"v": "b.v"}, period=0.5)
+    return out.build()
+
+
+class Stand:
+    def __init__(self, clock: Clock | None = None, latch: Latch | None = None) -> None:
+        self.system = lab()
+        self.laps: list[str] = []
+        clock = clock or VirtualClock()
+        self.recorder = MemoryRecorder()
+        trace = Trace(self.system, self.recorder, clock.paced)
+        self.instant = Microsteps(
+            self.system, trace, clock, lambda _: None, self.laps.append, latch
+        )
+
+    def at(self, ns: int, discrete: bool = False) -> tuple[float, float]:
+        """What the external inputs hold after the instant at ``ns``."""
+        self.instant.run(ns, discrete)
+        return float(self.system.ports["a"].value[0]), float(self.system.ports["b"].value[0])
+
+
+def test_an_external_input_without_news_hides_none_behind_it_and_keeps_its_value() -> None:
+    one = Stand()
+    assert [one.at(ns) for ns in (0, 10, 20, 30)] == [
+        (0.0, 5.0), (3.0, 5.0), (3.0, 7.0), (3.0, 7.0),
+    ]  # fmt: skip
+    recording = one.recorder.recording()
+    assert recording.time("inputs/a").tolist() == [10]
+    assert recording.time("inputs/b").tolist() == [0, 20]
+
+
+@pytest.mark.parametrize(("discrete", "messages"), [(False, 0), (True, 1)])
+def test_without_a_discrete_instant_no_task_reacts(discrete: bool, messages: int) -> None:
+    one = Stand()
+    one.at(0, discrete)
+    assert len(one.recorder.recording().track("messages/s")) == messages
+
+
+def test_a_message_of_a_command_is_delivered_at_its_tag_where_nothing_else_happens() -> None:
+    def injects(tag: Tag) -> list[Change]:
+        one.system.bus.inject("s", tag, np.array([9.0]))
+        return []
+
+    one = Stand(latch=injects)
+    one.at(10)
+    assert one.system.ports["s"].value.tolist() == [9.0]
+
+
+@pytest.mark.parametrize(
+    ("clock", "latch", "laps"),
+    [
+        (VirtualClock(), None, []),
+        (VirtualClock(), lambda _: [], ["s"]),
+        (FakeClock(), None, ["s"]),
+        (FakeClock(), lambda _: [], ["s"]),
+    ],
+)
+def test_the_time_of_each_task_is_told_where_a_clock_paces_or_a_command_may_pace(
+    clock: Clock, latch: Latch | None, laps: list[str]
+) -> None:
+    one = Stand(clock, latch)
+    one.at(0, discrete=True)
+    assert one.laps == laps

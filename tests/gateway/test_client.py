@@ -70,7 +70,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
         ("0.3 [1]", 0.3, "1"), ("-2 1/s^2", -2.0, "1/s^2"), ("12 kg m^2", 12.0, "kg m^2"),
     ],
 )  # fmt: skip
-def test_a_value_is_read_with_the_unit_behind_it(
+def test_a_typed_value_is_read_with_its_unit(
     told: Told, typed: str, value: object, unit: str | None
 ) -> None:
     result = CliRunner().invoke(main, ["ctl", "set", "a.b", "--", *typed.split()])
@@ -91,7 +91,7 @@ def test_a_value_without_a_number_is_refused(told: Told, typed: str) -> None:
     [(At(NEXT_TAG), "at the next tag"), (At(2_000_000_000), "at 2.000000000 s"),
      (At(10_000_000, 90_000_000), "at 0.010000000 s")],
 )  # fmt: skip
-def test_when_it_acts_is_told(at: At, says: str) -> None:
+def test_the_answer_to_a_command_is_the_time_at_which_it_acts(at: At, says: str) -> None:
     assert (str(at), repr(at)) == (says, f"<{says}>")
     assert at == int(at)
 
@@ -122,7 +122,7 @@ def test_a_notebook_shows_tables_in_which_nothing_is_markup(shown: Any, cells: l
     assert len(repr(shown)) < 500
 
 
-def test_a_state_says_how_it_goes() -> None:
+def test_a_state_in_words_has_time_rate_and_overruns() -> None:
     assert str(STATE) == "1.500 s, rate 0.5, 7 overruns, 1 late, 2 missed"
 
 
@@ -198,14 +198,14 @@ def test_a_watch_that_never_looks_is_refused(reach: Any, rate: str) -> None:
     assert "samples per second > 0" in says
 
 
-def test_a_watch_says_that_the_run_has_ended(reach: Any) -> None:
+def test_a_watch_ends_with_the_end_of_the_run(reach: Any) -> None:
     reach(ends_s=1.0)
     lines, says = watched("--rate", "10")
     assert 5 <= len(lines) <= 10
     assert "the run has ended" in says
 
 
-def test_a_watch_that_hears_nothing_says_so(reach: Any) -> None:
+def test_a_watch_without_samples_is_an_error(reach: Any) -> None:
     far = reach(silent=True)
     run = Run(far.endpoint)
     with pytest.raises(ControlError, match=r"no sample from ipc://.*within 5\.2 s"):
@@ -218,7 +218,7 @@ def test_a_watch_that_hears_nothing_says_so(reach: Any) -> None:
 @pytest.mark.parametrize(
     "command", [["status"], ["pause"], ["set", "plant.x", "1"], ["watch", "x"]]
 )
-def test_a_client_says_which_process_of_the_run_is_stopped(
+def test_a_client_names_the_stopped_process_of_a_run(
     reach: Any, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     far = reach()

@@ -93,7 +93,7 @@ def _connected() -> Any:
 
 @pytest.mark.live
 @pytest.mark.usefixtures("going")
-def test_a_run_is_found_looked_at_told_and_ended() -> None:
+def test_a_client_finds_reads_commands_and_ends_a_run() -> None:
     with _connected() as run:
         assert run.scenario == "unstable"
         assert run.signals["plant.x"] == "m"
@@ -125,7 +125,7 @@ def test_a_run_is_found_looked_at_told_and_ended() -> None:
 
 
 @pytest.mark.live
-def test_what_a_live_run_was_told_replays_bit_for_bit(going: Going) -> None:
+def test_commands_to_a_live_run_replay_bit_for_bit(going: Going) -> None:
     before = stopwatch()
     with _connected() as run:
         chance = random.Random(1)
@@ -280,7 +280,7 @@ def test_a_pipe_takes_messages_in_any_pieces() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x01\x00\x00\x00\xc1"])
-def test_a_pipe_refuses_what_is_no_message(data: bytes) -> None:
+def test_a_pipe_refuses_bytes_that_are_no_message(data: bytes) -> None:
     pipe, far = _pair()
     far.send(data)
     with pytest.raises(PipeError):
@@ -398,7 +398,7 @@ def test_a_run_of_which_nothing_can_be_shown_can_be_held_and_ended(
         assert run.status.standing
 
 
-def test_what_is_listed_is_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listed_signals_are_those_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts are left out whole, by their number of values and by the bytes of their names."""
     system = scenario(MOST_VALUES - 2, 2, MOST_VALUES - 4).build(compile=False)
     for k in range(3):
@@ -414,7 +414,7 @@ def test_what_is_listed_is_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
     assert list(catalogue(system)["left_out"]) == ["s2.v", "s0", "s1", "s2"]
 
 
-def test_a_pipe_knows_what_its_other_end_takes() -> None:
+def test_a_pipe_counts_the_bytes_that_its_other_end_takes() -> None:
     """Too many bytes, too many values."""
     pipe = Pipe.__new__(Pipe)
     assert pipe.fits({"run": [1] * 1000})

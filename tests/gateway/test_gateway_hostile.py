@@ -243,5 +243,5 @@ class Knowing(Flood):
             yield {"do": "command", "command": command, "initiated": 0}
 
 
-def test_what_a_client_changes_would_show(calm: Recording) -> None:
+def test_a_change_by_a_client_shows_in_the_trace(calm: Recording) -> None:
     assert flown_with(Knowing).events != calm.events

@@ -82,7 +82,7 @@ def test_plotting_tools_are_served_on_loopback_alone(port: int) -> None:
 
 
 @pytest.mark.live
-def test_over_tcp_only_who_has_the_keys_is_heard(tmp_path: Path, port: int) -> None:
+def test_over_tcp_clients_need_the_keys(tmp_path: Path, port: int) -> None:
     keys = tmp_path / "run.keys"
     keys_of(keys)
     at = f"tcp://127.0.0.1:{port}"
@@ -114,7 +114,7 @@ def test_an_address_without_keys_is_refused_with_the_command_that_makes_them(at:
 
 
 @pytest.mark.parametrize("at", ["ipc:///tmp/x", "127.0.0.1:5999", "tcp://127.0.0.1"])
-def test_what_is_no_address_is_refused(at: str, tmp_path: Path) -> None:
+def test_a_malformed_address_is_refused(at: str, tmp_path: Path) -> None:
     with pytest.raises(RtsimError, match="tcp://HOST:PORT"):
         Gateway({}, at, tmp_path / "keys")
 

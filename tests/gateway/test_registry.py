@@ -19,7 +19,7 @@ ME = os.getpid()
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2**31, 2**63, 10**30])
-def test_what_is_no_process_is_no_run(wrong: int) -> None:
+def test_an_entry_without_a_possible_process_is_no_run(wrong: int) -> None:
     enter(RegisteredRun(ME, ME, "one", "ipc:///x"))
     for pid, gateway in ((wrong, ME), (ME, wrong)):
         row = {"pid": pid, "gateway": gateway, "scenario": "bad", "endpoint": "ipc:///y"}
@@ -28,7 +28,7 @@ def test_what_is_no_process_is_no_run(wrong: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no modes there")
-def test_a_folder_that_others_can_reach_is_refused(tmp_path: Path) -> None:
+def test_a_folder_open_to_other_users_is_refused(tmp_path: Path) -> None:
     enter(RegisteredRun(ME, ME, "one", "ipc:///x"))
     folder().chmod(0o777)
     with pytest.raises(ScenarioError, match="is accessible to other users"):
@@ -51,7 +51,7 @@ def test_a_folder_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch) -
         runs()
 
 
-def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
+def test_the_registry_lists_living_runs(tmp_path: Path) -> None:
     assert runs() == []
     with pytest.raises(ScenarioError, match="no run can be reached"):
         find()
@@ -68,7 +68,7 @@ def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
     assert tmp_path in folder().parents
 
 
-def test_a_scenario_is_named_by_its_beginning_and_all_of_it_names_one(
+def test_a_run_is_found_by_a_prefix_and_a_whole_name_comes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known = [
@@ -101,7 +101,7 @@ def test_without_a_runtime_folder_another_is_chosen_in_silence() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the state is read as Linux tells it")
-def test_it_is_known_which_process_of_a_run_a_signal_has_stopped() -> None:
+def test_the_stopped_process_of_a_run_is_named() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         assert RegisteredRun(os.getpid(), child.pid, "", "").stopped == ""

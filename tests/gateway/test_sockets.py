@@ -130,7 +130,7 @@ def test_a_peer_that_floods_and_goes_ends_neither_a_listener_nor_a_caller() -> N
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells limits on Linux")
-def test_a_gateway_has_no_more_memory_than_it_may_need() -> None:
+def test_the_memory_of_a_gateway_has_a_limit() -> None:
     gateway = Gateway({"scenario": "none"})
     with gateway:
         limits = Path(f"/proc/{gateway.pid}/limits")
@@ -153,7 +153,7 @@ HERE = ["8765", ":8765", "127.0.0.1:8765", "localhost:8765", "127.1.2.3:8765", "
 
 
 @pytest.mark.parametrize("at", OPEN)
-def test_beyond_this_machine_is_refused_with_what_to_type(at: str) -> None:
+def test_an_address_beyond_this_machine_is_refused_with_the_ssh_command(at: str) -> None:
     pytest.importorskip("foxglove")
     told = CliRunner().invoke(main, ["run", "unstable", "--no-record", "--foxglove", at])
     assert told.exit_code == 2
@@ -163,25 +163,25 @@ def test_beyond_this_machine_is_refused_with_what_to_type(at: str) -> None:
 
 
 @pytest.mark.parametrize("at", HERE)
-def test_this_machine_needs_no_word(at: str) -> None:
+def test_an_address_of_this_machine_needs_no_option(at: str) -> None:
     pytest.importorskip("foxglove")
     check_foxglove(at)
 
 
-def test_by_the_word_it_is_served() -> None:
+def test_the_option_for_unencrypted_foxglove_serves_other_machines() -> None:
     pytest.importorskip("foxglove")
     check_foxglove("0.0.0.0:8765", unencrypted=True)
     with listen("0.0.0.0:" + _free(), unencrypted=True) as end:
         assert end.getsockname()[0] == "0.0.0.0"
 
 
-def test_the_word_alone_is_refused() -> None:
+def test_the_option_for_unencrypted_foxglove_alone_is_refused() -> None:
     told = CliRunner().invoke(main, ["run", "unstable", "--no-record", "--foxglove-unencrypted"])
     assert told.exit_code == 2
     assert "works only with --foxglove HOST:PORT" in told.stderr
 
 
-def test_what_is_bound_counts_and_not_what_a_name_stood_for(
+def test_the_bound_address_is_checked_not_an_earlier_resolution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A name may stand for another address when it is served."""

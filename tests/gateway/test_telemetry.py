@@ -128,7 +128,7 @@ def test_while_time_stands_a_look_a_second_is_shown(wall: Time) -> None:
     assert all(len(due) == 4 for _, due in seen.shown), "all of it, for who comes late"
 
 
-def test_viewers_are_told_when_time_goes_back_and_begin_once(wall: Time) -> None:
+def test_viewers_begin_once_and_are_rewound_when_time_goes_back(wall: Time) -> None:
     publisher, seen = _topics()
     for ns in (10, 20, 5, 6):
         wall.ns += NS_PER_S
@@ -146,7 +146,7 @@ def test_the_counts_say_why_a_viewer_got_nothing_any_more() -> None:
     assert telemetry_line(counts) == f"seen: 7 messages sent, 2 lost, then {seen.failure}"
 
 
-def test_nobody_is_served_where_nobody_asked() -> None:
+def test_a_publisher_without_viewers_sends_nothing() -> None:
     publisher = SamplePublisher()
     publisher.begin(RUN)
     publisher.publish(StateTable(ns=1), np.zeros(8))
@@ -183,7 +183,7 @@ def subscriber() -> Iterator[tuple[PlotJuggler, zmq.Socket[bytes]]]:
     tool.close()
 
 
-def test_plotjuggler_gets_topic_and_map_and_what_it_loses_is_counted(
+def test_plotjuggler_gets_topic_and_map_and_lost_messages_are_counted(
     subscriber: tuple[PlotJuggler, zmq.Socket[bytes]],
 ) -> None:
     tool, end = subscriber
@@ -216,7 +216,7 @@ def test_plotjuggler_gets_topic_and_map_and_what_it_loses_is_counted(
 # -- the server of viewers
 
 
-def test_a_viewer_that_does_not_read_loses_the_oldest_messages_one_by_one() -> None:
+def test_a_viewer_that_does_not_read_loses_the_oldest_messages() -> None:
     counts = MessageCounts()
     waiting = OutgoingQueue(counts, most=1000)
     messages = [b"\x01" + bytes((k,)) * 99 for k in range(50)]
@@ -260,7 +260,7 @@ def test_addresses() -> None:
             read_address(text)
 
 
-def test_a_port_that_is_taken_is_said_before_anything_runs() -> None:
+def test_a_taken_port_is_an_error_before_the_run() -> None:
     with listen(_free()) as first:
         port = first.getsockname()[1]
         assert first.getsockname()[0] == "127.0.0.1"
@@ -276,9 +276,11 @@ def _free() -> str:
         return str(free.getsockname()[1])
 
 
-def test_a_missing_package_is_said_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_an_error_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # noqa: ARG005
-    with pytest.raises(ScenarioError, match=r"type: pip install 'rtsim\[foxglove\]'"):
+    with pytest.raises(ScenarioError, match=r"type pip install 'rtsim\[foxglove\]'"):
         check_foxglove("8765")
 
 
@@ -290,7 +292,7 @@ def test_a_missing_package_is_said_with_what_to_type(monkeypatch: pytest.MonkeyP
         (["unstable", "--foxglove", "1", "--telemetry", "x"], "write HZ or TOPIC=HZ"),
     ],
 )
-def test_what_is_mistyped_is_said_first(typed: list[str], message: str) -> None:
+def test_mistyped_options_of_telemetry_are_usage_errors(typed: list[str], message: str) -> None:
     pytest.importorskip("foxglove")
     told = CliRunner().invoke(main, ["run", *typed, "--no-record"])
     assert told.exit_code == 2
@@ -316,7 +318,7 @@ def _turn(q: tuple[float, float, float, float], v: Any) -> Any:
     return np.array(v) + 2.0 * np.cross(axis, np.cross(axis, v) + w * np.array(v))
 
 
-def test_where_it_is_seen_first_is_the_origin_and_the_axes_are_east_north_up() -> None:
+def test_the_first_position_is_the_origin_and_the_axes_are_east_north_up() -> None:
     world = World()
     first = _pose(0.6, -1.3, 10_000.0, 0.0, 0.0, 0.0, world=world)
     assert first.position == pytest.approx([0.0, 0.0, 0.0])
@@ -392,7 +394,7 @@ def test_every_rotation_comes_back_from_its_quaternion() -> None:
         assert abs(float(np.array(to_quaternion(matrix)) @ q)) == pytest.approx(1.0)
 
 
-def test_a_body_says_what_is_wrong_with_it() -> None:
+def test_mistakes_in_a_body_are_named() -> None:
     where, turned = PLANE.geodetic, PLANE.euler
     with pytest.raises(
         ScenarioError, match="position is missing or given twice; give geodetic= with 3"
@@ -438,7 +440,7 @@ def test_a_track_keeps_the_whole_flight_in_bounded_points() -> None:
 
 
 @pytest.mark.parametrize("shape", ["aircraft", "box", "car", "quadcopter"])
-def test_shapes_are_triangles_as_long_as_said(shape: str) -> None:
+def test_shapes_are_triangles_of_the_given_length(shape: str) -> None:
     corners, colours = triangles(shape, 15.0)
     assert len(corners) == len(colours)
     corners = corners.reshape(-1, 3)

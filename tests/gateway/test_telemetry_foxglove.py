@@ -244,7 +244,7 @@ def test_the_body_moves_in_the_scene_and_leaves_a_track(evidence: Evidence) -> N
 
 
 @pytest.mark.realtime
-def test_a_viewer_that_hangs_loses_messages_that_are_counted_and_holds_up_nobody(
+def test_a_hanging_viewer_loses_counted_messages_and_delays_no_other(
     evidence: Evidence,
 ) -> None:
     assert evidence.live["lost"] > 0, "said while it runs"
@@ -255,7 +255,7 @@ def test_a_viewer_that_hangs_loses_messages_that_are_counted_and_holds_up_nobody
 
 
 @pytest.mark.realtime
-def test_only_one_port_of_this_machine_is_listened_to(evidence: Evidence) -> None:
+def test_a_run_with_foxglove_listens_at_its_port_alone(evidence: Evidence) -> None:
     """The server of foxglove-sdk had a second port, which did not check who connects."""
     assert evidence.listeners == {f"0100007F:{evidence.port:04X}"}
 
@@ -288,7 +288,7 @@ def test_the_trace_is_bit_for_bit_that_of_a_run_without(
     assert with_it.digest() == without.digest()
 
 
-def test_a_run_without_it_does_not_know_the_package() -> None:
+def test_a_run_without_foxglove_does_not_import_the_package() -> None:
     code = (
         "import sys; import rtsim.gateway.process, rtsim.cli.main, rtsim.gateway.loop; "
         "import rtsim.cli.run; sys.exit('foxglove' in sys.modules)"
@@ -297,7 +297,7 @@ def test_a_run_without_it_does_not_know_the_package() -> None:
 
 
 @pytest.mark.realtime
-def test_every_path_of_the_layout_is_one_that_was_sent(evidence: Evidence) -> None:
+def test_every_path_of_the_layout_was_sent(evidence: Evidence) -> None:
     for panel in json.loads(LAYOUT.read_text())["configById"].values():
         for series in panel.get("paths", ()):
             topic, _, name = series["value"].partition(".")
@@ -336,7 +336,7 @@ def asked(*lines: str) -> bytes:
         ([""], False),
     ],
 )
-def test_who_is_let_in(origins: list[str], let_in: bool) -> None:
+def test_foxglove_refuses_pages_of_other_origins(origins: list[str], let_in: bool) -> None:
     why = OriginCheck(["https://viewer.example.org"]).objection(origins)
     assert (not why) is let_in
     if not let_in:
@@ -386,7 +386,7 @@ def test_a_foreign_page_reaches_nothing() -> None:
         assert answer(port, asked()).startswith(b"HTTP/1.1 426 "), "it does not speak the protocol"
 
 
-def test_viewers_get_what_they_subscribe_to() -> None:
+def test_viewers_get_the_topics_that_they_subscribe_to() -> None:
     with served() as (port, server), viewer(port) as one:
         assert json.loads(one.recv(10))["capabilities"] == ["time"]
         (channel,) = json.loads(one.recv(10))["channels"]

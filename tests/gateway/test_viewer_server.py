@@ -39,7 +39,9 @@ class Full:
         return getattr(self.within, name)
 
 
-def test_a_server_without_files_pauses_and_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_out_of_descriptors_pauses_and_warns_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     full = Full(150)  # asyncio accepts up to 100 connections at a time
     with served(cast(socket.socket, full)):
         assert 150 < full.calls < 500, "it tries again each second"

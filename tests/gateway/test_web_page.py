@@ -168,7 +168,7 @@ def test_names_from_a_recording_are_text_and_no_markup() -> None:
         assert "&lt;img" in page._messages.content
 
 
-def test_a_page_gives_no_commands_unless_it_may() -> None:
+def test_a_page_without_control_gives_no_commands() -> None:
     with served() as (server, _, _):
         page = Page(server, Made(["a.x"], parameters=[MASS]), control=False)
         page.update()
@@ -296,7 +296,7 @@ def test_a_text_that_is_no_number_in_the_range_sets_nothing(text: str) -> None:
         assert "type 1 to 10 kg" not in page._state.content
 
 
-def test_apply_sets_what_is_pending_and_undo_goes_back() -> None:
+def test_apply_sets_pending_values_and_undo_restores_them() -> None:
     source = Tuned()
     with served() as (server, _, _):
         page = Page(server, source, control=True)
@@ -320,7 +320,7 @@ def test_apply_sets_what_is_pending_and_undo_goes_back() -> None:
         assert source.masses == [2.0, 3.0, 2.0, 9.0]
 
 
-def test_the_end_of_a_run_is_told_above_its_last_state() -> None:
+def test_the_end_of_a_run_is_shown_above_its_last_state() -> None:
     with served() as (server, _, _):
         page = Page(server, Made(["a.x"]), control=True)
         page.end("the run ended in an error at 0 s")

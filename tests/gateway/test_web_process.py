@@ -48,7 +48,7 @@ from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
 
 
-def test_without_the_extra_the_message_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_viser_is_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "viser", None)
     for words in (["run", "no-such-scenario", "--web"], ["web"]):
         done = CliRunner().invoke(main, words)
@@ -131,7 +131,7 @@ def test_a_run_that_is_not_there_ends_the_page_at_once() -> None:
         pass
 
 
-def test_the_page_of_a_recording_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+def test_the_page_of_a_damaged_recording_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     wrong: Any = tmp_path / "wrong.mcap"
     wrong.write_bytes(b"no recording")
     with pytest.raises(RtsimError, match=r"wrong\.mcap"), WebPage(Order(recording=str(wrong))):
@@ -156,9 +156,7 @@ def scenario():
     ("until", "said"),
     [("20", b"the run ended in an error at "), ("0.5", b"the run reached its end at 0.5 s")],
 )
-def test_browsers_are_told_when_and_why_the_run_ended(
-    until: str, said: bytes, tmp_path: Path
-) -> None:
+def test_browsers_show_when_and_why_the_run_ended(until: str, said: bytes, tmp_path: Path) -> None:
     (tmp_path / "falls.py").write_text(FAILS)
     command = [sys.executable, "-m", "rtsim", "run", "falls.py", "--plain", "--no-record"]
     run = subprocess.Popen(
@@ -213,7 +211,9 @@ def asked(path: str, *lines: tuple[str, str]) -> Request:
         ("/secret", [("Origin", "http://a"), ("Origin", "http://b")], "repeats a header"),
     ],
 )
-def test_who_is_let_in(path: str, lines: list[tuple[str, str]], why: str) -> None:
+def test_requests_need_the_token_and_the_page_as_their_origin(
+    path: str, lines: list[tuple[str, str]], why: str
+) -> None:
     found = Guard("secret").objection(asked(path, *lines))
     assert why in found
     assert bool(found) is bool(why)
@@ -292,7 +292,7 @@ def test_fifty_browsers_see_the_same_and_a_crowd_is_refused() -> None:
             assert again.recv(10), "a place is free again"
 
 
-def test_a_browser_that_stops_reading_delays_nobody_and_fills_no_memory() -> None:
+def test_a_browser_that_stops_reading_delays_no_other_and_fills_no_memory() -> None:
     with served() as (server, address, _):
         chart = server.gui.add_uplot(
             data=tuple(np.zeros(20_000) for _ in range(5)), series=({},) * 5
@@ -315,7 +315,7 @@ def test_a_browser_that_stops_reading_delays_nobody_and_fills_no_memory() -> Non
             small.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_message_that_is_too_long_or_nonsense_ends_one_connection_only() -> None:
+def test_a_message_that_is_too_long_or_damaged_ends_its_own_connection() -> None:
     with served() as (server, address, _), browser(address) as good:
         server.gui.add_markdown("hello")
         assert good.recv(5)
@@ -367,7 +367,7 @@ def test_a_port_of_the_user_is_not_replaced_and_the_usual_one_is() -> None:
             open_port(taken)
 
 
-def test_the_address_says_what_to_forward() -> None:
+def test_the_address_has_the_ssh_command_that_forwards_its_port() -> None:
     lines = PageAddress(8760, "abc").lines()
     assert lines[0].endswith("http://127.0.0.1:8760/abc/")
     assert "ssh -L 8760:127.0.0.1:8760" in lines[1]

@@ -1,25 +1,38 @@
-"""What is drawn, and where: the horizon, the flight path, gates; and that nothing jumps."""
+"""What is drawn, and where: the horizon, the flight path, gates; and that nothing jumps.
+
+What the window shows of a pilot's task is what the run has counted.
+
+The moon's picture: where it stands, the track behind it, and that all of it fits.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pygame
 import pytest
 from pilot_parts import flight, watched
 
-from rtsim.core.signals import Vector
+from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations import earth
 from rtsim.models.f16.aircraft import PILOTED_F16 as F16
 from rtsim.models.f16.piloted_scenario import RUNWAY, scenario
+from rtsim.models.orbit import ORBIT
+from rtsim.models.piloting import Tracking, task_named
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes import hud as flat
+from rtsim.pilot.scenes import orbit
 from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon
-from rtsim.pilot.scenes.f16 import F16Scene
+from rtsim.pilot.scenes.checking import check_scene
+from rtsim.pilot.scenes.f16 import F16Scene, TaskDrawing
 from rtsim.pilot.scenes.hud import GREEN, FlightScene, Ground, HeadUp, HudFigures, geodetic, pegged
+from rtsim.pilot.scenes.orbit import ARROW, MOON, PLANET, TRACK, OrbitScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown, scene_named
 from rtsim.pilot.scenes.strips import StripScene
+from rtsim.pilot.scenes.text import Colour
+from rtsim.pilot.scenes.tracking import BACK, OWN, TARGET, TrackingScene
 from rtsim.pilot.scenes.world import BANDS, SKY, Terrain, draw_horizon
 from rtsim.scenario.standard_components import PlantComponent
 from rtsim.testing.clock import FAKE_START
@@ -363,3 +376,162 @@ def test_the_flight_path_marker_stays_at_the_edge(
     if outside:
         assert x == pytest.approx({-1: 12.0, 0: 320.0}[sides[0]], abs=30.0)
         assert y == pytest.approx({0: 180.0, 1: 336.0}[sides[1]], abs=30.0)
+
+
+ABOUT: dict[str, Any] = {"axes": ["pitch"], "display": "compensatory", "rms": [0.02]}
+
+
+def scene_shown(values: dict[str, float]) -> SceneMoment:
+    numbers = np.array(list(values.values()))
+    task = Shown(Signals(*values), numbers, np.zeros_like(numbers), 0)
+    return SceneMoment({"task": task})
+
+
+def tracked(error: float, target: float = 0.0) -> SceneMoment:
+    return scene_shown({"pitch_error": error, "pitch_target": target, "pitch_centre": 0.1})
+
+
+def height_of(surface: pygame.Surface, colour: tuple[int, int, int]) -> float:
+    """Return the mean height of the pixels of ``colour`` above the middle, pixels."""
+    pixels = pygame.surfarray.array3d(surface)
+    rows = np.nonzero((pixels == colour).all(axis=2))[1]
+    assert len(rows)
+    return float(surface.get_height() / 2 - rows.mean())
+
+
+@pytest.mark.parametrize("display", ["compensatory", "pursuit"])
+def test_the_scene_of_tracking_passes_the_check(display: str) -> None:
+    about = {**ABOUT, "display": display}
+    check_scene(TrackingScene, [tracked(0.01), tracked(0.02)], about)
+    check_scene(TrackingScene, [SceneMoment({})], {})
+
+
+def test_a_compensatory_display_shows_the_error_and_nothing_else() -> None:
+    surface = pygame.Surface((640, 360))
+    TrackingScene(ABOUT).draw(surface, tracked(0.02, target=0.5))
+    first = pygame.surfarray.array3d(surface).copy()
+    assert height_of(surface, TARGET) == pytest.approx(45.0, abs=3.0)
+    TrackingScene(ABOUT).draw(surface, tracked(0.02, target=-0.3))
+    assert np.array_equal(first, pygame.surfarray.array3d(surface))
+    TrackingScene(ABOUT).draw(surface, tracked(-0.02))
+    assert height_of(surface, TARGET) == pytest.approx(-45.0, abs=3.0)
+    TrackingScene(ABOUT).draw(surface, tracked(np.nan))
+    assert not (pygame.surfarray.array3d(surface) == TARGET).all(axis=2).any()
+
+
+def test_a_pursuit_display_shows_target_and_answer_around_the_centre() -> None:
+    surface, scene = pygame.Surface((640, 360)), TrackingScene({**ABOUT, "display": "pursuit"})
+    scene.draw(surface, tracked(0.03, target=0.12))
+    assert height_of(surface, TARGET) == pytest.approx(45.0, abs=3.0)
+    assert height_of(surface, OWN) == pytest.approx(-22.0, abs=3.0)
+    assert list(surface.get_at((2, 200)))[:3] == list(BACK)
+
+
+def test_gates_are_shown_as_the_run_has_counted_them() -> None:
+    gates = task_named("gates").shown()
+    drawing = TaskDrawing(gates, 0.0)
+    assert drawing.text(SceneMoment({})) == "gate 1/14"
+    signals = Signals("next", "missed", Signal("passed", shape=(14,), initial=(0.0,) * 14))
+    values = np.array([3.0, 1.0, 1.0, 0.0, 1.0, *(0.0,) * 11])
+    task = Shown(signals, values, np.zeros_like(values), 0)
+    drawing._follow(task)
+    assert drawing.course.passed[:4] == [True, False, True, False]
+    assert drawing.text(SceneMoment({"task": task})) == "gate 4/14, missed 1"
+    between = Shown(signals, values - 0.4, np.zeros_like(values), 0)  # an interpolated picture
+    drawing._follow(between)
+    assert drawing.course.next == 2
+
+
+def test_the_text_of_other_tasks() -> None:
+    drawing = TaskDrawing({}, 0.0)
+    assert drawing.text(scene_shown({"glide_error": 0.26, "course_error": -0.1})) == (
+        "GS +0.3, LOC -0.1"
+    )
+    assert drawing.text(scene_shown({"along_error": -3.2, "across_error": 4.0})) == (
+        "fwd -3, right +4"
+    )
+    assert drawing.text(SceneMoment({})) == ""
+    tracking = task_named("pitch-tracking")
+    assert isinstance(tracking, Tracking)
+    assert tracking.shown()["display"] == "compensatory"
+
+
+SIZE = (400, 300)
+
+
+def moment(turn: float, distance: float = 1.0) -> SceneMoment:
+    """On a circle, ``turn`` rad from the start; the time goes with it."""
+    x, y = distance * math.cos(turn), distance * math.sin(turn)
+    values = np.array([x, y, -0.2 * y, 0.2 * x])
+    return SceneMoment({"moon": Shown(ORBIT.states, values, np.zeros(4), round(turn * 1e9))})
+
+
+def near(surface: pygame.Surface, at: tuple[float, float], colour: Colour, within: int) -> bool:
+    """Whether there is a pixel of about that colour."""
+    x, y = map(round, at)
+    area = pygame.Rect(x - within, y - within, 2 * within + 1, 2 * within + 1)
+    pixels = pygame.surfarray.array3d(surface.subsurface(area.clip(surface.get_rect())))
+    return bool((np.abs(pixels.astype(int) - colour).max(axis=2) < 30).any())
+
+
+@pytest.mark.parametrize("turn", [0.0, 1.0, math.pi, 4.4])
+def test_planet_in_the_middle_moon_where_it_is(turn: float) -> None:
+    scene, surface = OrbitScene({}), pygame.Surface(SIZE)
+    scene.draw(surface, moment(turn))
+    assert near(surface, (200, 150), PLANET, 8)
+    at = scene.pixel(surface, math.cos(turn), math.sin(turn))
+    assert at == pytest.approx((200 + 125 * math.cos(turn), 150 - 125 * math.sin(turn)))
+    assert near(surface, at, MOON, 4)
+    other = scene.pixel(surface, -math.cos(turn), -math.sin(turn))
+    assert not near(surface, other, MOON, 4)
+
+
+def test_the_velocity_points_along_the_motion() -> None:
+    """At the right end of a circle that is run through against the clock: up."""
+    scene, surface = OrbitScene({}), pygame.Surface(SIZE)
+    scene.draw(surface, moment(0.0))
+    x, y = scene.pixel(surface, 1.0, 0.0)
+    assert near(surface, (x, y - 30), ARROW, 2)
+    assert not near(surface, (x, y + 30), ARROW, 2)
+
+
+def test_the_track_lies_behind_and_goes_with_the_past() -> None:
+    scene, surface = OrbitScene({}), pygame.Surface(SIZE)
+    for k in range(61):
+        scene.draw(surface, moment(k / 60 * 2.0))
+    behind = scene.pixel(surface, math.cos(1.84), math.sin(1.84))
+    ahead = scene.pixel(surface, math.cos(3.0), math.sin(3.0))
+    assert near(surface, behind, TRACK, 3)
+    assert not near(surface, ahead, TRACK, 3)
+    scene.draw(surface, moment(0.5))  # back
+    assert not near(surface, behind, TRACK, 3)
+
+
+def test_all_of_an_orbit_fits_and_nothing_is_too_much() -> None:
+    scene, surface = OrbitScene({}), pygame.Surface(SIZE)
+    for distance in (1.0, 50.0, 1e-3, 1e9):
+        scene.draw(surface, moment(1.0, distance))
+        x, y = scene.pixel(surface, distance * math.cos(1.0), distance * math.sin(1.0))
+        assert surface.get_rect().collidepoint(x, y)
+    values: Vector = np.array([0.0, 0.0, 0.0, 0.0])
+    for k, broken in enumerate((values, values + math.nan)):
+        shown = Shown(ORBIT.states, broken, values, 10**10 + k)
+        OrbitScene({}).draw(pygame.Surface((160, 120)), SceneMoment({"moon": shown}))
+
+
+@pytest.mark.parametrize("distance", [0.2, 0.99999999, 1.0, 1.99, 2.0, 4.9, 5.0, 9.99, 3.8e8])
+def test_there_are_some_rings_and_not_many(
+    distance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Just below a power of ten there is room for their figures too."""
+    rings: list[str] = []
+    monkeypatch.setattr(orbit, "write", lambda surface, text, *_: rings.append(text))  # noqa: ARG005
+    OrbitScene({}).draw(pygame.Surface(SIZE), moment(0.3, distance))
+    del rings[-3:]  # the figures
+    assert 2 <= len(rings) <= 6
+    assert float(rings[-1]) <= 1.2 * distance
+    assert float(rings[-1]) + float(rings[0]) > 1.2 * distance * 0.999
+
+
+def test_it_is_chosen_by_its_name() -> None:
+    assert isinstance(scene_named("orbit", {"plant": "moon"}), OrbitScene)

@@ -72,7 +72,7 @@ def test_a_track_that_is_missing_fails_and_those_behind_it_are_compared() -> Non
     assert result.extra == ["d"]
 
 
-def test_what_is_nothing_is_no_agreement() -> None:
+def test_a_comparison_of_nothing_is_no_agreement() -> None:
     empty = MemoryRecorder().recording()
     assert not compare(empty, empty).ok
     assert not Comparison([]).ok
@@ -105,7 +105,7 @@ def test_rows_behind_the_baselines_end_do_not_count_and_one_at_it_does() -> None
         ([(0, 1.0), (10, 1.0), (20, 1.0), (20, 1.0)], "row 3 is missing in the baseline, 0.00000"),
     ],
 )
-def test_the_first_tag_that_is_another_one_is_named(rows: Rows, said: str) -> None:
+def test_the_first_different_tag_is_named(rows: Rows, said: str) -> None:
     reason = failed(compare(recorded(a=values(1, 1, 1)), recorded(a=rows)))["a.x"]
     assert reason.startswith("other tags: ")
     assert said in reason
@@ -168,7 +168,7 @@ def test_one_time_in_common_is_enough_only_where_there_is_but_one() -> None:
     assert not common([(7, 1.0), (8, 1.0)], [(7, 1.0)]).ok
 
 
-def test_of_rows_at_one_time_the_last_one_of_each_counts() -> None:
+def test_the_last_of_several_rows_at_a_time_counts() -> None:
     ours = [(0, 1.0), (10, 5.0), (10, 2.0), (20, 3.0)]
     assert common(ours, [(0, 9.0), (0, 1.0), (10, 2.0), (20, 7.0), (20, 3.0)]).ok
     assert not common(ours, [(0, 1.0), (10, 5.0), (20, 3.0)]).ok
@@ -177,7 +177,7 @@ def test_of_rows_at_one_time_the_last_one_of_each_counts() -> None:
 # -- what it says
 
 
-def test_the_worst_is_told_first_and_what_fails_before_what_does_not() -> None:
+def test_failures_come_first_and_the_worst_before_all() -> None:
     results = [
         SignalResult("ok small", max_rel=0.1), SignalResult("ok large", max_rel=0.9),
         SignalResult("bad small", max_rel=0.2, reason="x"),
@@ -263,7 +263,7 @@ def test_rows_that_one_has_more_are_told_at_their_tag() -> None:
     assert (found.tag, found.baseline, found.candidate) == (Tag(10), "2 rows", "1 rows")
 
 
-def test_a_nan_is_told_with_its_bits_and_an_integer_as_itself() -> None:
+def test_a_nan_is_shown_with_its_bits_and_an_integer_as_itself() -> None:
     quiet, other = math.nan, float(np.array([0x7FF8000000000001]).view(np.float64)[0])
     found = compare_exact(recorded(a=values(quiet)), recorded(a=values(other)))
     assert found is not None
@@ -445,7 +445,7 @@ def test_rows_are_told_of_rows_there() -> None:
         (5.0, 0.0, ""),
     ],
 )
-def test_a_tolerance_as_large_as_the_signal_is_told(
+def test_a_tolerance_as_large_as_the_signal_is_remarked(
     absolute: float, off: float, remark: str
 ) -> None:
     other = [0.0, 1.0, 2.0 + off, 3.0, 4.0]
@@ -550,7 +550,7 @@ def test_an_end_before_the_start_is_refused(last: str) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_is_passed_with_a_remark_is_shown() -> None:
+def test_signals_that_pass_with_a_remark_are_shown() -> None:
     fly("a.mcap")
     fly("fast.mcap", "--set", "speed=1.5")
     done = rtsim("compare", "a.mcap", "fast.mcap", "--tol", "p.x=9", "--tol", "p.x=0.6")
@@ -582,7 +582,7 @@ def test_nothing_that_was_compared_is_no_rows_and_no_time(found: Comparison) -> 
     assert str(found.covered) == "0 of 0 rows, 0 to 0 s"
 
 
-def test_the_span_that_was_compared_is_told_in_seconds() -> None:
+def test_the_compared_span_is_given_in_seconds() -> None:
     found = compare(spanning(500, 700, 2000), spanning(500, 700, 2000))
     told = found.to_json()
     assert (told["rows"], told["rows_there"], told["from_s"], told["to_s"]) == (3, 3, 0.5, 2.0)

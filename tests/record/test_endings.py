@@ -64,7 +64,7 @@ def ending(reached_s: float, asked_s: float | None, reason: str, error: str = ""
 # -- one run
 
 
-def test_an_ending_is_what_header_footer_and_damage_say() -> None:
+def test_an_ending_follows_from_header_footer_and_damage() -> None:
     of = RunEnding.of
     assert of(run()) == ending(3, None, UNKNOWN)
     assert of(run(header={"until": 4 * SECOND})) == ending(3, 4, CUT_OFF)
@@ -100,7 +100,7 @@ def test_an_ending_in_words(one: RunEnding, told: str, complete: bool, stopped: 
     }  # fmt: skip
 
 
-def test_up_to_a_time_that_was_reached_it_reached_its_end() -> None:
+def test_a_run_cut_at_a_reached_time_has_reached_its_end() -> None:
     died = ending(2, 3, ERROR, "why")
     assert died.up_to(2 * SECOND) == ending(2, 2, "end")
     assert died.up_to(SECOND) == ending(1, 1, "end")
@@ -126,7 +126,7 @@ def test_what_a_run_died_of_is_its_last_error_and_no_lack_of_this_machine() -> N
         assert died_of(run(("Error", 2, source, "a device of input"))) is not None, source
 
 
-def test_what_differs_each_time_is_no_part_of_an_error() -> None:
+def test_addresses_and_paths_are_no_part_of_an_error() -> None:
     here = ("Error", 2, "ValueError", "<object 0x7f00> failed (a/law.py:12 in law)")
     there = ("Error", 2, "ValueError", "<object 0xAB1> failed (b/law.py:13 in law)")
     one, other = (in_words(died_of(run(event))) for event in (here, there))
@@ -259,7 +259,7 @@ def test_a_track_without_rows_is_held_against_the_least_that_there_is() -> None:
     assert by_range(recorder.recording()) == {"b.x": (5e-324, 0.0), "b.v": (5e-324, 0.0)}
 
 
-def test_a_difference_grows_from_where_it_begins_to_the_end() -> None:
+def test_the_growth_of_a_difference_is_given_from_its_start_to_the_end() -> None:
     ours = drifting(*((float(k),) for k in range(9)))
     theirs = drifting(*((k + (0.0 if k < 3 else 0.5 * (k - 2)) * (k != 6),) for k in range(9)))
     found = growth(ours, theirs, compare(ours, theirs))
@@ -277,7 +277,7 @@ def test_a_difference_grows_from_where_it_begins_to_the_end() -> None:
 
 
 @pytest.mark.parametrize("unit", ["", "1"])
-def test_what_has_no_unit_is_told_without(unit: str) -> None:
+def test_a_signal_without_a_unit_is_shown_without_a_unit(unit: str) -> None:
     one = Growth("p.x", unit, Tag(0), 2.0, ((0.0, 1.0),))
     assert str(one).endswith("largest so far: 1 by 0 s (its range is 2)")
 

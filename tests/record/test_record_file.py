@@ -72,7 +72,7 @@ def assert_same_bits(a: Recording, b: Recording) -> None:
         assert track.spec == b.tracks[name].spec
 
 
-def test_a_file_holds_what_memory_holds(flown: Path, remembered: Recording) -> None:
+def test_a_recording_in_a_file_equals_that_in_memory(flown: Path, remembered: Recording) -> None:
     read = Recording.open(flown)
     assert_same_bits(read, remembered)
     assert read.digest() == remembered.digest()
@@ -545,7 +545,7 @@ def test_any_bytes_are_refused_in_words(
         Recording.open(path)
 
 
-def test_what_is_no_recording_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="there is no file"):
         Recording.open(tmp_path / "missing.mcap")
     with pytest.raises(RecordingError, match="is a folder"):
@@ -564,14 +564,14 @@ def test_what_is_no_recording_is_refused_in_words(tmp_path: Path) -> None:
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_it_is_the_same_each_time_and_complete() -> None:
+def test_the_fingerprint_is_complete_and_repeatable() -> None:
     one = fingerprint()
     assert one == fingerprint()
     assert all(one[key] for key in one if key != "settings")
     assert differences(one, fingerprint()) == []
 
 
-def test_it_does_not_import_numba() -> None:
+def test_the_fingerprint_does_not_import_numba() -> None:
     program = (
         "import sys; from rtsim.record.fingerprint import fingerprint; fingerprint();"
         "print('numba' in sys.modules)"

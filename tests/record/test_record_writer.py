@@ -235,7 +235,7 @@ def recorder(tmp_path: Path) -> Iterator[FileRecorder]:
         yield recorder
 
 
-def test_a_run_that_is_given_up_leaves_what_it_had(recorder: FileRecorder) -> None:
+def test_an_abandoned_run_leaves_its_rows(recorder: FileRecorder) -> None:
     track = recorder.track("p", (), Signals("x"))
     recorder.start({})
     track.append(0, (), np.ones(1))
@@ -300,7 +300,7 @@ def test_a_killed_writer_ends_the_recording_and_not_the_run(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
 @pytest.mark.parametrize(("limit", "rows"), [(100, None), (20_000, 0), (300_000, 1)])
-def test_a_full_disk_is_one_clear_error(
+def test_a_full_disk_is_a_single_clear_error(
     tmp_path: Path, limit: int, rows: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``rows``: whether some of them fit; with ``None`` not even the file's head does."""
@@ -383,7 +383,7 @@ EACH_BYTE = pytest.param(1, marks=pytest.mark.full)
 
 
 @pytest.mark.parametrize("stride", [17, EACH_BYTE])
-def test_what_is_said_of_a_full_disk_can_be_read(
+def test_rows_up_to_the_reported_time_can_be_read_after_a_full_disk(
     stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever the disk is full: all rows up to the time, and no chunk that fits is lost."""

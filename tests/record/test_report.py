@@ -88,7 +88,7 @@ def outside_scripts(page: str) -> str:
     return re.sub(r"<script[^>]*>.*?</script>", "", page, flags=re.DOTALL)
 
 
-def test_it_holds_what_a_reader_asks_for() -> None:
+def test_the_report_has_run_signals_and_events() -> None:
     page = outside_scripts(render(recorded()))
     for text in ("plain", "slow", "mass", "2.5", "41", "0.000112", "0.117", "lost", "1.5 us"):
         assert text in page, text
@@ -106,7 +106,7 @@ def test_it_holds_what_a_reader_asks_for() -> None:
         ({"reason": "error", "ended": 20, "error": "Lost: <b>"}, "of 5e-08 s: Lost: &lt;b&gt;"),
     ],
 )
-def test_it_says_how_a_run_ended_early(footer: dict[str, Any], said: str) -> None:
+def test_the_report_gives_the_reason_of_an_early_end(footer: dict[str, Any], said: str) -> None:
     recorder = MemoryRecorder()
     recorder.start({"until": 50})
     recorder.finish(footer)
@@ -124,7 +124,7 @@ def test_an_external_input_has_its_name_of_today() -> None:
     assert "inlet" not in page
 
 
-def test_it_needs_nothing_else() -> None:
+def test_the_report_is_a_single_file_without_links() -> None:
     page = outside_scripts(render(recorded()))
     assert not re.search(r"""(src|href)\s*=\s*["'](?!#)""", page)
     assert "url(" not in page
@@ -207,7 +207,7 @@ def test_every_chart_marks_events_and_faults_unless_they_are_many(count: int) ->
         assert lines[-1] == pytest.approx(0.1 * (count - 1))
 
 
-def test_what_is_being_drawn_is_told() -> None:
+def test_the_progress_of_drawing_is_reported() -> None:
     said: list[str] = []
     render(recorded(), said.append)
     assert said == ["drawing 3 views …"]
@@ -288,13 +288,13 @@ def test_a_jump_is_drawn_from_before_to_after_at_one_time(step: str, drawn: Draw
         assert speed.y[speed.x == t].tolist() == [before, after]
 
 
-def test_what_flows_is_drawn_from_row_to_row_and_what_holds_in_stairs(drawn: Drawn) -> None:
+def test_continuous_signals_are_lines_and_held_signals_are_stairs(drawn: Drawn) -> None:
     """Stairs between the rows of a plant would be jumps that it never made."""
     assert not drawn(trace_of(ball(until=1)), "ball.height").stairs
     assert drawn(trace_of(queue(until=20)), "queue.waiting").stairs
 
 
-def test_what_is_sent_is_drawn_from_its_arrival_to_the_end(drawn: Drawn) -> None:
+def test_a_message_is_drawn_from_its_arrival_to_the_end(drawn: Drawn) -> None:
     recording = trace_of(queue(until=20))
     line, track = drawn(recording, "queue.served"), recording.track("messages/queue")
     arrivals = (track.integer("arrival") / NS_PER_S).tolist()
@@ -349,7 +349,9 @@ INK = """(() => {
 @pytest.mark.full
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [380, 1000, 1920])
-def test_it_is_drawn_at_every_width(page: Path, chromium: Browser, width: int, dark: bool) -> None:
+def test_the_report_is_drawn_at_every_width(
+    page: Path, chromium: Browser, width: int, dark: bool
+) -> None:
     chromium.errors.clear()
     chromium.open(page, width, dark=dark)
     assert chromium.errors == []

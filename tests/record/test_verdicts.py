@@ -91,7 +91,7 @@ def test_an_integer_that_is_no_part_of_a_tag_may_differ() -> None:
     assert rows(found) == ([0, 1], [0, 1])
 
 
-def test_a_key_that_only_one_of_them_has_is_zero_in_the_other() -> None:
+def test_a_key_that_a_recording_lacks_counts_as_zero() -> None:
     assert rows(equal(track([(0, 0)]), track([(0,)], ()))) == ([0], [0])
     assert equal(track([(0, 1)]), track([(0,)], ())).problem
 
@@ -308,7 +308,7 @@ def test_relative_is_of_the_baseline() -> None:
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_passes_no_tolerance(odd: float) -> None:
+def test_values_that_are_not_finite_pass_no_tolerance(odd: float) -> None:
     everything = Tolerance(1e300, 1e300)
     for a, b in (([odd], [1.0]), ([1.0], [odd])):
         found = judged(a, b, tolerance=everything)
@@ -373,7 +373,7 @@ def test_a_quaternion_differs_up_to_its_sign_row_by_row() -> None:
 
 @pytest.mark.parametrize("kind", ["scalar", "angle", "quaternion"])
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_itself_whatever_it_means(kind: Kind, odd: float) -> None:
+def test_values_that_are_not_finite_equal_themselves_alone(kind: Kind, odd: float) -> None:
     row = [[odd, 0.0, 0.0, 0.0]]
     found = judged(row, row, kind=kind, unit="deg")
     assert (found.ok, found.max_abs, found.first) == (True, 0.0, None)
@@ -425,5 +425,5 @@ def test_cells_and_plain_data() -> None:
         (Tag(1), "0.000000001 s"), (Tag(100_000_000_000, 20), "100 s +20"),
     ],
 )  # fmt: skip
-def test_a_tag_is_told_without_the_zeros_at_its_end(tag: Tag, text: str) -> None:
+def test_a_tag_in_words_has_no_trailing_zeros(tag: Tag, text: str) -> None:
     assert short(tag) == text

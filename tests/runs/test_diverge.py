@@ -185,7 +185,7 @@ def test_an_address_that_c_computes_with(folder: Path) -> None:
     assert told["fed"]["equal"]
 
 
-def test_what_people_read() -> None:
+def test_the_text_names_the_first_difference() -> None:
     fly("a.mcap", bug="draw")
     fly("b.mcap", bug="draw")
     result = rtsim("diverge", "a.mcap", "b.mcap")
@@ -328,7 +328,7 @@ def test_within_a_tag_what_comes_first_is_first() -> None:
 
 
 @pytest.mark.parametrize("other", ["b.mcap", ""])
-def test_it_is_flown_again_from_the_nearest_checkpoint_that_agrees(
+def test_the_search_starts_at_the_nearest_checkpoint_that_agrees(
     other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a.mcap", "b.mcap"):
@@ -372,7 +372,7 @@ def test_a_long_flight_is_flown_again_piece_by_piece(
     assert named(verdict)[0] == Tag((250 if bug == "memory" else at) * MS)
 
 
-def test_saved_states_alone_tell_of_what_no_recording_shows() -> None:
+def test_saved_states_show_a_difference_that_no_recording_has() -> None:
     """Nothing recorded differs: the runs end before the memory is used."""
     for name in ("a.mcap", "b.mcap"):
         fly(name, "--checkpoint-every", "0.1", "--until", "0.6", bug="memory")
@@ -472,7 +472,7 @@ def test_one_track_that_was_cut_shorter_than_the_others() -> None:
     assert named(verdict)[:3] == (Tag(tag.ns), "plant", "p")
 
 
-def test_one_that_goes_on_longer_is_no_difference() -> None:
+def test_a_longer_run_is_no_difference() -> None:
     """Its end cut a step, at a tag that the other does not have."""
     fly("a.mcap", "--until", "0.505")
     fly("b.mcap", "--until", "0.7")
@@ -502,7 +502,7 @@ def test_other_settings_are_named_as_set_takes_them(folder: Path) -> None:
     assert "different settings: c.period: 50000000 and 100000000\n" in result.stdout
 
 
-def test_one_that_failed_where_the_other_went_on() -> None:
+def test_a_run_that_failed_differs_from_a_run_that_went_on() -> None:
     fly("a.mcap")
     assert rtsim("run", SCENARIO, "--plain", "--set", "bug=dies", "-o", "b.mcap").exit_code == 2
     told = diverged("a.mcap", "b.mcap")
@@ -532,7 +532,7 @@ def test_a_part_that_only_one_has() -> None:
     assert [(pair.a, pair.b) for pair in verdict.place.pairs] == [("absent", "there")]
 
 
-def test_columns_that_only_one_has_are_named_alone() -> None:
+def test_columns_that_a_recording_lacks_are_named_alone() -> None:
     def renamed(name: str) -> Scenario:
         out = Scenario("renamed", until="0.1")
         out.plant("p", Model("p", Signals(f"{name} [m]", "v [m/s]"), still), step=0.01)
@@ -544,7 +544,7 @@ def test_columns_that_only_one_has_are_named_alone() -> None:
     assert (pair.a, pair.b) == ("level", "height")
 
 
-def test_what_the_runs_were_told_is_compared_to_the_letter() -> None:
+def test_the_commands_of_both_runs_are_compared_exactly() -> None:
     scenario = shaken(0.5, 0.0)
     runs = []
     for text in ("here", "there"):
@@ -567,7 +567,7 @@ def still(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: A
     dx[:] = 0.0
 
 
-def test_one_recording_is_not_compared_without_flying() -> None:
+def test_a_single_recording_needs_a_flight() -> None:
     fly("a.mcap")
     result = rtsim("diverge", "a.mcap", "--no-fly")
     assert result.exit_code == 2
@@ -576,7 +576,7 @@ def test_one_recording_is_not_compared_without_flying() -> None:
     assert result.exit_code == 2
 
 
-def test_one_that_was_run_from_python_needs_its_scenario() -> None:
+def test_a_run_from_python_needs_its_scenario() -> None:
     scenario = shaken(0.362, 1e-13)
     a = trace_of(scenario, compile=False)
     with pytest.raises(RecordingError, match="its run was started from Python") as raised:

@@ -119,7 +119,7 @@ def first_ns(recording: Recording) -> int:
 # -- from where and up to where -------------------------------------------------------------------
 
 
-def test_a_run_is_repeated_without_asking_who_is_outside() -> None:
+def test_a_replay_asks_no_external_input_or_controller() -> None:
     scenario = lab()
     recording, _ = flown(scenario)
     asked = counting(scenario).asked
@@ -208,7 +208,7 @@ def test_a_repeated_run_without_an_error_is_returned(monkeypatch: pytest.MonkeyP
         (ModelError("it never began"), False),
     ],
 )
-def test_what_prevents_the_repetition_is_raised(
+def test_an_error_that_prevents_the_replay_is_raised(
     monkeypatch: pytest.MonkeyPatch, error: Exception, finished: bool
 ) -> None:
     again = ending(monkeypatch, error, finished)
@@ -375,7 +375,7 @@ def test_where_it_was_loaded_from_and_how_long_it_runs_is_no_change() -> None:
     assert changed_since(described(until=7, origin=elsewhere), plain()) == []
 
 
-def test_each_difference_is_one_line_in_the_order_of_the_names() -> None:
+def test_differences_are_a_line_each_in_the_order_of_names() -> None:
     was = plain().describe()["parts"]["set"]
     parts = {
         "set": {**was, "kind": "sensor", "until": 5, "sha256": "0", "key": "ab"},
@@ -443,7 +443,7 @@ def test_a_checkpoint_at_the_end_leaves_nothing_to_run(scenario: Scenario) -> No
         RunRequest(scenario, until="0.1", start=start)
 
 
-def test_one_request_serves_several_runs(scenario: Scenario) -> None:
+def test_a_request_can_be_used_again(scenario: Scenario) -> None:
     request = RunRequest(scenario, until=0.2, compile=False)
     silent = [run(request) for _ in range(2)]
     assert [result.ended.ns for result in silent] == [200_000_000] * 2
@@ -522,7 +522,7 @@ def test_a_lost_recording_is_no_error_of_the_run(scenario: Scenario) -> None:
     assert raised.value.__cause__ is result.lost
 
 
-def test_warnings_are_what_strict_refuses(scenario: Scenario) -> None:
+def test_strict_refuses_warnings(scenario: Scenario) -> None:
     result = simulate(scenario, until=0.1, compile=False)
     assert result.warnings == []
     assert replace(result, late=2, missed=1).warnings == ["late answers: 2", "missed requests: 1"]

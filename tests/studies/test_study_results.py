@@ -1,8 +1,12 @@
-"""Results of a run: reductions, functions of a recording, requirements, digests, intervals."""
+"""Results of a run: reductions, functions of a recording, requirements, digests, intervals.
+
+The memory of a study does not grow with the number of its runs.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +22,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.studies.designs.base import rate
-from rtsim.studies.measures import Measures
+from rtsim.studies.measures import Measures, Requirement
 from rtsim.studies.reductions import (
     FirstCrossing,
     IntegralSquaredError,
@@ -34,7 +38,7 @@ from rtsim.studies.reductions import (
     reduction_of,
     reduction_of_text,
 )
-from rtsim.studies.requirements import Requirement
+from tools.bench.study import GROWTH, peaks
 
 T = np.array([0.0, 1.0, 2.0, 2.0, 3.0, 4.0])
 V = np.array([0.0, 2.0, -1.0, 3.0, 1.2, 1.0])
@@ -290,3 +294,12 @@ def test_clopper_pearson_intervals_of_published_tables() -> None:
     assert rate(20, 20).high == 1.0
     with pytest.raises(ScenarioError):
         rate(3, 2)
+
+
+@pytest.mark.live
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_peaks_of_client_scheduler_and_worker_are_flat() -> None:
+    few, many = peaks(10_000, workers=1), peaks(40_000, workers=1)
+    for process, peak in many.items():
+        assert peak <= GROWTH * few[process], process

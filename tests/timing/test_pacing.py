@@ -2,7 +2,7 @@
 
 The pacer to the nanosecond: what it begins with, long waits, and pauses that were asked for.
 
-The pacer: what a policy is read from, and the rehearsal of a wake.
+The pacer: what a policy is read from, and the warm-up of a wake.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_a_loop_that_is_always_woken_late_but_keeps_up_is_not_ended() -> None:
     assert len(found) == 50
 
 
-def test_a_late_wake_is_told_from_slow_computing() -> None:
+def test_a_late_wake_is_distinguished_from_slow_computing() -> None:
     pacer, clock = make(CatchUp(5), late=[0, 2_300_000])
     found = fly(pacer, clock, [100_000] * 8)
     assert [(o.tag_ns, o.cause) for o in found] == [
@@ -132,7 +132,7 @@ def test_slip_after_a_late_wake() -> None:
     assert pacer.log.worst[0].late_ns == 700_000
 
 
-def test_what_was_slipped_is_not_blamed_for_the_next_overrun() -> None:
+def test_slipped_time_does_not_count_in_the_next_overrun() -> None:
     pacer, clock = make(Slip(5), late=[700_000])
     found = fly(pacer, clock, [100_000, 1_300_000])
     assert [(o.cause, o.amount_ns) for o in found] == [("wake", 700_000), ("compute", 300_000)]
@@ -323,7 +323,7 @@ def test_an_event_input_ends_the_wait_and_waiting_is_not_computing() -> None:
     assert pacer.log.compute.min == 150_000
 
 
-def test_after_a_pause_it_neither_sprints_nor_stalls() -> None:
+def test_a_run_neither_sprints_nor_stalls_after_a_pause() -> None:
     pacer, clock = make(Abort())
     fly(pacer, clock, [100_000] * 3)
     clock.advance(60_000 * MS)  # somebody went for coffee
@@ -463,7 +463,7 @@ def test_a_tolerance_may_be_nothing_and_not_less() -> None:
         (330 * MS, [50, 100, 150, 200]),
     ],
 )
-def test_in_a_long_wait_it_listens_each_50_ms_and_not_near_its_end(
+def test_a_long_wait_listens_each_50_ms_and_not_near_its_end(
     wait_ns: int, heard: list[int]
 ) -> None:
     clock = FakeClock()
@@ -557,7 +557,7 @@ def test_policies_have_finite_defaults() -> None:
     "text",
     ["", "catchup", "catch_up:x", "catch_up:-1", "slip:inf", "slip:99999999999", *ODD],
 )
-def test_a_policy_that_cannot_be_read_says_what_to_type(text: str) -> None:
+def test_an_unreadable_policy_is_refused_with_the_forms_to_type(text: str) -> None:
     with pytest.raises(ScenarioError, match=r"catch_up:100|slip:100|freeze:30"):
         parse_policy(text)
 

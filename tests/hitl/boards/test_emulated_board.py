@@ -1,15 +1,35 @@
-"""The emulated Uno: bytes at their cycles, whatever the slices, the same on both emulators."""
+"""The emulated Uno: bytes at their cycles, whatever the slices, the same on both emulators.
+
+Intel HEX, and the images that are checked in: the ones that their sources make.
+
+Pins of the emulated Uno: levels, edges, ADC, PWM.
+
+An emulator that dies, hangs or lies is one clear error, and leaves no process behind.
+"""
 
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
-from emulated_board_parts import BACKENDS, on_each, running, with_simavr
+from emulated_board_parts import BACKENDS, IMAGES, need, on_each, running, with_simavr
+from firmware_parts import with_avr_gcc
 
-from hitl.boards import BoardError, Edge, Stamped
+from hitl.boards import BoardError, Edge, Pwm, Stamped, avr, emulators
+from hitl.boards.avr import UNO
+from hitl.boards.contract import BoardGone
 from hitl.boards.emulated import EmulatedBoard
+from hitl.boards.intel_hex import parse, read_image
+from rtsim.core.clock import stopwatch
 
 SECOND = 16_000_000
 MS = SECOND // 1000
@@ -211,3 +231,348 @@ def test_an_emulated_board_is_a_board() -> None:
 
     with running("pins", "avr8js") as board:
         assert of(board).clock_hz == SECOND
+
+
+FLASH = UNO.memory.flash
+END = ":00000001FF\n"
+
+
+def record(address: int, data: bytes, kind: int = 0) -> str:
+    body = bytes([len(data)]) + address.to_bytes(2, "big") + bytes([kind]) + data
+    return f":{(body + bytes([-sum(body) % 256])).hex().upper()}\n"
+
+
+def test_records_land_at_their_addresses() -> None:
+    text = record(4, b"\x01\x02") + record(0, b"\x03") + END
+    assert parse(text, 64) == b"\x03\xff\xff\xff\x01\x02"
+    assert parse(text.replace("\n", "\r\n"), 64) == parse(text.lower(), 64)
+    segment = record(0, b"\x00\x02", 2) + record(0, b"\x09") + END
+    assert parse(segment, 64) == b"\xff" * 32 + b"\x09"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no end record"),
+        (record(0, b"a"), "no end record"),
+        (END, "contains no program bytes"),
+        ("hello\n" + END, "image:1: this line is not an Intel HEX record"),
+        (":0g\n" + END, "image:1: this line is not an Intel HEX record"),
+        (":00000001FE\n", "image:1: wrong checksum"),
+        (":0400000001FB\n", "image:1: the record has 1 data bytes, but declares 4"),
+        (record(0, b"a") + END + record(1, b"b"), "image:3: this line comes after the end record"),
+        (
+            record(63, b"ab") + END,
+            "image:1: the record ends at byte 65, but the board has 64 bytes",
+        ),
+        (
+            record(0, b"\xff\xff", 4) + record(0, b"a") + END,
+            "image:2: the record ends at byte 4294901761",
+        ),
+        (
+            record(0, b"ab") + record(1, b"c") + END,
+            "image:2: an earlier record has already set byte 1 of the flash",
+        ),
+        (record(0, b"ab", 9) + END, "image:1: a record of type 9 with 2 bytes"),
+        (record(0xFFFF, b"ab") + END, "image:1: the record passes the end of its 65536 bytes"),
+    ],
+)
+def test_a_damaged_image_is_refused(text: str, said: str) -> None:
+    with pytest.raises(BoardError, match=said):
+        parse(text, 64)
+
+
+def test_a_file_that_is_no_image(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.hex"
+    huge.write_bytes(b"\n" * ((1 << 20) + 1))
+    with pytest.raises(BoardError, match="larger than 1048576 bytes"):
+        read_image(huge, FLASH)
+
+
+def test_a_file_may_be_as_large_as_an_image_of_all_flash(tmp_path: Path) -> None:
+    """A Pico has 2 MiB of flash; the text of such an image has three times as many characters."""
+    data, size = bytes(range(1, 17)), 0x8_0000
+    rows = []
+    for at in range(0, size, len(data)):
+        if at % 0x1_0000 == 0:
+            rows.append(record(0, (at >> 16).to_bytes(2, "big"), 4))
+        rows.append(record(at % 0x1_0000, data))
+    (tmp_path / "full.hex").write_text("".join(rows) + END)
+    assert read_image(tmp_path / "full.hex", size) == data * (size // len(data))
+
+
+@with_avr_gcc
+def test_the_images_are_what_their_sources_make(tmp_path: Path) -> None:
+    """By content where the compiler is the one of Debian 12; by being built, with any other."""
+    said = subprocess.run(
+        ["make", "-s", "-C", IMAGES, f"OUT={tmp_path}"], capture_output=True, text=True
+    )
+    assert said.returncode == 0, said.stderr
+    built = {path.name: read_image(path, FLASH) for path in tmp_path.glob("*.hex")}
+    kept = {path.name: read_image(path, FLASH) for path in IMAGES.glob("*.hex")}
+    assert built.keys() == kept.keys()
+    version = subprocess.run(["avr-gcc", "-dumpversion"], capture_output=True, text=True)
+    if version.stdout.strip() == "5.4.0":
+        assert built == kept
+
+
+PIN_MS = 16_000
+
+
+def registers(**values: int) -> bytes:
+    """The timers' registers, by name, all others 0."""
+    places = {
+        "TCCR0A": 0x44, "TCCR0B": 0x45, "OCR0A": 0x47, "OCR0B": 0x48, "TCCR1A": 0x80,
+        "TCCR1B": 0x81, "ICR1L": 0x86, "ICR1H": 0x87, "OCR1AL": 0x88, "OCR1AH": 0x89,
+        "OCR1BL": 0x8A, "TCCR2A": 0xB0, "TCCR2B": 0xB1, "OCR2A": 0xB3, "OCR2B": 0xB4,
+    }  # fmt: skip
+    start, length = avr.UNO_REGISTERS
+    data = bytearray(length)
+    for name, value in values.items():
+        data[places[name] - start] = value
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("pin", "values", "expected"),
+    [  # analogWrite(pin, 128) of the Arduino core, and modes of the data sheet's tables
+        ("D6", {"TCCR0A": 0x83, "TCCR0B": 3, "OCR0A": 128}, Pwm(129 / 256, 16e6 / 64 / 256)),
+        ("D9", {"TCCR1A": 0x81, "TCCR1B": 3, "OCR1AL": 128}, Pwm(256 / 510, 16e6 / 64 / 510)),
+        ("D3", {"TCCR2A": 0x21, "TCCR2B": 4, "OCR2B": 128}, Pwm(256 / 510, 16e6 / 64 / 510)),
+        ("D9", {"TCCR1A": 0x82, "TCCR1B": 0x1A, "ICR1L": 0x3F, "ICR1H": 0x9C, "OCR1AH": 7,
+                "OCR1AL": 0xCF}, Pwm(2000 / 40_000, 50.0)),
+        ("D5", {"TCCR0A": 0x23, "TCCR0B": 0x09, "OCR0A": 99, "OCR0B": 24}, Pwm(0.25, 160e3)),
+        ("D6", {"TCCR0A": 0xC3, "TCCR0B": 1, "OCR0A": 63}, Pwm(0.75, 62_500.0)),
+        ("D6", {"TCCR0A": 0x83, "TCCR0B": 0, "OCR0A": 63}, None),
+        ("D6", {"TCCR0A": 0x03, "TCCR0B": 1, "OCR0A": 63}, None),
+        ("D6", {"TCCR0A": 0x82, "TCCR0B": 1, "OCR0A": 63}, None),
+        ("D2", {}, None),
+    ],
+)  # fmt: skip
+def test_pwm_is_what_the_timer_makes(
+    pin: str, values: dict[str, int], expected: Pwm | None
+) -> None:
+    found = avr.uno_pwm(pin, registers(**values))
+    if expected is None or found is None:
+        assert found == expected
+    else:
+        assert found.duty == pytest.approx(expected.duty)
+        assert found.frequency == pytest.approx(expected.frequency)
+
+
+@on_each
+def test_the_board_drives_and_reads_its_pins(backend: str) -> None:
+    with running("pins", backend) as board:
+        assert board.pins.read("D13") is False
+        board.pins.write("D2", True)
+        board.advance(PIN_MS)
+        assert board.pins.read("D13") is True
+        board.reset()
+        assert board.pins.read("D13") is False
+        board.advance(PIN_MS)
+        assert board.pins.read("D13") is True, "what drives a pin from outside stays"
+        edges = board.pins.edges()
+        assert {edge.pin for edge in edges} == {"D12", "D13"}, "timers' edges are not among them"
+        toggles = [edge for edge in edges if edge.pin == "D12"][2:14]
+        gaps = [b.cycle - a.cycle for a, b in itertools.pairwise(toggles)]
+        assert sum(gaps) == pytest.approx(11_000, abs=40), "a poll finds it some cycles later"
+
+
+@on_each
+def test_pwm_and_adc_of_a_running_program(backend: str) -> None:
+    with running("pins", backend) as board:
+        assert board.pins.pwm("D6") == Pwm(0.25, 16e6 / 64 / 256)
+        assert board.pins.pwm("D3") == Pwm(0.2, 16e6 / 64 / 510)
+        assert board.pins.pwm("D9") is None
+        for volts, value in ((0.0, 0), (1.234, 252), (2.5, 512), (4.999, 1023), (5.0, 1023)):
+            board.pins.set_volts("A3", volts)
+            board.send(b"\x03")
+            board.advance(PIN_MS)
+            assert int.from_bytes(board.receive(), "little") == value
+
+
+FAKE = """
+import struct, sys
+def put(kind, body): sys.stdout.buffer.write(struct.pack("<IB", len(body), ord(kind)) + body)
+def get():
+    sys.stdout.buffer.flush()
+    head = sys.stdin.buffer.read(5)
+    if len(head) < 5: sys.exit(0)
+    length, kind = struct.unpack("<IB", head)
+    return chr(kind), sys.stdin.buffer.read(length)
+def event(cycle, kind=0, which=0, value=0): return struct.pack("<QBBH", cycle, kind, which, value)
+put("H", b"rtsim-board 1 fake 0")
+while True:
+    kind, body = get()
+    if kind != "A":
+        put("K", b"")
+        continue
+    (target,) = struct.unpack_from("<Q", body)
+    at = struct.pack("<Q", target)
+"""
+"""An emulator that is well until it is told to advance; what it does then is added."""
+
+
+def fake(then: str, patience: float | None = None) -> EmulatedBoard:
+    script = FAKE + "".join(f"    {line}\n" for line in then.splitlines())
+    return EmulatedBoard(b"\0\0", [sys.executable, "-c", script], "fake", patience=patience)
+
+
+def gone(pid: int) -> bool:
+    """True once there is no process ``pid``; waits for it, 20 s at most."""
+    start = stopwatch()
+    while stopwatch() - start < 20e9:
+        try:
+            os.kill(pid, 0)
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        os.sched_yield()
+    return False
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        ("sys.exit(7)", "ended with exit status 7"),
+        ("sys.exit('out of luck')", "ended with exit status 1; it said:\nout of luck"),
+        ("sys.exit(0)", "ended with exit status 0"),
+        ("import os; os.abort()", "was ended by SIGABRT"),
+        ("put('E', b'no such thing')", "reports: no such thing"),
+        ("put('K', b'')", "answered 'A' with 'K'; expected 'A'"),
+        ("sys.stdout.buffer.write(b'\\xff' * 5)", "announced 4294967295 bytes; at most 1048576"),
+        (
+            "put('A', at[:-1])",
+            "answered with a message of 7 bytes; expected 8 bytes, and 12 more for each event",
+        ),
+        ("put('A', at + b'x')", "answered with a message of 9 bytes; expected 8"),
+        ("put('A', struct.pack('<Q', target + 1))", "cycle 101; expected a cycle from 0 to 100"),
+        ("put('A', at + event(50, 9))", "an unknown event of kind 9"),
+        ("put('A', at + event(50, 1, 24))", "an unknown event of kind 1 at pin 24"),
+        (
+            "put('A', at + event(101))",
+            "cycle 101; expected at most 255, after cycle 0 and not after 100",
+        ),
+        (
+            "put('A', at + event(50) + event(50))",
+            "a byte 0 at cycle 50; expected at most 255, after cycle 50",
+        ),
+        ("put('A', at + event(50, 0, 0, 256))", "a byte 256"),
+    ],
+)
+def test_one_that_dies_or_lies_is_named(then: str, said: str) -> None:
+    board = fake(then)
+    pid = board._process.pid
+    with pytest.raises(BoardError) as first:
+        board.advance(100)
+    assert str(first.value).startswith("the emulated board (fake) ")
+    assert said in str(first.value)
+    assert gone(pid)
+    for call in (lambda: board.advance(1), board.receive, lambda: board.send(b"x")):
+        with pytest.raises(BoardError) as again:
+            call()
+        assert str(again.value) == str(first.value), "the same error, for good"
+    board.close()
+
+
+@pytest.mark.parametrize(
+    ("then", "outside"),
+    [
+        ("put('E', b'it was ended by SIGKILL')", False),
+        ("import os; os.kill(os.getpid(), 9)", True),
+    ],
+)
+def test_what_an_emulator_reports_is_not_how_it_ended(then: str, outside: bool) -> None:
+    with pytest.raises(BoardError, match="was ended by SIGKILL") as told:
+        fake(then).advance(100)
+    assert isinstance(told.value, BoardGone) is told.value.environment is outside
+
+
+def test_the_fake_is_well_otherwise() -> None:
+    board = fake("put('A', at + event(50, 0, 0, 65))")
+    board.advance(100)
+    assert board.receive() == b"A"
+    board.close()
+    assert gone(board._process.pid)
+
+
+def test_one_that_hangs_is_killed() -> None:
+    board = fake("sys.stdout.buffer.flush(); import threading; threading.Event().wait()", 0.2)
+    with pytest.raises(BoardGone, match=r"did not answer within 0\.2 s and was killed"):
+        board.advance(100)
+    assert gone(board._process.pid)
+    board.close()
+
+
+@pytest.mark.parametrize(
+    ("greeting", "said"),
+    [
+        (b"rtsim-board 2 fake 0", "expected rtsim-board 1"),
+        (b"\xff\xfe", "expected rtsim-board 1"),
+    ],
+)
+def test_a_stranger_is_not_let_in(greeting: bytes, said: str) -> None:
+    frame = struct.pack("<IB", len(greeting), ord("H")) + greeting
+    script = f"import sys; sys.stdout.buffer.write({frame!r}); sys.stdout.flush(); sys.stdin.read()"
+    with pytest.raises(BoardError, match=said):
+        EmulatedBoard(b"\0\0", [sys.executable, "-c", script], "fake")
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match=r"cannot start .*nothing: No such file"):
+        EmulatedBoard(b"\0\0", [tmp_path / "nothing"], "fake")
+
+
+@on_each
+def test_close_ends_the_process_and_all_calls(backend: str) -> None:
+    with running("echo_500000", backend) as board:
+        pid = board._process.pid
+    assert gone(pid)
+    board.close()
+    calls: list[Callable[[], object]] = [board.receive, lambda: board.wait(0), board.reset]
+    for call in calls:
+        with pytest.raises(BoardError, match="is closed"):
+            call()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
+@on_each
+def test_a_killed_parent_leaves_no_emulator(backend: str) -> None:
+    need(backend)
+    script = (
+        "import os, signal, sys; from pathlib import Path; from hitl.boards import open_board; "
+        f"b = open_board('board:uno?backend={backend}', Path({str(IMAGES / 'pins.hex')!r})); "
+        "print(b._process.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL
+    assert gone(int(done.stdout))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
+@on_each
+def test_an_emulator_that_is_killed_is_named(backend: str) -> None:
+    with running("echo_500000", backend) as board:
+        os.kill(board._process.pid, signal.SIGKILL)
+        with pytest.raises(BoardGone, match=rf"\({backend}\) was ended by SIGKILL"):
+            board.advance(100)
+
+
+@pytest.mark.parametrize(
+    ("backend", "image"),
+    [
+        ("avr8js", "ffff"),  # no program at all
+        pytest.param("simavr", "ffff", marks=with_simavr),
+        pytest.param("simavr", "0c940080", marks=with_simavr),  # jmp 0x10000: 0, to avr8js
+    ],
+)
+def test_a_firmware_that_runs_away_is_named(backend: str, image: str) -> None:
+    need(backend)
+    command = {"avr8js": emulators.command, "simavr": emulators.simavr_command}[backend]()
+    said = "the firmware left the program memory or the RAM"
+    with (
+        closing(EmulatedBoard(bytes.fromhex(image), command, backend)) as board,
+        pytest.raises(BoardError, match=said),
+    ):
+        board.advance(100_000)

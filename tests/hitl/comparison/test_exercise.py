@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from back_to_back_parts import passing
 
-from hitl.comparison.conditions import LoopRun, spoiled_by
+from hitl.comparison.conditions import LoopRun, environment_failure_of
 from hitl.comparison.exercise import Effects, Exercise, FlightCoverage
-from hitl.comparison.flight import Spoiled
+from hitl.comparison.flight import EnvironmentFailure
 from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
@@ -184,27 +184,31 @@ KILLED = SimpleNamespace(environment=True)
 
 def test_an_error_around_a_controller_spoils_all_of_a_flight() -> None:
     one = flown(environment=True, error="no memory")
-    assert spoiled_by(one) == Spoiled(one.recording.end_ns, "no memory")
-    assert spoiled_by(flown(error="it fell over")) is None
+    assert environment_failure_of(one) == EnvironmentFailure(one.recording.end_ns, "no memory")
+    assert environment_failure_of(flown(error="it fell over")) is None
 
 
 def test_a_host_that_held_up_a_flight_spoils_its_end_also_if_an_answer_was_late() -> None:
     one = flown(held_up=True, error="it woke late", paced=True)
-    assert spoiled_by(one) == Spoiled(one.recording.end_ns, "it woke late", slow=True)
+    assert environment_failure_of(one) == EnvironmentFailure(
+        one.recording.end_ns, "it woke late", slow=True
+    )
     both = flown(("Late", 45, "law", "late"), held_up=True, error="it woke late", paced=True)
-    found = spoiled_by(both)
+    found = environment_failure_of(both)
     assert found is not None
     assert (found.slow, found.ended) == (True, True)
 
 
 def test_a_killed_process_spoils_a_flight_from_the_first_on() -> None:
     failed = ("Failed", 70, "law", "later"), ("Failed", 40, "law", "killed")
-    assert spoiled_by(flown(*failed, started={"law": KILLED})) == Spoiled(40, "killed")
+    assert environment_failure_of(flown(*failed, started={"law": KILLED})) == EnvironmentFailure(
+        40, "killed"
+    )
     itself = SimpleNamespace(environment=False)
-    assert spoiled_by(flown(*failed, started={"law": itself})) is None
-    assert spoiled_by(flown(*failed, started={"law": object()})) is None
-    assert spoiled_by(flown(*failed, started={"other": KILLED})) is None
-    assert spoiled_by(flown(("Other", 1, "law", ""), started={"law": KILLED})) is None
+    assert environment_failure_of(flown(*failed, started={"law": itself})) is None
+    assert environment_failure_of(flown(*failed, started={"law": object()})) is None
+    assert environment_failure_of(flown(*failed, started={"other": KILLED})) is None
+    assert environment_failure_of(flown(("Other", 1, "law", ""), started={"law": KILLED})) is None
 
 
 WELL = SimpleNamespace(environment=False)
@@ -231,46 +235,52 @@ def asked(answers: dict[str, tuple[int, int]], *events: Any, **how: Any) -> Loop
 
 def test_a_flight_is_spoiled_from_the_first_pending_request_on() -> None:
     ended = {"environment": True, "error": "killed"}
-    assert spoiled_by(asked({"law": (90, 80)}, **ended)) == Spoiled(90, "killed")
-    assert spoiled_by(asked({"law": (90, 90)}, **ended)) == Spoiled(100, "killed")
+    assert environment_failure_of(asked({"law": (90, 80)}, **ended)) == EnvironmentFailure(
+        90, "killed"
+    )
+    assert environment_failure_of(asked({"law": (90, 90)}, **ended)) == EnvironmentFailure(
+        100, "killed"
+    )
     two = {"law": (90, 90), "slow": (70, 60)}
-    assert spoiled_by(asked(two, **ended)) == Spoiled(70, "killed")
+    assert environment_failure_of(asked(two, **ended)) == EnvironmentFailure(70, "killed")
     late = ("Late", 75, "slow", "late")
-    assert spoiled_by(asked(two, late, **ended)) == Spoiled(100, "killed")
+    assert environment_failure_of(asked(two, late, **ended)) == EnvironmentFailure(100, "killed")
 
 
 def test_c_that_failed_earlier_is_not_excused_by_a_process_killed_later() -> None:
     both = {"law": (30, 20), "other": (90, 80)}
     failed = ("Failed", 35, "law", "it crashed")
-    found = spoiled_by(asked(both, failed, environment=True, error="killed"))
-    assert found == Spoiled(90, "killed")
+    found = environment_failure_of(asked(both, failed, environment=True, error="killed"))
+    assert found == EnvironmentFailure(90, "killed")
     started = {"law": WELL, "other": KILLED}
     killed = failed, ("Failed", 95, "other", "killed")
-    assert spoiled_by(asked(both, *killed, started=started)) == Spoiled(90, "killed")
-    found = spoiled_by(asked(both, killed[1], started=started, error="law crashed"))
+    assert environment_failure_of(asked(both, *killed, started=started)) == EnvironmentFailure(
+        90, "killed"
+    )
+    found = environment_failure_of(asked(both, killed[1], started=started, error="law crashed"))
     assert found is not None
     assert not found.ended
 
 
 def test_late_answers_spoil_a_flight_by_the_wall_clock_and_no_other() -> None:
     late = ("Late", 40, "law", "late by 3"), ("Late", 90, "law", "late by 4")
-    found = spoiled_by(flown(*late, paced=True))
+    found = environment_failure_of(flown(*late, paced=True))
     assert found is not None
     assert found[:1] + found[2:] == (35, True, True)
     assert found.why.startswith("2 answers were late by the clock of this host")
-    one = spoiled_by(flown(late[0], paced=True))
+    one = environment_failure_of(flown(late[0], paced=True))
     assert one is not None
     assert one.why.startswith("1 answer was late")
-    assert spoiled_by(flown(*late)) is None
-    assert spoiled_by(flown(paced=True)) is None
-    assert spoiled_by(flown(("Missed", 1, "law", ""), paced=True)) is None
+    assert environment_failure_of(flown(*late)) is None
+    assert environment_failure_of(flown(paced=True)) is None
+    assert environment_failure_of(flown(("Missed", 1, "law", ""), paced=True)) is None
 
 
 def test_a_late_answer_excuses_the_error_that_it_was_and_no_other() -> None:
     late = ("Late", 40, "law", "late by 3")
-    excused = spoiled_by(flown(late, paced=True, error="law: late by 3"))
+    excused = environment_failure_of(flown(late, paced=True, error="law: late by 3"))
     assert excused is not None
     assert excused.ended
-    other = spoiled_by(flown(late, paced=True, error="it fell over"))
+    other = environment_failure_of(flown(late, paced=True, error="it fell over"))
     assert other is not None
     assert not other.ended

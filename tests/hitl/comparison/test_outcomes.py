@@ -32,12 +32,16 @@ NO_OUTCOME = {
 }
 
 
-def classes() -> Iterator[ast.ClassDef]:
-    for package in ("rtsim", "hitl"):
-        for file in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef):
-                    yield node
+@pytest.fixture(scope="module")
+def found() -> list[ast.ClassDef]:
+    """All classes of both packages."""
+    texts = (
+        file.read_text(encoding="utf-8")
+        for package in ("rtsim", "hitl")
+        for file in sorted((ROOT / package).rglob("*.py"))
+    )
+    trees = (ast.parse(text) for text in texts if "class " in text)
+    return [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
 
 
 def attributes(one: ast.ClassDef) -> Iterator[str]:
@@ -63,18 +67,16 @@ def judged(found: list[ast.ClassDef]) -> set[str]:
     return below - {"Judged"}
 
 
-def test_every_class_with_an_outcome_has_it_as_its_truth_value() -> None:
-    found = list(classes())
+def test_every_class_with_an_outcome_has_it_as_its_truth_value(found: list[ast.ClassDef]) -> None:
     below = judged(found)
     assert {"Comparison", "Reported", "ReportedChain", "RunResult", "OpenLoop"} <= below
     silent = {c.name for c in found if NAMES & set(attributes(c))} - below - {"Judged"}
     assert silent == NO_OUTCOME.keys()
 
 
-def test_only_the_base_class_answers_who_asks_for_an_outcome() -> None:
-    found = list(classes())
-    names = {"ok", "outcome", "looked", "assert_ok", "__bool__"}
-    own = {c.name: names & set(attributes(c)) for c in found if c.name in judged(found)}
+def test_only_the_base_class_says_what_the_outcome_is(found: list[ast.ClassDef]) -> None:
+    names, below = {"ok", "outcome", "looked", "assert_ok", "__bool__"}, judged(found)
+    own = {c.name: names & set(attributes(c)) for c in found if c.name in below}
     assert {name: answers for name, answers in own.items() if answers} == {}
 
 

@@ -336,7 +336,7 @@ def _report_of(
     recordings: list[Recording], target: Path, line: ProgressLine, after: str
 ) -> dict[str, Any]:
     """Write the page of one recording; return the averages of its discrete-event outputs."""
-    from rtsim.models.piloting.pages import task_section
+    from rtsim.models.piloting.task import task_section
     from rtsim.record import measured
     from rtsim.record.reports.run_page import write_report
 

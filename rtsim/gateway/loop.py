@@ -132,7 +132,8 @@ class PipedInbox(Inbox):
             if self._pipe.busy:
                 self.lost += 1
                 return
-        state = {**self.state(ns, now, standing), "leg": self._leg}
+        state = self.state(ns, now, standing)
+        state["leg"] = self._leg
         self.lost += not self._pipe.send({"look": self._look.take(state)})
 
     def wait(self, seconds: float) -> None:

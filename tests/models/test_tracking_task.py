@@ -24,7 +24,7 @@ from rtsim.linear.crossings import return_ratio
 from rtsim.models.f16.piloted_scenario import SCRIPTED
 from rtsim.models.piloting import PilotModel, Tracking, measure, task_named
 from rtsim.models.piloting.findings import Findings
-from rtsim.models.piloting.pages import task_section
+from rtsim.models.piloting.task import task_section
 from rtsim.models.piloting.tracking import target
 from rtsim.models.piloting.tracking_measures import (
     Spectrum,

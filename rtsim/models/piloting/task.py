@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from rtsim.core import toml
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period
@@ -34,6 +34,7 @@ from rtsim.scenario.standard_components import PlantComponent
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
+    from rtsim.record.reports.page import Section
 
 
 NAME = "task"
@@ -226,6 +227,30 @@ def measure(recording: Recording) -> Findings:
             f"{recording.source} has no task; give a recording of rtsim fly SCENARIO --task NAME"
         )
     return KINDS.get_or_raise(kind, recording.source).findings(recording, NAME)
+
+
+# The section of a task in the report of a recording.
+
+
+def task_section(recording: Recording) -> Section | None:
+    """Return the section of the task in ``recording``, or ``None`` if there is no task.
+
+    A task that cannot be measured has a section that says why.
+    """
+    from rtsim.record.markup import table, text
+    from rtsim.record.reports.charts import grid
+
+    if kind_of(recording) not in KINDS:  # a plant called task may be anything
+        return None
+    try:
+        found = measure(recording)
+    except RtsimError as error:
+        return "task", "Task", f"<p>{text(f'The task was not measured: {error}')}</p>"
+    whole = "" if found.complete else " (incomplete)"
+    rows = [(row.said, row.shown, row.unit) for row in found.rows]
+    body = table((f"task {found.kind}{whole}", "value", "unit"), rows, numeric=1)
+    notes = "".join(f"<p>{text(note)}</p>" for note in found.notes)
+    return "task", "Task", body + notes + grid(found.charts)
 
 
 # What a scenario adds for a pilot: the stick, the link behind it, and the task.

@@ -28,8 +28,7 @@ from hitl.contexts import Reported, back_to_back, pitl
 from hitl.results.table import Tables
 from rtsim import Delayed, Model, Scenario, Signals, simulate
 from rtsim.core.signals import Vector
-from rtsim.equations.delayed_values import ORDER
-from rtsim.equations.history import History
+from rtsim.equations.history import ORDER, History
 from rtsim.equations.sparsity import probed
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import Recording

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from hitl.boards.contract import Board, BoardError, BoardLink, Pins, Stamped
+from hitl.boards.contract import Board, BoardError, BoardLink, Stamped
 from hitl.boards.known import DEFAULT_URL
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
@@ -202,18 +202,6 @@ class FaultyBoard(FaultyLink):
         # No cycle passes between the handshake and the first request, so this cycle is 0 s.
         return self._board.cycles
 
-    @property
-    def clock_hz(self) -> int:
-        return self._board.clock_hz
-
-    @property
-    def cycles(self) -> int:
-        return self._board.cycles
-
-    @property
-    def pins(self) -> Pins:
-        return self._board.pins
-
     def advance(self, cycles: int) -> None:
         if not self._running():
             self._board.advance(cycles)
@@ -230,9 +218,6 @@ class FaultyBoard(FaultyLink):
 
     def take(self) -> list[Stamped]:
         return [Stamped(cycle, value) for cycle, value in self._arrived()]
-
-    def reset(self) -> None:
-        self._board.reset()
 
     def _taken(self) -> list[Timed]:
         return [(stamped.cycle, stamped.value) for stamped in self._board.take()]

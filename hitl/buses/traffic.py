@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -237,8 +238,7 @@ class FrameController:
 
         Raises :class:`hitl.buses.contract.LinkError` if the link cannot be opened.
         """
-        out = object.__new__(type(self))
-        vars(out).update(vars(self))
+        out = copy(self)
         out.traffic = Traffic(open_frame_link(self.url), self._sends, self._receives)
         out._missing = set()
         self.malformed = out.malformed = out.traffic.malformed

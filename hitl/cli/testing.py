@@ -48,8 +48,7 @@ from rtsim.cli.common import (
 from rtsim.cli.options import option, parse_settings, with_options_as
 from rtsim.cli.recordings import tolerances
 from rtsim.cli.run_options import Given, allowed, latency_option, parse_latencies, print_latencies
-from rtsim.cli.running import open_recorder
-from rtsim.cli.summary import note_lines
+from rtsim.cli.running import note_lines, open_recorder
 from rtsim.cli.terminal import console
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.compiling import announced

@@ -16,8 +16,7 @@ from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import C_AGAINST_DESIGN, REFERENCE_MODEL, Sides
 from hitl.comparison.tolerances import another_period
 from hitl.controllers.c_controller import interface_of
-from hitl.interface import Interface
-from hitl.interface.lines import InterfaceError
+from hitl.interface import Interface, InterfaceError
 from hitl.stimuli.file import Stimuli, Table
 from hitl.stimuli.generating import Reach
 from hitl.worker.ending import MISFIT

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, get_args
 
 import numpy as np
 
+from rtsim.core import toml
+from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Kind, Signal
+from rtsim.core.toml import NEEDED, Entries, Key, ListKey, choice, flag, shown, text
+
+
+class InterfaceError(ScenarioError):
+    """Raised for an error in an interface file; the message begins with ``file:line:``."""
+
 
 # The key ``pin`` of a signal: Arduino code reads or drives the signal at this pin.
 
@@ -109,10 +117,6 @@ def _fault(text: str) -> str:
     return f"{opened[-1]!r} is never closed" if opened else ""
 
 
-KEYS = (
-    "c", "type", "shape", "unit", "scale", "bias", "overflow", "initial", "low", "high",
-    "kind", "description", "set_by_caller", "nan", "pin",
-)  # fmt: skip
 OVERFLOW = ("error", "saturate")
 _FRACTION = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?(/\d{1,40})?\Z")
 _POWER = re.compile(r"(?P<base>\d{1,9})\*\*(?P<exponent>[+-]?\d{1,4})\Z")
@@ -168,104 +172,154 @@ def limits(type: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if type[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: str) -> Field:
-    """Read the signal ``name`` of ``[table]`` from ``row``; ``real`` is the type if it gives none.
+def value(default: Any = NEEDED) -> Key:
+    """Return the key of a number, exact or not; infinities and NaN are allowed."""
+    return Key("a number, such as 0.5, '1/256' or '2**-8'", default, exact_number)
+
+
+def finite(default: Any = NEEDED, wanted: str = "a finite number, such as 0.5 or '1/256'") -> Key:
+    """Return the key of a finite number, exact or not."""
+
+    def convert(given: object) -> float:
+        found = exact_number(given)
+        if not math.isfinite(found):
+            raise ValueError
+        return found
+
+    return Key(wanted, default, convert)
+
+
+def _scale(given: object) -> float:
+    found = exact_number(given)
+    if not math.isfinite(found) or found == 0.0:
+        raise ValueError
+    return found
+
+
+def exact_number(given: object) -> float:
+    """Return ``given`` as float64; it is a number or a text such as ``"1/256"`` or ``"2**-8"``.
+
+    Raises TypeError for another type, and ValueError for a malformed text or an inexact integer.
+    """
+    if isinstance(given, str):
+        return float(exact(given))
+    if isinstance(given, bool):
+        return float(given)
+    if not isinstance(given, (int, float)):
+        raise TypeError
+    if isinstance(given, int) and abs(given) > 2**53 and int(float(given)) != given:
+        raise ValueError("it cannot be represented exactly as float64")
+    return float(given)
+
+
+def exact(text: str) -> Fraction:
+    """Return the exact value of the number in ``text``; raises ValueError for another text."""
+    bare = text.replace(" ", "")
+    if power := _POWER.match(bare):
+        return Fraction(power["base"]) ** int(power["exponent"])
+    if _FRACTION.match(bare):
+        return Fraction(bare)
+    raise ValueError("the text is not a number")
+
+
+FIELD = {
+    "c": text(None, 'a C lvalue, such as c = "rtU.alpha"'),
+    "type": text(None, empty=True),
+    "shape": ListKey(
+        "a list of whole numbers >= 1, such as [3] or [2, 3]", (),
+        of=toml.whole(1, 2**31 - 1), single=True,
+    ),
+    "unit": text("1", empty=True),
+    "scale": Key("a finite number other than 0, such as 0.5 or '1/256'", 1.0, _scale),
+    "bias": finite(0.0),
+    "overflow": choice(OVERFLOW, OVERFLOW[0], "overflow"),
+    "initial": Key(default=0.0),
+    "low": value(-math.inf),
+    "high": value(math.inf),
+    "kind": choice(get_args(Kind), "scalar", "kind"),
+    "description": text("", empty=True),
+    "set_by_caller": flag(),
+    "nan": flag(),
+    "pin": Key(default=None),
+}  # fmt: skip
+"""The keys of a signal."""
+
+
+def read_field(table: str, name: str, row: Entries, real: str) -> Field:
+    """Return the signal ``name`` of ``[table]``; ``real`` is the type if the row gives none.
 
     Raises ValueError, TypeError or RtsimError without file and line, which the caller adds.
     """
-    pin = read_pin(table, row["pin"]) if "pin" in row else ""
+    given = row.given
+    pin = read_pin(table, given["pin"]) if "pin" in given else ""
     signal = _signal(name, row, type_of_pin(table, pin) if pin else real)
     if pin:
         check_type(table, pin, signal.type, signal.shape)
-        if "c" in row:
+        if "c" in given:
             raise ValueError("a signal has either a pin or a C lvalue; remove the key pin or c")
     if not signal.low <= signal.high:
         raise ValueError(
             f"low = {signal.low:g} and high = {signal.high:g} allow no value; give low <= high"
         )
     integral = "int" in signal.type
-    scale, bias = number(row.get("scale", 1.0)), number(row.get("bias", 0.0))
-    if ("scale" in row or "bias" in row) and not integral:
+    scale, bias, overflow = row["scale"], row["bias"], row["overflow"]
+    if ("scale" in given or "bias" in given) and not integral:
         raise ValueError(
             f"scale and bias apply only to integers, not to {signal.type}; remove them"
         )
-    if not math.isfinite(scale) or scale == 0.0 or not math.isfinite(bias):
-        raise ValueError(
-            f"scale = {scale} and bias = {bias} are not valid; both must be finite, and scale not 0"
-        )
-    overflow = row.get("overflow", OVERFLOW[0])
-    if overflow not in OVERFLOW:
-        raise ValueError(f"overflow = {overflow!r} is unknown; choose {' or '.join(OVERFLOW)}")
-    if "overflow" in row and (table == "outputs" or not integral):
+    if "overflow" in given and (table == "outputs" or not integral):
         what = "an output" if table == "outputs" else f"a {signal.type}"
         raise ValueError(
             f"'overflow' applies only to integer inputs and parameters, not to {what}; remove it"
         )
-    lvalue = row.get("c", name)
-    if not isinstance(lvalue, str) or not lvalue.strip():
-        raise ValueError(
-            f'c = {lvalue!r} is empty or not a text; give a C lvalue, such as c = "rtU.alpha"'
-        )
-    if "c" not in row and (fault := fault_of_name(name)):
+    lvalue = row["c"] or name
+    if "c" not in given and (fault := fault_of_name(name)):
         raise ValueError(f'{fault}; choose another signal name, or give the C lvalue as c = "..."')
     if fault := fault_of_lvalue(lvalue):
         raise ValueError(f"c = {lvalue!r}: {fault}; write one object, such as c = 'rtU.alpha'")
-    by_caller = row.get("set_by_caller", False)
-    if not isinstance(by_caller, bool) or ("set_by_caller" in row and table != "parameters"):
-        raise ValueError(
-            f"set_by_caller = {by_caller!r} is not valid; write true or false, and only in a "
-            "parameter"
-        )
-    given = "initial" in row
-    where = lvalue.strip(), "c" not in row, line
-    specials = _specials(table, row, signal)
-    place = Field(signal, *where, scale, bias, overflow, given, by_caller, specials, pin)
-    if given or table == "parameters":
+    if "set_by_caller" in given and table != "parameters":
+        raise ValueError("set_by_caller applies only to parameters; remove it")
+    place = Field(
+        signal, lvalue, "c" not in given, row.place.line(), scale, bias, overflow,
+        "initial" in given, row["set_by_caller"], _specials(table, row, signal), pin,
+    )  # fmt: skip
+    if place.given or table == "parameters":
         _check_initial(place)
     return place
 
 
-def _specials(table: str, row: Mapping[str, Any], signal: Signal) -> tuple[float, ...]:
+def _specials(table: str, row: Entries, signal: Signal) -> tuple[float, ...]:
     """Return the values that are not finite, and that the row allows explicitly for an input."""
-    allowed = row.get("nan", False)
-    if not isinstance(allowed, bool):
-        raise ValueError(f"nan = {allowed!r} is not valid; write true or false")
     floating = table == "inputs" and signal.type.startswith("float")
-    if "nan" in row and not floating:
+    if "nan" in row.given and not floating:
         raise ValueError(
             f"'nan' applies only to inputs of a floating-point type, not to {table} of type "
             f"{signal.type}; remove it"
         )
-    ends = [end for key, end in (("low", signal.low), ("high", signal.high)) if key in row]
+    ends = [end for key, end in (("low", signal.low), ("high", signal.high)) if key in row.given]
     infinite = [end for end in ends if floating and math.isinf(end)]
-    return (*infinite, *([math.nan] if allowed else []))
+    return (*infinite, *([math.nan] if row["nan"] else []))
 
 
-def _signal(name: str, row: Mapping[str, Any], real: str) -> Signal:
-    for key, default in (("unit", ""), ("type", ""), ("kind", ""), ("description", "")):
-        if not isinstance(row.get(key, default), str):
-            raise ValueError(f"{key} = {row[key]!r} is not a text; write {key} = '...'")
-    kind = row.get("kind", "scalar")
-    if kind not in get_args(Kind):
-        raise ValueError(f"kind = {kind!r} is unknown; choose {', '.join(get_args(Kind))}")
-    shape = row.get("shape", [])
-    listed = [shape] if isinstance(shape, int) else shape
-    if not isinstance(listed, list) or not all(whole(n, 1) for n in listed):
-        raise ValueError(
-            f"shape = {shape!r} is not a list of whole numbers >= 1; write, for example, shape = "
-            "[3] or [2, 3]"
-        )
-    initial = row.get("initial", 0.0)
+def _signal(name: str, row: Entries, real: str) -> Signal:
+    shape, initial = row["shape"], row["initial"]
+    try:
+        listed = isinstance(initial, list)
+        start = _values(initial, shape) if listed else exact_number(initial)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        why = f" ({error})" if str(error) else ""
+        text = f"initial = {shown(initial)} is not valid{why}; write a number, or a list of them"
+        raise row.error("initial", text) from None
     return Signal(
         name,
-        row.get("unit", "1"),
-        type=row.get("type", real),
-        shape=tuple(listed),
-        kind=kind,
-        initial=_values(initial, listed) if isinstance(initial, list) else number(initial),
-        low=number(row.get("low", -math.inf)),
-        high=number(row.get("high", math.inf)),
-        description=row.get("description", ""),
+        row["unit"],
+        type=real if row["type"] is None else row["type"],
+        shape=shape,
+        kind=row["kind"],
+        initial=start,
+        low=row["low"],
+        high=row["high"],
+        description=row["description"],
     )
 
 
@@ -290,44 +344,12 @@ def _described(place: Field) -> str:
     return f"{place.signal.type}{scaled}"
 
 
-def _values(given: list[object], shape: list[int]) -> tuple[float, ...]:
+def _values(given: list[object], shape: Sequence[int]) -> tuple[float, ...]:
     """Return the values of an array, given as a flat list or nested like its shape."""
     if not any(isinstance(v, list) for v in given):
-        return tuple(map(number, given))
-    if len(shape) < 2 or len(given) != shape[0]:
-        raise ValueError(f"the nesting of initial does not fit shape = {shape}")
+        return tuple(map(exact_number, given))
     rows = [_values(v, shape[1:]) if isinstance(v, list) else () for v in given]
-    if any(len(row) != math.prod(shape[1:]) for row in rows):
-        raise ValueError(f"the nesting of initial does not fit shape = {shape}")
+    size = math.prod(shape[1:])
+    if len(shape) < 2 or len(given) != shape[0] or any(len(row) != size for row in rows):
+        raise ValueError(f"the nesting of initial does not fit shape = {list(shape)}")
     return tuple(x for row in rows for x in row)
-
-
-def whole(value: object, least: int) -> bool:
-    """Return True if ``value`` is a whole number from ``least`` to 2**31 - 1."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**31
-
-
-def number(value: object) -> float:
-    """Return ``value`` as float64; it is a number or a text such as ``"1/256"`` or ``"2**-8"``.
-
-    Raises TypeError for another type, and ValueError for a malformed text or an inexact integer.
-    """
-    if isinstance(value, str):
-        return float(exact(value))
-    if isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, (int, float)):
-        raise TypeError(f"{value!r} is not a number")
-    if isinstance(value, int) and abs(value) > 2**53 and int(float(value)) != value:
-        raise ValueError(f"{value} cannot be represented exactly as float64")
-    return float(value)
-
-
-def exact(text: str) -> Fraction:
-    """Return the exact value of the number in ``text``; raises ValueError for another text."""
-    bare = text.replace(" ", "")
-    if power := _POWER.match(bare):
-        return Fraction(power["base"]) ** int(power["exponent"])
-    if _FRACTION.match(bare):
-        return Fraction(bare)
-    raise ValueError(f"{text!r} is not a number; write 0.5, '1/256' or '2**-8'")

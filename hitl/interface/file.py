@@ -31,20 +31,43 @@ the compiler's errors name the lines of the interface file.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hitl.interface.fields import KEYS, Field, exact, fault_of_statement, number, read_field, whole
-from hitl.interface.lines import InterfaceError, Lines, Table
+from hitl.interface.fields import (
+    FIELD,
+    Field,
+    InterfaceError,
+    exact,
+    exact_number,
+    fault_of_statement,
+    read_field,
+)
 from hitl.interface.shipped import found
-from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
-from rtsim.core.toml import open_toml
+from rtsim.core.toml import (
+    NEEDED,
+    Entries,
+    Key,
+    Lines,
+    ListKey,
+    Place,
+    TomlFile,
+    choice,
+    flag,
+    named,
+    number,
+    open_toml,
+    read,
+    table,
+    text,
+    texts,
+    whole,
+)
 
 # The language of a controller's code, and the clock of Arduino code
 
@@ -53,7 +76,6 @@ SKETCH = ".ino"
 CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".C", SKETCH)
 """Suffixes of the sources that a C++ compiler compiles."""
 AVR, EXACT = "avr", "exact"
-_KEYS = ("timer", "start", "setup", "first_step")
 _MOST_S = 4000.0
 WRAP = 2**32
 """The number of values of a clock of 32 bits: micros() is 0 again after 4294.967296 s."""
@@ -109,24 +131,57 @@ def is_sketch(path: Path) -> bool:
     return path.suffix == SKETCH
 
 
-def read_language(top: Table) -> Language:
-    """Read the keys ``language`` and ``arduino``; raises :class:`InterfaceError` for a mistake."""
-    given = top.data.get("arduino", False)
-    if not isinstance(given, (bool, dict)):
-        text = f"arduino = {given!r} is not valid; write arduino = true, or a table [arduino]"
-        raise top.error("arduino", text)
-    name = top.data.get("language", CPP if given is not False else C)
-    if name not in (C, CPP):
-        raise top.error("language", f'language = {name!r} is unknown; choose "c" or "c++"')
-    if given is False:
-        return Language(name)
-    if name == C:
+def _micros(default: int | None, most: float = _MOST_S) -> Key:
+    def convert(given: object) -> int:
+        seconds = exact_number(given)
+        if not 0.0 <= seconds <= most:
+            raise ValueError(
+                "to test the wrap-around of micros(), write start = 4294.9"
+                if most == _MOST_S and seconds > most
+                else ""
+            )
+        return round(seconds * 1e6)
+
+    return Key(f"a time in s since the reset, from 0 to {most:g}", default, convert)
+
+
+_CLOCK = {
+    "timer": choice((AVR, EXACT), AVR, "timer"),
+    "start": _micros(0, _MOST_START_S),
+    "setup": _micros(0),
+    "first_step": _micros(None),
+}
+
+
+class _Arduino(Key):
+    """True, or a table; the value is a clock."""
+
+    def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
+        if isinstance(given, bool):
+            return _clock(read({}, _CLOCK, place)) if given else None
+        return _clock(table(_CLOCK, self.wanted).value(given, place, name, element))
+
+
+def _clock(row: Entries) -> ArduinoClock:
+    setup, first = row["setup"], row["first_step"]
+    if first is None:
+        first = max(ArduinoClock.first_step_us, setup)
+    if first < setup:
+        text = f"first_step = {first / 1e6:g} s is before setup = {setup / 1e6:g} s"
+        raise row.error("first_step", f"{text}; give a later time")
+    return ArduinoClock(row["timer"], setup, first, row["start"])
+
+
+def language_of(top: Entries) -> Language:
+    """Return the language; raises :class:`InterfaceError` for a mistake."""
+    clock = top["arduino"]
+    name = top["language"] or (C if clock is None else CPP)
+    if clock is not None and name == C:
         raise top.error("language", 'Arduino code is C++; write language = "c++", or remove it')
-    table = Table(top.lines, "arduino", given if isinstance(given, dict) else {}, _KEYS)
-    return Language(name, _clock(table))
+    return Language(name, clock)
 
 
-def check_sources(top: Table, language: Language, sources: tuple[Path, ...]) -> None:
+def check_sources(top: Entries, language: Language, sources: tuple[Path, ...]) -> None:
     """Check that ``language`` allows ``sources``; raises :class:`InterfaceError` otherwise."""
     sketches = 0
     for element, path in enumerate(sources):
@@ -141,9 +196,9 @@ def check_sources(top: Table, language: Language, sources: tuple[Path, ...]) -> 
             raise top.error("sources", text, element)
 
 
-def check_pins(top: Table, language: Language, tables: Mapping[str, Sequence[Field]]) -> None:
+def check_pins(top: Entries, language: Language, tables: Mapping[str, Sequence[Field]]) -> None:
     """Check that only Arduino code has pins, and each pin one signal in each of ``tables``."""
-    for table, fields in tables.items():
+    for of, fields in tables.items():
         seen: dict[str, str] = {}
         for place in filter(lambda place: place.pin, fields):
             name, text = place.signal.name, ""
@@ -152,50 +207,12 @@ def check_pins(top: Table, language: Language, tables: Mapping[str, Sequence[Fie
             elif place.pin in seen:
                 text = f"{name} and {seen[place.pin]} have the same pin; give each its own pin"
             if text:
-                raise top.lines.error(table, name, text)
+                raise top[of].error(name, text)
             seen[place.pin] = name
-
-
-def sketch_entries(sources: tuple[Path, ...]) -> dict[str, str]:
-    """Return the entry points of a sketch, for a table ``[code]`` that does not name them."""
-    return {"initialize": "setup()", "step": "loop()"} if any(map(is_sketch, sources)) else {}
-
-
-def _clock(table: Table) -> ArduinoClock:
-    standard = ArduinoClock()
-    timer = table.data.get("timer", AVR)
-    if timer not in (AVR, EXACT):
-        raise table.error("timer", f'timer = {timer!r} is unknown; choose "{AVR}" or "{EXACT}"')
-    setup = _micros(table, "setup", standard.setup_us)
-    first = _micros(table, "first_step", max(standard.first_step_us, setup))
-    if first < setup:
-        text = f"first_step = {first / 1e6:g} s is before setup = {setup / 1e6:g} s"
-        raise table.error("first_step", f"{text}; give a later time")
-    start = _micros(table, "start", 0, _MOST_START_S)
-    return ArduinoClock(timer, setup, first, start)
-
-
-def _micros(table: Table, key: str, default: int, most: float = _MOST_S) -> int:
-    data: Mapping[str, object] = table.data
-    if key not in data:
-        return default
-    try:
-        value = number(data[key])
-    except (TypeError, ValueError, ZeroDivisionError) as error:
-        raise table.error(key, f"{key}: {error}") from None
-    if not 0.0 <= value <= most:
-        text = f"{key} = {value:g} is not a time in s since the reset, from 0 to {most:g}"
-        hint = (
-            "; to test the wrap-around of micros(), write start = 4294.9" if most == _MOST_S else ""
-        )
-        raise table.error(key, text + hint)
-    return round(value * 1e6)
 
 
 # The table ``[code]`` of an interface file: entry points as C statements.
 
-_ENTRY_KEYS = ("objects", "initialize", "initialize_once", "step", "terminate", "parameters")
-_STEP = ("call", "every", "offset")
 WHEN = ("after initialize", "before initialize")
 
 
@@ -209,88 +226,52 @@ class StepEntry:
     line: int = 0
 
 
-def read_statements(code: Table, key: str) -> tuple[str, ...]:
-    """Return the statements under ``key`` without their ``;``.
-
-    Raises :class:`InterfaceError` for a text that is no statement.
-    """
-    return tuple(_statement(code, key, text, k) for k, text in enumerate(code.texts(key)))
-
-
-def read_once(code: Table) -> bool:
-    """Return True if the controller is initialised only once in a process.
-
-    Raises :class:`InterfaceError` for another value than true or false.
-    """
-    value = code.data.get("initialize_once", False)
-    if not isinstance(value, bool):
-        raise code.error(
-            "initialize_once", f"initialize_once = {value!r} is not valid; write true or false"
-        )
-    return value
-
-
-def read_parameters_first(code: Table) -> bool:
-    """Return True if parameters are set before the controller is initialised.
-
-    Raises :class:`InterfaceError` for an unknown value.
-    """
-    when = code.data.get("parameters", WHEN[0])
-    if when not in WHEN:
-        raise code.error(
-            "parameters", f"parameters = {when!r} is unknown; choose {' or '.join(WHEN)}"
-        )
-    return bool(when == WHEN[1])
-
-
-def read_steps(code: Table) -> tuple[StepEntry, ...]:
-    """Return the entry points of a step; raises :class:`InterfaceError` if there is none."""
-    value = code.data.get("step", [])
-    rows = value if isinstance(value, list) else [value]
-    if not rows:
-        raise code.error("step", 'step is missing; write step = "controller_step(&in, &out)"')
-    return tuple(_step(code, row, element) for element, row in enumerate(rows))
-
-
-def _step(code: Table, row: object, element: int) -> StepEntry:
-    if isinstance(row, str):
-        row = {"call": row}
-    if not isinstance(row, dict) or not isinstance(row.get("call"), str):
-        text = 'a step must be a text or { call = "...", every = ... }'
-        raise code.error("step", text, element)
-    for key in row:
-        if key not in _STEP:
-            text = f"a step has no key {key!r}; known: {', '.join(_STEP)}"
-            raise code.error("step", text, element)
-    call = _statement(code, "step", row["call"], element)
-    every, offset = row.get("every", 1), row.get("offset", 0)
-    if not whole(every, 1) or not whole(offset, 0):
-        text = (
-            f"every = {every!r}, offset = {offset!r}; every must be a whole number >= 1, offset a "
-            "whole number >= 0"
-        )
-        raise code.error("step", text, element)
-    return StepEntry(call, every, offset, code.lines.of("code", "step", element))
-
-
-def _statement(code: Table, key: str, text: str, element: int) -> str:
-    bare = text.strip().rstrip("; \n\t")
-    fault = fault_of_statement(bare) if bare else "it is empty"
-    if fault:
-        raise code.error(key, f"{text!r} is not a statement of C: {fault}", element)
+def _statement(given: object) -> str:
+    """Return a statement of C without its ``;``; raises ValueError for a text that is none."""
+    if not isinstance(given, str):
+        raise TypeError
+    bare = given.strip().rstrip("; \n\t")
+    if fault := fault_of_statement(bare) if bare else "it is empty":
+        raise ValueError(fault)
     return bare
+
+
+_STATEMENT = Key("a statement of C", convert=_statement)
+_MOST_TICKS = 2**31 - 1
+_STEP = {
+    "call": _STATEMENT,
+    "every": whole(1, _MOST_TICKS, 1),
+    "offset": whole(0, _MOST_TICKS, 0),
+}
+
+
+class _Step(Key):
+    """The text of a call, or a table."""
+
+    def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
+        row = {"call": given} if isinstance(given, str) else given
+        read = table(_STEP, self.wanted).value(row, place, name, element)
+        return StepEntry(read["call"], read["every"], read["offset"], place.line(name, element))
+
+
+_STATEMENTS = ListKey("a statement of C, or a list of them", (), of=_STATEMENT, single=True)
+_CODE = {
+    "objects": _STATEMENTS,
+    "initialize": _STATEMENTS,
+    "initialize_once": flag(),
+    "step": ListKey(
+        'step = "controller_step(&in, &out)"',
+        of=_Step('a text or { call = "...", every = ... }'), count=range(1, 1000), single=True,
+    ),
+    "terminate": _STATEMENTS,
+    "parameters": choice(WHEN, WHEN[0], "time of the parameters"),
+}  # fmt: skip
 
 
 __all__ = ["Field", "Interface", "InterfaceError", "StepEntry", "load_interface"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _HEADER = re.compile(r"<[^<>\"\n\\]+>\Z|[^<>\"\n\\]+\Z")
-_TOP = (
-    "name", "period", "any_period", "sources", "headers", "include", "flags", "libraries", "real",
-    "language", "arduino",
-)  # fmt: skip
-_TABLES = ("code", "inputs", "outputs", "parameters", "tolerance", "variants")
-_VARIANT = ("flags", "real", "sources", "include", "tolerance")
 MOST_ELEMENTS = 65_536
 """Most elements in one table of signals, so that a typing error cannot request gigabytes."""
 _MOST_RESPONSES = 100
@@ -399,9 +380,8 @@ def load_interface(reference: str | Path) -> Interface:
     and line for any error.
     """
     path, variant = _split(reference)
-    path = found(path)
-    file = open_toml(path, "an interface file", "pid.toml", InterfaceError)
-    return _Reader(path.resolve(), variant, file.data, Lines(path, file.text)).interface()
+    file = open_toml(found(path), "an interface file", "pid.toml", InterfaceError)
+    return _Reader(file, variant).interface()
 
 
 def _split(reference: str | Path) -> tuple[Path, str]:
@@ -428,25 +408,81 @@ def _words(text: str) -> list[str]:
     return out
 
 
+def _period(given: object) -> Period:
+    if isinstance(given, bool) or not isinstance(given, (str, int, float)):
+        raise TypeError
+    return Period.of(exact(given) if isinstance(given, str) else given)
+
+
+def _header(given: object) -> str:
+    if not isinstance(given, str) or not _HEADER.match(given):
+        raise ValueError
+    return given
+
+
+def _tolerance(given: object) -> tuple[float, float]:
+    pair = given if isinstance(given, list) else [given, 0.0]
+    absolute, relative = map(number(0.0).convert, pair)
+    return absolute, relative
+
+
+_REAL = choice(("float64", "float32"), "float64", "type of real numbers")
+_TOLERANCE = named(Key("ABSOLUTE or [ABSOLUTE, RELATIVE], both >= 0", convert=_tolerance))
+"""Tolerances, written as ``aileron = 0.04`` or ``"f16.*" = [1e-3, 1e-2]``."""
+_SIGNALS = named(table(FIELD, 'a table, such as { type = "float32", unit = "m" }'))
+_VARIANT = {
+    "flags": texts(), "real": _REAL, "sources": texts(), "include": texts(),
+    "tolerance": _TOLERANCE,
+}  # fmt: skip
+_TOP = {
+    **_VARIANT,
+    "name": text(),
+    "period": Key('seconds, such as "1/50" or 0.02', convert=_period),
+    "any_period": flag(),
+    "sources": texts(NEEDED, 'sources = ["pid.c"], or [] if all C is in headers'),
+    "headers": ListKey(
+        "a list of headers", (), of=Key("'pid.h' or '<math.h>'", convert=_header), single=True
+    ),
+    "libraries": texts(),
+    "language": choice((C, CPP), None, "language"),
+    "arduino": _Arduino("arduino = true, or a table [arduino]", None),
+    "code": table(_CODE),
+    "inputs": _SIGNALS,
+    "outputs": _SIGNALS,
+    "parameters": _SIGNALS,
+    "variants": named(table(_VARIANT, "a table [variants.NAME]")),
+}
+
+
+def _has_sketch(sources: object) -> bool:
+    """Return True if ``sources``, as the file gives them, name a sketch with its entry points."""
+    listed = sources if isinstance(sources, list) else [sources]
+    return any(isinstance(one, str) and one.endswith(SKETCH) for one in listed)
+
+
 class _Reader:
-    def __init__(self, path: Path, variant: str, data: dict[str, Any], lines: Lines) -> None:
-        self.path, self.variant, self.lines = path, variant, lines
-        self.folder = path.parent
-        top = Table(lines, "", data, (*_TOP, *_TABLES))
-        changes = self._changes(top)
-        moved = dict.fromkeys(changes, f"variants.{variant}")
-        self.top = Table(lines, "", {**data, **changes}, (*_TOP, *_TABLES), moved)
+    def __init__(self, file: TomlFile, variant: str) -> None:
+        self.path, self.variant, self.lines = file.path.resolve(), variant, file.lines
+        self.folder = self.path.parent
+        data, place = file.data, file.place
+        variants = _TOP["variants"].value(data.get("variants", {}), place, "variants")
+        if variant and variant not in variants:
+            known = ", ".join(sorted(variants)) or "none"
+            raise place.error("variants", f"unknown variant {variant!r}; known: {known}")
+        changes = variants[variant].given if variant else {}
+        place = replace(place, moved=dict.fromkeys(changes, f"variants.{variant}"))
+        data = {**data, **changes}
+        if _has_sketch(data.get("sources")) and isinstance(data.get("code", {}), dict):
+            data["code"] = {"initialize": "setup()", "step": "loop()", **data.get("code", {})}
+        self.top = read(data, _TOP, place)
 
     def interface(self) -> Interface:
-        top = self.top
-        name = top.text("name")
-        if not _IDENTIFIER.match(name):
-            text = f"name {name!r} is not an identifier of at most 63 letters, digits and _"
+        top, code = self.top, self.top["code"]
+        if not _IDENTIFIER.match(top["name"]):
+            text = f"name {top['name']!r} is not an identifier of at most 63 letters, digits and _"
             raise top.error("name", text)
-        language, sources = read_language(top), self._sources()
+        language, sources = language_of(top), self._sources()
         check_sources(top, language, sources)
-        statements = {**sketch_entries(sources), **top.table("code")}
-        code = Table(self.lines, "code", statements, _ENTRY_KEYS)
         inputs, outputs = self._fields("inputs"), self._fields("outputs")
         if not outputs:
             raise top.error("outputs", "[outputs] is missing; name at least one output")
@@ -456,78 +492,29 @@ class _Reader:
         return Interface(
             path=self.path,
             variant=self.variant,
-            name=name,
-            period=self._period(),
+            name=top["name"],
+            period=top["period"],
             sources=sources,
-            headers=self._headers(),
+            headers=top["headers"],
             include=(self.folder, *self._folders("include")),
             flags=self._flags(),
-            libraries=top.texts("libraries"),
-            objects=read_statements(code, "objects"),
-            initialize=read_statements(code, "initialize"),
-            steps=read_steps(code),
-            terminate=read_statements(code, "terminate"),
-            parameters_first=read_parameters_first(code),
+            libraries=top["libraries"],
+            objects=code["objects"],
+            initialize=code["initialize"],
+            steps=code["step"],
+            terminate=code["terminate"],
+            parameters_first=code["parameters"] == WHEN[1],
             input_fields=inputs,
             output_fields=outputs,
             parameter_fields=parameters,
-            tolerances=self._tolerances(),
+            tolerances=dict(top["tolerance"]),
             lines=self.lines,
-            any_period=self._any_period(),
+            any_period=top["any_period"],
             language=language,
-            initialize_once=read_once(code),
+            initialize_once=code["initialize_once"],
         )
 
-    def _changes(self, top: Table) -> dict[str, Any]:
-        """Return the keys that the variant changes; all variants are checked."""
-        variants = top.table("variants")
-        for name, changes in variants.items():
-            if not isinstance(changes, dict):
-                text = f"the variant {name} must be a table [variants.{name}]"
-                raise self.lines.error("variants", name, text)
-            Table(self.lines, f"variants.{name}", changes, _VARIANT)
-        if not self.variant:
-            return {}
-        if self.variant not in variants:
-            known = ", ".join(sorted(variants)) or "none"
-            raise top.error("variants", f"unknown variant {self.variant!r}; known: {known}")
-        changes = variants[self.variant]
-        return dict(changes)
-
-    def _tolerances(self) -> dict[str, tuple[float, float]]:
-        """Return the tolerances, written as ``aileron = 0.04`` or ``"f16.*" = [1e-3, 1e-2]``."""
-        out = {}
-        for pattern, value in self.top.table("tolerance").items():
-            pair = value if isinstance(value, list) else [value, 0.0]
-            numbers = [v for v in pair if isinstance(v, (int, float)) and not isinstance(v, bool)]
-            if len(pair) != 2 or len(numbers) != 2 or not all(0 <= v < math.inf for v in numbers):
-                text = f"tolerance {value!r}; write ABSOLUTE or [ABSOLUTE, RELATIVE], both >= 0"
-                raise self.lines.error("tolerance", pattern, text)
-            out[pattern] = (float(numbers[0]), float(numbers[1]))
-        return out
-
-    def _period(self) -> Period:
-        value = self.top.data.get("period")
-        try:
-            if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-                raise ValueError("the period is missing or not a number")
-            return Period.of(exact(value) if isinstance(value, str) else value)
-        except (ValueError, OverflowError, ZeroDivisionError, RtsimError) as error:
-            text = f'period {value!r}: {error}; write seconds, such as "1/50" or 0.02'
-            raise self.top.error("period", text) from None
-
-    def _any_period(self) -> bool:
-        value = self.top.data.get("any_period", False)
-        if not isinstance(value, bool):
-            raise self.top.error(
-                "any_period", f"any_period = {value!r} is not valid; write true or false"
-            )
-        return value
-
     def _sources(self) -> tuple[Path, ...]:
-        if "sources" not in self.top.data:
-            text = 'sources is missing; write sources = ["pid.c"], or [] if all C is in headers'
-            raise self.top.error("sources", text)
         paths = self._paths("sources")
         for element, path in enumerate(paths):
             text = ""
@@ -552,8 +539,8 @@ class _Reader:
     def _flags(self) -> tuple[str, ...]:
         """Return the flags, with the contents of response files (``@FILE``) in their place."""
         out: list[str] = []
-        for element, flag in enumerate(self.top.texts("flags")):
-            given, files = [flag], 0
+        for element, option in enumerate(self.top["flags"]):
+            given, files = [option], 0
             while given:
                 word = given.pop(0)
                 if not word.startswith("@"):
@@ -566,25 +553,19 @@ class _Reader:
                     text = f"{word}: cannot read {path}: {error.strerror}; name a file of flags"
                     raise self.top.error("flags", text, element) from None
                 if files > _MOST_RESPONSES:
-                    text = f"{flag} names more than {_MOST_RESPONSES} files of flags; is it a cycle"
+                    text = (
+                        f"{option} names more than {_MOST_RESPONSES} files of flags; is it a cycle"
+                    )
                     raise self.top.error("flags", f"{text}?", element)
                 given[:0] = _words(text)
         return tuple(out)
 
     def _paths(self, key: str) -> tuple[Path, ...]:
-        return tuple((self.folder / p).resolve() for p in self.top.texts(key))
-
-    def _headers(self) -> tuple[str, ...]:
-        names = self.top.texts("headers")
-        for element, name in enumerate(names):
-            if not _HEADER.match(name):
-                text = f"{name!r} is not the name of a header; write 'pid.h' or '<math.h>'"
-                raise self.top.error("headers", text, element)
-        return names
+        return tuple((self.folder / p).resolve() for p in self.top[key])
 
     def _fields(self, table: str) -> tuple[Field, ...]:
-        given = self.top.table(table)
-        fields = tuple(self._field(table, name, row) for name, row in given.items())
+        rows = self.top[table]
+        fields = tuple(self._field(table, name, row) for name, row in rows.items())
         size = sum(f.signal.size for f in fields)
         if size > MOST_ELEMENTS:
             text = f"[{table}] has {size} elements; at most {MOST_ELEMENTS} are allowed"
@@ -594,30 +575,19 @@ class _Reader:
             for column in place.signal.columns:
                 if column in columns:
                     text = f"{column} is also an element of {columns[column]}; rename one of them"
-                    raise self.lines.error(table, place.signal.name, text)
+                    raise rows.error(place.signal.name, text)
                 columns[column] = place.signal.name
         return fields
 
-    def _field(self, table: str, name: str, row: object) -> Field:
-        if not isinstance(row, dict):
-            text = f'{name} is not a table; write {name} = {{ type = "float32", unit = "m" }}'
-            raise self.lines.error(table, name, text)
-        real = self.top.data.get("real", "float64")
-        if real not in ("float64", "float32"):
-            raise self.top.error(
-                "real", f"real = {real!r} is not a type of real numbers; choose float64 or float32"
-            )
-        Table(self.lines, f"{table}.{name}", row, KEYS)
-        try:
-            return read_field(table, name, row, self.lines.of(table, name), real)
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError, RtsimError) as error:
-            raise self.lines.error(table, name, f"{name}: {error}") from None
+    def _field(self, table: str, name: str, row: Entries) -> Field:
+        with row.checking():
+            return read_field(table, name, row, self.top["real"])
 
     def _apart(self, inputs: Fields, outputs: Fields, parameters: Fields) -> None:
         """Check that no variable is declared twice or set twice."""
         declared: dict[str, str] = {}
         written: dict[str, str] = {}
-        for table, fields in (
+        for of, fields in (
             ("inputs", inputs), ("outputs", outputs), ("parameters", parameters),
         ):  # fmt: skip
             for place in fields:
@@ -627,14 +597,14 @@ class _Reader:
                         f"{name} is also declared in [{declared[name]}]; rename one of them, or "
                         f'name its variable in C: {name} = {{ c = "..." }}'
                     )
-                elif table != "outputs" and place.lvalue in written:
+                elif of != "outputs" and place.lvalue in written:
                     text = (
                         f"{name} and {written[place.lvalue]} are both written to {place.lvalue}; "
                         "give each a variable of its own"
                     )
                 if text:
-                    raise self.lines.error(table, name, text)
+                    raise self.top[of].error(name, text)
                 if place.declared:
-                    declared[name] = table
-                if table != "outputs":
+                    declared[name] = of
+                if of != "outputs":
                     written[place.lvalue] = name

@@ -25,7 +25,7 @@ from hitl.results.columns import (
     targets_of,
     warnings_of,
 )
-from rtsim.cli.summary import COLUMNS as FAULT_COLUMNS
+from rtsim.cli.running import COLUMNS as FAULT_COLUMNS
 from rtsim.cli.terminal import Column, fitted
 
 MOST = 12

@@ -22,7 +22,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,145 +30,129 @@ from hitl.boards import parse_url
 from hitl.boards.description import BoardDescription
 from hitl.bus_devices import DEVICES
 from hitl.bus_devices.device import KINDS, BusDevice, BusFault, I2cDevice, Quantity
-from hitl.interface.fields import Field, number
-from hitl.interface.lines import InterfaceError, Lines, Table
+from hitl.interface.fields import Field, finite
 from hitl.rigs.rig import NODE, BusSignal, Rig, RigBusDevice, RigBusFault
 from rtsim.core.errors import RtsimError, UnknownName
 from rtsim.core.signals import Signal
 from rtsim.core.tag import to_ns
+from rtsim.core.toml import Entries, Key, Place, choice, named, table, text, whole
 
-_KEYS = ("kind", "bus", "address", "select", "pins", "options", "quantities")
-_SIGNAL_KEYS = ("signal", "unit", "scale", "offset", "description")
-_FAULT_KEYS = ("bus", "kind", "begin", "end", "device", "mask")
+_QUANTITY = {
+    "signal": text(None),
+    "unit": text(None, empty=True),
+    "scale": finite(1.0),
+    "offset": finite(0.0),
+    "description": text(None, empty=True),
+}
+
+
+class _QuantityKey(Key):
+    """A signal as a table, or a constant."""
+
+    def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
+        key = table(_QUANTITY) if isinstance(given, dict) else finite()
+        return key.value(given, place, name, element)
+
+
+BUS_DEVICE = {
+    "kind": text(),
+    "bus": text(wanted="a board of [devices] and its bus, such as imu.i2c"),
+    "address": Key(default=None),
+    "select": text(None, "the pin that selects the device"),
+    "pins": named(text()),
+    "options": named(Key()),
+    "quantities": named(_QuantityKey()),
+}
+BUS_FAULT = {
+    "bus": text(),
+    "kind": choice(KINDS, what="kind"),
+    "begin": finite(0.0),
+    "end": finite(None),
+    "device": text(""),
+    "mask": replace(whole(1, 0xFF, None), wanted="an integer from 0x01 to 0xff"),
+}
 _GENERAL = range(0x08, 0x78)
 """I2C addresses that no standard reserves."""
 
 
-def read_buses(lines: Lines, devices: dict[str, Any], faults: object, rig: Rig) -> Rig:
+def read_buses(devices: Mapping[str, Entries], faults: Iterable[Entries], rig: Rig) -> Rig:
     """Return ``rig`` with the bus devices and the faults of its file.
 
     Raises :class:`InterfaceError` with the line of a wrong entry.
     """
     placed: list[RigBusDevice] = []
     for name, row in devices.items():
-        if not isinstance(row, dict) or not name.isidentifier():
-            text = f"{name} is not a bus device; write a table [bus_devices.NAME] with kind = '...'"
-            raise lines.error("bus_devices", name, text)
-        one = _Reader(lines, name, row, rig).device()
-        _check_apart(lines, one, placed, rig)
+        if not name.isidentifier():
+            raise row.error("", f"{name!r} is not an identifier of letters, digits and _")
+        one = _device(name, row, rig)
+        _check_apart(row, one, placed, rig)
         placed.append(one)
     out = replace(rig, bus_devices=tuple(placed))
-    return replace(out, bus_faults=tuple(_faults(lines, faults, out)))
+    return replace(out, bus_faults=tuple(_fault(row, out) for row in faults))
 
 
-class _Reader:
-    """Reads one table ``[bus_devices.NAME]``."""
-
-    def __init__(self, lines: Lines, name: str, row: dict[str, Any], rig: Rig) -> None:
-        self.name, self.rig, self.lines = name, rig, lines
-        self.table = Table(lines, f"bus_devices.{name}", row, _KEYS)
-
-    def device(self) -> RigBusDevice:
-        key = "kind"
-        try:
-            made = DEVICES.get_or_raise(self.table.text("kind"))
-            key = "options"
-            device = made(self._options())
-            key = "bus"
-            board, bus, description = self._bus(made)
-            key = "address" if made.bus == "i2c" else "select"
-            address, select = self._place(made, description)
-            key = "pins"
-            pins = self._pins(made, description)
-        except InterfaceError:
-            raise
-        except RtsimError as error:
-            raise self.table.error(key, f"{self.name}: {error}") from None
-        signals, constants = self._quantities(made)
-        return RigBusDevice(
-            self.name, self.table.text("kind"), board, bus, address, select, pins,
-            device.option, signals, constants,
-        )  # fmt: skip
-
-    def _options(self) -> dict[str, float]:
-        return dict(self.table.table("options"))
-
-    def _bus(self, made: type[BusDevice]) -> tuple[str, str, BoardDescription]:
-        """Return the board and the bus of ``bus = "BOARD.BUS"``, and the board's description."""
-        text = self.table.text("bus")
-        board, bus, at = bus_at(text, self.rig)
-        if at.bus(bus).kind != made.bus:
-            fit = ", ".join(f"{board}.{n}" for n, b in at.buses.items() if b.kind == made.bus)
+def _device(name: str, row: Entries, rig: Rig) -> RigBusDevice:
+    with row.checking("kind"):
+        made = DEVICES.get_or_raise(row["kind"])
+    with row.checking("options"):
+        device = made(dict(row["options"]))
+    with row.checking("bus"):
+        board, bus, description = bus_at(row["bus"], rig)
+        if description.bus(bus).kind != made.bus:
+            buses = description.buses.items()
+            fit = ", ".join(f"{board}.{n}" for n, b in buses if b.kind == made.bus)
             raise RtsimError(
-                f"{text} is a bus of kind {at.bus(bus).kind}, but {self.table.text('kind')} is at "
-                f"a bus of kind {made.bus}; choose {fit or 'another board'}"
+                f"{row['bus']} is a bus of kind {description.bus(bus).kind}, but {row['kind']} is "
+                f"at a bus of kind {made.bus}; choose {fit or 'another board'}"
             )
-        return board, bus, at
-
-    def _place(self, made: type[BusDevice], at: BoardDescription) -> tuple[int, str]:
-        """Return the address of an I2C device, or the select pin of an SPI device."""
-        wrong = "select" if issubclass(made, I2cDevice) else "address"
-        if wrong in self.table.data:
-            raise self.table.error(wrong, f"{wrong} does not apply to {made.bus}; remove it")
-        if not issubclass(made, I2cDevice):
-            select = self.table.text("select")
-            at.pin(select)
-            return 0, select
-        address = self.table.data.get("address", made.address)
-        allowed = made.addresses or _GENERAL
-        if isinstance(address, bool) or address not in allowed:
-            named = ", ".join(f"0x{a:02x}" for a in made.addresses) or "0x08 to 0x77"
-            raise RtsimError(f"address = {address!r} is not valid; choose {named}")
-        return address, ""
-
-    def _pins(self, made: type[BusDevice], at: BoardDescription) -> dict[str, str]:
-        pins = self.table.table("pins")
-        for output, pin in pins.items():
+    address, select = _place(row, made, description)
+    with row.checking("pins"):
+        for output, pin in row["pins"].items():
             if output not in made.outputs:
                 raise UnknownName("output", output, made.outputs)
-            at.pin(str(pin))
-        return {output: str(pin) for output, pin in pins.items()}
-
-    def _quantities(
-        self, made: type[BusDevice]
-    ) -> tuple[tuple[BusSignal, ...], tuple[tuple[str, float], ...]]:
-        """Return the signals that set quantities, and the quantities that are constant."""
-        known = {q.name: q for q in made.quantities}
-        signals, constants = [], []
-        where = f"bus_devices.{self.name}.quantities"
-        for name, row in self.table.table("quantities").items():
-            try:
-                if name not in known:
-                    raise UnknownName("quantity", name, known, self.name)
-                if isinstance(row, dict):
-                    signals.append(self._signal(known[name], row, self.lines.of(where, name)))
-                else:
-                    constants.append((name, _finite(row, name)))
-            except (TypeError, ValueError, ZeroDivisionError, RtsimError) as error:
-                raise self.lines.error(where, name, f"{name}: {error}") from None
-        return tuple(signals), tuple(constants)
-
-    def _signal(self, quantity: Quantity, row: Mapping[str, Any], line: int) -> BusSignal:
-        for key in row:
-            if key not in _SIGNAL_KEYS:
-                raise UnknownName("key", key, _SIGNAL_KEYS)
-        name, unit = row.get("signal", quantity.name), row.get("unit", quantity.unit)
-        description = row.get("description", quantity.description)
-        if not all(isinstance(text, str) for text in (name, unit, description)):
-            raise ValueError("signal, unit and description are texts; write signal = 'rate'")
-        scale, offset = (
-            _finite(row.get("scale", 1), "scale"),
-            _finite(row.get("offset", 0), "offset"),
-        )
-        signal = Signal(name, unit, description=description)
-        return BusSignal(Field(signal, name, True, line), self.name, quantity.name, scale, offset)
+            description.pin(pin)
+    signals, constants = [], []
+    known = {q.name: q for q in made.quantities}
+    quantities = row["quantities"]
+    for quantity, given in quantities.items():
+        with quantities.checking(quantity):
+            if quantity not in known:
+                raise UnknownName("quantity", quantity, known, name)
+            if isinstance(given, Entries):
+                signals.append(_signal(name, known[quantity], given))
+            else:
+                constants.append((quantity, given))
+    return RigBusDevice(
+        name, row["kind"], board, bus, address, select, dict(row["pins"]), device.option,
+        tuple(signals), tuple(constants),
+    )  # fmt: skip
 
 
-def _finite(value: object, name: str) -> float:
-    found = number(value)
-    if not math.isfinite(found):
-        raise ValueError(f"{name} = {value!r} is not finite; give a finite number")
-    return found
+def _place(row: Entries, made: type[BusDevice], at: BoardDescription) -> tuple[int, str]:
+    """Return the address of an I2C device, or the select pin of an SPI device."""
+    wrong = "select" if issubclass(made, I2cDevice) else "address"
+    if wrong in row.given:
+        raise row.error(wrong, f"{wrong} does not apply to {made.bus}; remove it")
+    if not issubclass(made, I2cDevice):
+        select = row["select"]
+        if select is None:
+            raise row.error("select", f"select is missing; write {BUS_DEVICE['select'].wanted}")
+        with row.checking("select"):
+            at.pin(select)
+        return 0, select
+    address = made.address if row["address"] is None else row["address"]
+    if isinstance(address, bool) or address not in (made.addresses or _GENERAL):
+        choices = ", ".join(f"0x{a:02x}" for a in made.addresses) or "0x08 to 0x77"
+        raise row.error("address", f"address = {address!r} is not valid; choose {choices}")
+    return address, ""
+
+
+def _signal(device: str, quantity: Quantity, row: Entries) -> BusSignal:
+    name = row["signal"] or quantity.name
+    unit = quantity.unit if row["unit"] is None else row["unit"]
+    about = quantity.description if row["description"] is None else row["description"]
+    field = Field(Signal(name, unit, description=about), name, True, row.place.line())
+    return BusSignal(field, device, quantity.name, row["scale"], row["offset"])
 
 
 def bus_at(text: str, rig: Rig) -> tuple[str, str, BoardDescription]:
@@ -194,13 +177,12 @@ def bus_at(text: str, rig: Rig) -> tuple[str, str, BoardDescription]:
     return board, bus, at.description
 
 
-def _check_apart(lines: Lines, one: RigBusDevice, others: Iterable[RigBusDevice], rig: Rig) -> None:
+def _check_apart(row: Entries, one: RigBusDevice, others: Iterable[RigBusDevice], rig: Rig) -> None:
     """Check that no other device has the same address, select pin, driven pin or signal."""
-    table = f"bus_devices.{one.name}"
     driven = {w.target.pin for w in rig.wires if w.target.board == one.board}
     for pin in one.pins.values():
         if pin in driven:
-            raise lines.error(table, "pins", f"a wire already drives {one.board}.{pin}")
+            raise row.error("pins", f"a wire already drives {one.board}.{pin}")
     names = {c.name for c in rig.channels}
     for other in others:
         names |= {s.name for s in other.signals}
@@ -209,53 +191,35 @@ def _check_apart(lines: Lines, one: RigBusDevice, others: Iterable[RigBusDevice]
         if other.bus == one.bus and (other.address, other.select) == (one.address, one.select):
             key = "select" if one.select else "address"
             where = one.select or f"0x{one.address:02x}"
-            raise lines.error(table, key, f"{other.name} is already at {where} of {one.at}")
+            raise row.error(key, f"{other.name} is already at {where} of {one.at}")
         if taken := set(other.pins.values()) & set(one.pins.values()):
-            raise lines.error(table, "pins", f"{other.name} already drives {min(taken)}")
+            raise row.error("pins", f"{other.name} already drives {min(taken)}")
     for signal in one.signals:
         if signal.name in names:
             text = f"the signal {signal.name} exists already; give the signal another name"
-            raise lines.error(f"{table}.quantities", signal.quantity, text)
+            raise row["quantities"].error(signal.quantity, text)
         names.add(signal.name)
 
 
-def _faults(lines: Lines, rows: object, rig: Rig) -> Iterable[RigBusFault]:
-    if not isinstance(rows, list):
-        text = "bus_faults is not a list of tables; write each fault under a line [[bus_faults]]"
-        raise lines.error("", "bus_faults", text)
-    for element, row in enumerate(rows):
-        try:
-            yield _fault(row, rig)
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError, RtsimError) as error:
-            text = f"bus fault {element + 1}: {error}"
-            raise lines.error("", "bus_faults", text, element) from None
-
-
-def _fault(row: Any, rig: Rig) -> RigBusFault:
-    if not isinstance(row, dict):
-        raise ValueError('the fault is not a table; write kind = "stuck_sda"')
-    for key in row:
-        if key not in _FAULT_KEYS:
-            raise UnknownName("key", key, _FAULT_KEYS)
-    kind, bus, device = row.get("kind"), str(row.get("bus", "")), row.get("device", "")
-    if kind not in KINDS:
-        raise UnknownName("kind", str(kind), KINDS)
+def _fault(row: Entries, rig: Rig) -> RigBusFault:
+    kind, bus, device = row["kind"], row["bus"], row["device"]
     there = {d.name: d for d in rig.bus_devices if d.at == bus}
-    if not there:
-        raise UnknownName("bus", bus, dict.fromkeys(d.at for d in rig.bus_devices))
-    if bus_at(bus, rig)[2].bus(bus.partition(".")[2]).kind != "i2c" and kind != "wrong_byte":
-        raise ValueError(f"{kind} is a fault of I2C, but {bus} is SPI; choose wrong_byte")
-    if device and (kind == "stuck_sda" or device not in there):
-        if kind == "stuck_sda":
-            raise ValueError("stuck_sda holds the line for all devices; remove device")
-        raise UnknownName("device", str(device), there, bus)
-    mask = row.get("mask", 0xFF)
-    if "mask" in row and kind != "wrong_byte":
-        raise ValueError(f"mask applies only to wrong_byte, not to {kind}; remove it")
-    if isinstance(mask, bool) or not isinstance(mask, int) or not 1 <= mask <= 0xFF:
-        raise ValueError(f"mask = {mask!r} is not valid; give an integer from 0x01 to 0xff")
-    begin, end = to_ns(_finite(row.get("begin", 0), "begin")), row.get("end")
-    end_ns = None if end is None else to_ns(_finite(end, "end"))
-    if begin < 0 or (end_ns is not None and end_ns <= begin):
-        raise ValueError(f"begin = {row.get('begin', 0)!r} and end = {end!r} allow no time")
-    return RigBusFault(bus, BusFault(str(kind), begin, end_ns, str(device), mask))
+    with row.checking("bus"):
+        if not there:
+            raise UnknownName("bus", bus, dict.fromkeys(d.at for d in rig.bus_devices))
+        at = bus_at(bus, rig)[2].bus(bus.partition(".")[2])
+    if at.kind != "i2c" and kind != "wrong_byte":
+        raise row.error("kind", f"{kind} is a fault of I2C, but {bus} is SPI; choose wrong_byte")
+    if device and kind == "stuck_sda":
+        raise row.error("device", "stuck_sda holds the line for all devices; remove device")
+    if device and device not in there:
+        raise row.error("device", UnknownName("device", device, there, bus))
+    if row["mask"] is not None and kind != "wrong_byte":
+        raise row.error("mask", f"mask applies only to wrong_byte, not to {kind}; remove it")
+    with row.checking():
+        begin = to_ns(row["begin"])
+        end = None if row["end"] is None else to_ns(row["end"])
+    if begin < 0 or (end is not None and end <= begin):
+        text = f"begin = {row['begin']:g} and end = {row['end']} allow no time"
+        raise row.error("begin", text)
+    return RigBusFault(bus, BusFault(kind, begin, end, device, row["mask"] or 0xFF))

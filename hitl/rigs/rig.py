@@ -12,10 +12,10 @@ from hitl.boards import parse_url
 from hitl.boards.description import BoardDescription, IoNode, ranges
 from hitl.boards.known import DEFAULT_BOARD
 from hitl.bus_devices.device import BusFault
-from hitl.interface import Field, Interface
-from hitl.interface.lines import Lines
+from hitl.interface import Field, Interface, InterfaceError
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S, Period
+from rtsim.core.toml import Lines
 
 # Numbers of pins are those of ``firmware/io_node/io_node.h``.
 
@@ -334,9 +334,8 @@ class Rig:
         A shorter watchdog would set the fail-safe values within each period.
         """
         if self.watchdog_ms * NS_PER_S // 1000 <= period.ns:
-            raise self.lines.error(
-                "",
-                "watchdog",
+            raise InterfaceError(
+                f"{self.lines.path}:{self.lines.of('', 'watchdog')}: "
                 f"watchdog = {self.watchdog_ms / 1000:g} s is not longer than the controller's "
                 f"period of {float(period.ns) / NS_PER_S:g} s; give, for example, twice the period",
             )

@@ -19,10 +19,9 @@ controller that was just initialised.  A person may add entries.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,18 @@ from hitl.interface import Field, Interface
 from hitl.interface.ranges import Range, range_of, short, usual_of
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals, Vector
-from rtsim.core.toml import open_toml
+from rtsim.core.toml import (
+    Entries,
+    Key,
+    ListKey,
+    named,
+    open_toml,
+    read,
+    table,
+    text,
+    to_toml,
+    whole,
+)
 
 # Values that the interface file allows for an input.
 
@@ -82,13 +92,37 @@ SUFFIX = ".stimuli.toml"
 MARK = "rtsim sil generate"
 """A text in the first line, by which an older file is recognised before it is overwritten."""
 _FORMAT = 1
-_KEYS = ("format", "controller", "inputs", "generated", "stimulus")
-_OF_ONE = ("reaches", "fails", "description", "steps")
-_OF_STEP = ("inputs", "times")
 MOST_BYTES = 16 << 20
 """Largest file of stimuli, bytes."""
 MOST_STEPS = 1_000_000
 """Most steps of all stimuli of a file together."""
+
+
+def _number(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError
+    return float(given)
+
+
+_STEP = {
+    "inputs": ListKey("a list of numbers", of=Key("a number", convert=_number)),
+    "times": whole(1, default=1),
+}
+_TEXTS = ListKey('a list of texts, such as ["..."]', of=text())
+_STEPS = "steps = [{ inputs = [...], times = 1 }]"
+_STIMULUS = {
+    "reaches": replace(_TEXTS, default=()),
+    "fails": text("", empty=True),
+    "description": text("", empty=True),
+    "steps": ListKey(_STEPS, of=table(_STEP), count=range(1, MOST_STEPS)),
+}
+_FILE = {
+    "format": Key(),
+    "controller": text(wanted='the name of the controller, such as "motor"'),
+    "inputs": _TEXTS,
+    "generated": named(Key(), "[generated], or leave it out"),
+    "stimulus": ListKey("[[stimulus]] for each input sequence", (), of=table(_STIMULUS)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,120 +226,63 @@ def load_stimuli(path: Path, interface: Interface | None = None) -> Stimuli:
     """
     what = f"a file of stimuli, or write one: {MARK}"
     file = open_toml(path, what, error=StimuliError, most=MOST_BYTES)
-    return _Reader(path, interface).stimuli(file.data)
+    found = file.data.get("format")
+    if found != _FORMAT:
+        problem = f"format is {found!r}, but this version of rtsim reads format {_FORMAT}"
+        raise file.place.error("format", f"{problem}; generate the file again: {MARK}")
+    top = read(file.data, _FILE, file.place)
+    if not top["stimulus"]:
+        problem = f"there is no [[stimulus]]; delete the file, or type: {MARK}"
+        raise top.error("stimulus", problem)
+    inputs = top["inputs"]
+    of = interface if interface and interface.name == top["controller"] else None
+    known = {} if of is None else inputs_by_column(of)
+    fields = [(n, known[n]) for n in inputs] if set(inputs) <= set(known) else []
+    count, stimuli = 0, []
+    for row in top["stimulus"]:
+        count += sum(step["times"] for step in row["steps"])
+        if count > MOST_STEPS:
+            raise row.error("steps", f"the stimuli have more than {MOST_STEPS} steps")
+        for step in row["steps"]:
+            _check_step(step, inputs, fields, interface)
+        values = np.array([step["inputs"] for step in row["steps"]], np.float64)
+        times = [step["times"] for step in row["steps"]]
+        steps = np.repeat(values.reshape(len(times), len(inputs)), times, axis=0)
+        stimuli.append(Stimulus(steps, row["reaches"], row["fails"]))
+    return Stimuli(top["controller"], inputs, tuple(stimuli), dict(top["generated"]), path)
 
 
-class _Reader:
-    def __init__(self, path: Path, interface: Interface | None) -> None:
-        self.path, self.interface = path, interface
-        self._steps = 0
-        self._inputs: list[tuple[str, Field]] = []
-        """The inputs that the interface file declares, in the order of the columns."""
-
-    def stimuli(self, data: Mapping[str, Any]) -> Stimuli:
-        self._known(data, _KEYS, "the top level")
-        if data.get("format") != _FORMAT:
-            raise self._error(
-                f"format is {data.get('format')!r}, but this version of rtsim reads format "
-                f"{_FORMAT}; generate the file again: {MARK}"
-            )
-        controller = data.get("controller")
-        if not isinstance(controller, str) or not controller:
-            raise self._error('controller is missing or not a text; write controller = "motor"')
-        inputs = self._texts(data.get("inputs"), "inputs")
-        of = self.interface if self.interface and self.interface.name == controller else None
-        known = {} if of is None else inputs_by_column(of)
-        self._inputs = [(n, known[n]) for n in inputs] if set(inputs) <= set(known) else []
-        generated = data.get("generated", {})
-        listed = data.get("stimulus", [])
-        if not isinstance(generated, dict):
-            raise self._error("generated is not a table; write [generated], or leave it out")
-        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-            raise self._error("stimulus is not a list of tables; write [[stimulus]]")
-        if not listed:
-            raise self._error(f"there is no [[stimulus]]; delete the file, or type: {MARK}")
-        stimuli = tuple(self._one(one, len(inputs), k + 1) for k, one in enumerate(listed))
-        return Stimuli(controller, inputs, stimuli, generated, self.path)
-
-    def _one(self, data: Mapping[str, Any], width: int, number: int) -> Stimulus:
-        where = f"stimulus {number}"
-        self._known(data, _OF_ONE, where)
-        listed = data.get("steps")
-        if not isinstance(listed, list) or not listed:
-            raise self._error(
-                f"{where} has no steps; write steps = [{{ inputs = [...], times = 1 }}]"
-            )
-        rows: list[list[float]] = []
-        times: list[int] = []
-        for step, row in enumerate(listed):
-            place = f"{where}, entry {step + 1} of its steps"
-            if not isinstance(row, dict):
-                raise self._error(f"{place} is not a table; write {{ inputs = [...] }}")
-            self._known(row, _OF_STEP, place)
-            rows.append(self._values(row.get("inputs"), width, place))
-            times.append(self._times(row.get("times", 1), place))
-        table = np.array(rows, np.float64).reshape(len(rows), width)
-        fails = data.get("fails", "")
-        if not isinstance(fails, str):
-            raise self._error(f"{where}: fails is not a text")
-        reaches = self._texts(data.get("reaches", []), f"reaches of {where}")
-        return Stimulus(np.repeat(table, times, axis=0), reaches, fails)
-
-    def _values(self, given: object, width: int, place: str) -> list[float]:
-        numbers = [
-            float(v)
-            for v in (given if isinstance(given, list) else ())
-            if (isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= 2**1023)
-            or isinstance(v, float)
-        ]
-        if not isinstance(given, list) or len(numbers) != len(given) or len(given) != width:
-            raise self._error(f"{place}: inputs is {given!r}; write a list of {width} numbers")
-        for (name, row), value in zip(self._inputs, numbers, strict=False):
-            if why := why_refused(row, value):
-                declared = f"{self.interface.path.name}:{row.line}" if self.interface else ""
-                raise self._error(
-                    f"{place}: {name} = {value!r} is not allowed: {why} ({declared}); change the "
-                    "value or the interface file"
-                )
-        return numbers
-
-    def _times(self, given: object, place: str) -> int:
-        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-            raise self._error(f"{place}: times is {given!r}; write a whole number >= 1")
-        self._steps += given
-        if self._steps > MOST_STEPS:
-            raise self._error(f"{place}: the stimuli have more than {MOST_STEPS} steps")
-        return given
-
-    def _texts(self, given: object, what: str) -> tuple[str, ...]:
-        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
-            raise self._error(f'{what} is not a list of texts; write ["..."]')
-        return tuple(given)
-
-    def _known(self, data: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
-        for key in data:
-            if key not in keys:
-                raise self._error(f"{where} has no key {key!r}; known: {', '.join(keys)}")
-
-    def _error(self, text: str) -> StimuliError:
-        return StimuliError(f"{self.path}: {text}")
+def _check_step(
+    step: Entries, names: Sequence[str], fields: Sequence[tuple[str, Field]],
+    interface: Interface | None,
+) -> None:  # fmt: skip
+    """Check the number of inputs, and the values of those that the interface file declares."""
+    values = step["inputs"]
+    if len(values) != len(names):
+        problem = f"inputs is {list(values)}; write a list of {len(names)} numbers"
+        raise step.error("inputs", problem)
+    for (name, field_), value in zip(fields, values, strict=False):
+        if why := why_refused(field_, value):
+            declared = f"{interface.path.name}:{field_.line}" if interface else ""
+            problem = f"{name} = {value!r} is not allowed: {why} ({declared})"
+            raise step.error("inputs", f"{problem}; change the value or the interface file")
 
 
 def _lines(given: Stimuli) -> Iterator[str]:
     yield f"# Input sequences for rtsim sil test.  Written by {MARK}; you may add entries by hand."
     yield f"format = {_FORMAT}"
-    yield f"controller = {_quoted(given.controller)}"
-    yield f"inputs = [{', '.join(map(_quoted, given.inputs))}]"
+    yield f"controller = {to_toml(given.controller)}"
+    yield f"inputs = {to_toml(given.inputs)}"
     if given.generated:
         yield "\n[generated]"
-        yield from (f"{key} = {_plain(value)}" for key, value in given.generated.items())
+        yield from (f"{key} = {to_toml(value)}" for key, value in given.generated.items())
     for one in given.stimuli:
         yield "\n[[stimulus]]"
         yield "reaches = ["
-        yield from (f"  {_quoted(text)}," for text in one.reaches)
+        yield from (f"  {to_toml(text)}," for text in one.reaches)
         yield "]"
         if one.fails:
-            yield f"fails = {_quoted(one.fails)}"
+            yield f"fails = {to_toml(one.fails)}"
         yield "steps = ["
         yield from (f"  {row}," for row in _rows(one.steps))
         yield "]"
@@ -318,22 +295,8 @@ def _rows(table: Table) -> Iterator[str]:
         while end < len(table) and table[end].tobytes() == table[at].tobytes():
             end += 1
         times = f", times = {end - at}" if end - at > 1 else ""
-        yield f"{{ inputs = [{', '.join(map(_number, table[at].tolist()))}]{times} }}"
+        yield f"{{ inputs = {to_toml(table[at].tolist())}{times} }}"
         at = end
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    return repr(value)
-
-
-def _plain(value: object) -> str:
-    return _quoted(value) if isinstance(value, str) else repr(value)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 # The values that generated stimuli may give to the inputs of a controller.

@@ -28,11 +28,11 @@ from rtsim.blocks.block import (
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S, Duration, Period, exact_seconds
+from rtsim.equations.addresses import scratch
 from rtsim.equations.compiling import compiled
 from rtsim.equations.constraints import constrained
 from rtsim.equations.model import Guard, Model, Timer, standing
 from rtsim.equations.reading_functions import Inputs, direct_inputs
-from rtsim.equations.scratch import scratch
 from rtsim.linear.state_space import StateSpace as LinearSystem
 from rtsim.linear.state_space import is_foreign, is_fraction, matrix_of, period_of, polynomials
 

@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rtsim.blocks.block import Wire
-from rtsim.blocks.flat import Scope, flatten
-from rtsim.blocks.wiring import Place, WiredBlocks, WireEnd
+from rtsim.blocks.flat import Place, Scope, WiredBlocks, WireEnd, flatten
 from rtsim.core.errors import ScenarioError
 from rtsim.core.graph import Edge, Graph, Group, Node
 from rtsim.equations.model import Model

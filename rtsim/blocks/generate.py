@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rtsim.blocks.block import When
-from rtsim.blocks.flat import Flat, algebraic_loop, evaluation_order, find_loop, flatten, reachable
+from rtsim.blocks.flat import (
+    Flat,
+    Place,
+    WiredBlocks,
+    algebraic_loop,
+    evaluation_order,
+    find_loop,
+    flatten,
+    reachable,
+)
 from rtsim.blocks.layout import Layout, PlacedBlock
 from rtsim.blocks.source import (
     FunctionBody,
@@ -21,7 +30,6 @@ from rtsim.blocks.source import (
     renamed,
     statements,
 )
-from rtsim.blocks.wiring import Place, WiredBlocks
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S

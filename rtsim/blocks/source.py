@@ -24,8 +24,8 @@ import numpy as np
 
 from rtsim.core.cache import cache_folder
 from rtsim.core.errors import ModelError
+from rtsim.equations.addresses import scratch
 from rtsim.equations.compiling import compiled
-from rtsim.equations.scratch import scratch
 from rtsim.equations.source_hash import source_hash
 
 LINES = 60

@@ -13,6 +13,7 @@ from rtsim.cli.common import json_option, reports_errors, show_json, show_result
 from rtsim.cli.options import option, parse_settings, scenario_names
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.extras import installed
 from rtsim.record.output_files import write_whole
 from rtsim.record.reports.drawing import Drawing, check_suffix
 from rtsim.scenario.loading import find_maker, known_scenarios
@@ -184,6 +185,8 @@ def linearise(
 
     if path is not None:
         from rtsim.linear.pages import Table, write_page
+
+        installed("scipy", "scipy", f"-o {path}")
     loaded = load_scenario(scenario, parse_settings(settings))
     report = linear_report(
         loaded, plant=plant, start=start, end=end, time=time, slow=slow, compile=not plain

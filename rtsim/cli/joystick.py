@@ -28,9 +28,9 @@ from rtsim.pilot.devices.calibration import (
     REST,
     Calibration,
     calibrated,
+    mapping_text,
     own_mapping,
     own_tables,
-    to_toml,
 )
 from rtsim.pilot.devices.device import Described, DeviceSample
 from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping, uses
@@ -387,7 +387,7 @@ def write(calibration: Calibration, stick: Signals, path: Path) -> str:
         for name in calibration.twins()
     ]
     remarks = ["Written by 'rtsim joystick calibrate'; you may edit it.", *lines]
-    text = to_toml(calibrated(own_tables(stick), found, stick), remarks, stick)
+    text = mapping_text(calibrated(own_tables(stick), found, stick), remarks, stick)
     before = path.read_text(encoding="utf-8") if path.exists() else None
     path.write_text(text, encoding="utf-8")
     try:

@@ -565,17 +565,6 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return row["topic"], str(row["sequence"]), *stamps, row["status"], payload
 
 
-def message_rows(
-    recording: Recording, pattern: str, inputs: bool, changes: bool
-) -> list[dict[str, Any]]:
-    """Return the messages whose topic matches ``pattern``, in the order of initiation.
-
-    ``inputs`` includes the requests of controllers; ``changes`` leaves out each message whose
-    payload equals that of the previous message.  Raises :class:`UnknownName` if no topic matches.
-    """
-    return list(FoundMessages.of(recording, pattern, inputs, changes).rows())
-
-
 @dataclass(frozen=True)
 class FoundMessages:
     """The messages that match a pattern, read in pieces because they may be larger than memory."""
@@ -584,6 +573,11 @@ class FoundMessages:
 
     @classmethod
     def of(cls, recording: Recording, pattern: str, inputs: bool, changes: bool) -> FoundMessages:
+        """Find the messages whose topic matches ``pattern``.
+
+        ``inputs`` includes the requests of controllers; ``changes`` leaves out each message whose
+        payload equals that of the previous one.  Raises :class:`UnknownName` if no topic matches.
+        """
         topics = [n.removeprefix(_PREFIX) for n in recording.tracks if n.startswith(_PREFIX)]
         chosen = [
             t for t in topics if fnmatch(t, pattern) and (inputs or not t.endswith(".inputs"))

@@ -26,8 +26,7 @@ from rtsim.cli.run_options import (
     parse_latencies,
     print_latencies,
 )
-from rtsim.cli.running import run_command
-from rtsim.cli.summary import RunSummary, outputs_at_end, print_outputs
+from rtsim.cli.running import RunSummary, outputs_at_end, print_outputs, run_command
 from rtsim.cli.window import (
     OutsideWindow,
     Viewable,

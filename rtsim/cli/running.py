@@ -1,23 +1,32 @@
-"""The run of a command, segment by segment: load, open recording and gateway, run, sum up."""
+"""The run of a command, segment by segment: load, open recording and gateway, run; its summary."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from typing import Any, Protocol
 
-from rtsim.cli.common import sigterm_interrupts
+import click
+
+from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain, show_result, sigterm_interrupts
 from rtsim.cli.options import parse_settings
 from rtsim.cli.run_options import GoingOn, RunOptions, Wanted, in_a_file
-from rtsim.cli.summary import RunSummary
-from rtsim.core.clock import stopwatch
-from rtsim.core.errors import ScenarioError
+from rtsim.cli.telemetry import page_to_json, telemetry_line, telemetry_to_json
+from rtsim.cli.terminal import Column, console, print_table
+from rtsim.core.clock import age_ns, stopwatch
+from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.executive import StatePublisher
+from rtsim.engine.faults.schedule import Schedule
+from rtsim.engine.system import System
 from rtsim.equations.compiling import CHECKED, announced
+from rtsim.gateway.pipe import page_line
+from rtsim.record.events import Event, notes
 from rtsim.record.file import FileRecorder
 from rtsim.record.output_files import PathTaken
 from rtsim.record.recorders import Recorder
@@ -177,3 +186,327 @@ def _continuing(options: RunOptions, going_on: GoingOn) -> RunOptions:
         seed=going_on.number("seed"),
         until=going_on.until(options.until),
     )
+
+
+# The summary of a run: as text, as plain data, and as an exit status.
+
+# ``--strict``: which runs end with exit status 1, and a note if timing could not be judged.
+
+_NO_TIMING = (
+    "note: --strict checked no timing: at --pace max no step waits for a clock, so nothing can be "
+    "late or overrun; give --pace 1.0 to check timing"
+)
+
+
+def print_strict(results: Iterable[RunResult]) -> None:
+    """Print a note if a segment did not follow the wall clock."""
+    if not all(result.certificate.paced for result in results):
+        click.echo(_NO_TIMING)
+
+
+def strict_to_json(result: RunResult) -> dict[str, Any]:
+    """Return the result of ``--strict`` for one segment as plain data."""
+    return {"strict": {"timing_measured": result.certificate.paced}}
+
+
+# What guards told during a run, such as a touchdown: as lines of the summary and as plain data.
+
+MOST_LINES = 20
+"""Greatest number of events that the summary prints; the recording has all of them."""
+
+
+def print_told(result: RunResult) -> None:
+    """Print one line for each event with values, with the units of the values."""
+    for event in result.told[:MOST_LINES]:
+        values = ", ".join(
+            f"{name} {value:.4g}{_unit(result, event, name)}"
+            for name, value in event.values.items()
+        )
+        click.echo(f"{event.source} at {event.tag.seconds:.3f} s: {values}")
+    more = len(result.told) - MOST_LINES
+    if more > 0:
+        click.echo(f"{more} more such events are in the recording")
+
+
+def print_waiting(result: RunResult) -> None:
+    """Print one line for each medium at which messages waited when the run ended."""
+    for medium, senders in result.waiting.items():
+        count, each = sum(senders.values()), ", ".join(f"{n} {c}" for n, c in senders.items())
+        behind = max(senders.values()) > 1
+        what = "1 message waited" if count == 1 else f"{count} messages waited"
+        click.echo(
+            f"{medium}: {what} at the end of the run and cannot be recorded: {each}"
+            + ("; rtsim bus load SCENARIO prints the load of a CAN bus" if behind else "")
+        )
+
+
+def told_to_json(result: RunResult) -> list[dict[str, Any]]:
+    """Return the events with values: guard, time (s) and values by name."""
+    return [
+        {"guard": event.source, "at_s": event.tag.seconds, "values": dict(event.values)}
+        for event in result.told
+    ]
+
+
+def _unit(result: RunResult, event: Event, name: str) -> str:
+    plant = event.source.partition(".")[0]
+    for one in result.system.plants:
+        if one.name == plant:
+            return f" {one.bound.model.discrete[name].unit}".rstrip()
+    return ""
+
+
+COLUMNS = (
+    Column("fault"),
+    Column("kind"),
+    Column("where", drop=1),
+    Column("activations", number=True),
+)
+
+
+def note_lines(scenario: Scenario) -> None:
+    """Print a note on stderr if the scenario has faults on a line to a board but uses no board."""
+    names = [f.name for f in scenario.declared_faults if f.kind.level == "line"]
+    if names:
+        text = (
+            "note: these faults act only on the line to a board, and no board is used here: "
+            + ", ".join(names)
+        )
+        click.secho(text, err=True, fg="yellow")
+
+
+def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
+    """Return the faults of a run as plain data by name; empty for a run without faults."""
+    if schedule is None:
+        return {}
+    counts = schedule.counts
+    return {
+        "faults": {
+            f.name: {
+                "kind": f.kind.name,
+                "where": f.where,
+                "activations": counts[f.name],
+                "idle": schedule.idle.get(f.name),
+            }
+            for f in schedule.faults
+        }
+    }
+
+
+def print_faults(schedule: Schedule | None) -> None:
+    """Print a table with the activations of each fault, and notes on faults that never acted."""
+    if schedule is None:
+        return
+    counts = schedule.counts
+    rows = [[f.name, f.kind.name, f.where, str(counts[f.name])] for f in schedule.faults]
+    out = console()
+    print_table(out, "Faults", COLUMNS, rows)
+    for note in notes(schedule.idle, [name for name, many in counts.items() if not many]):
+        out.print(note, style="yellow", highlight=False, soft_wrap=True, markup=False)
+
+
+class RequestedRun(Protocol):
+    """The arguments of a command that its summary repeats."""
+
+    @property
+    def scenario(self) -> str: ...
+
+    @property
+    def until(self) -> str | None: ...
+
+    @property
+    def strict(self) -> bool: ...
+
+    @property
+    def verbose(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The result of a run as text, as plain data and as an exit status."""
+
+    options: RequestedRun
+    result: RunResult
+    inbox: Inbox | None = None
+    total_ns: int = field(default_factory=age_ns)
+    """Wall-clock time from the start of the command to the end of the run, ns."""
+    doubts: tuple[str, ...] = ()
+    """Warnings of the command itself, which make ``--strict`` fail as those of the run do."""
+
+    def show_json(self, **more: object) -> None:
+        """Print the summary as JSON, with the command's own entries ``more``."""
+        show_result({**self.to_json(), **more}, self.status, self.why)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as plain data, for ``--json``."""
+        out = self._summary(self.result)
+        if self.result.earlier:
+            out["earlier"] = [self._summary(segment) for segment in self.result.earlier]
+        if self.lost is not None:
+            out["error"] = {"type": "RecordingLost", "message": explain(self.lost)}
+        told = {**telemetry_to_json(self.inbox), **page_to_json(self.inbox)}
+        return out | {"total_s": self.total_ns / NS_PER_S} | told
+
+    def _summary(self, result: RunResult) -> dict[str, Any]:
+        saved = [str(path) for path in result.checkpoints]
+        return {
+            "scenario": self.options.scenario,
+            "reason": result.reason,
+            "simulated_s": result.ended.seconds,
+            "wall_s": result.wall_ns / NS_PER_S,
+            "times_real_time": result.speed,
+            "overruns": result.overruns,
+            "late": result.late,
+            "missed": result.missed,
+            **faults_to_json(result.system.faults),
+            "recording": None if result.path is None else str(result.path),
+            **({"waiting": result.waiting} if result.waiting else {}),
+            **({"told": told_to_json(result)} if result.told else {}),
+            **({"checkpoints": saved} if saved else {}),
+            **(strict_to_json(result) if self.options.strict else {}),
+            "certificate": result.certificate.to_json(),
+        }
+
+    def _headline(self, result: RunResult, total: str = "") -> str:
+        """Return one line about a segment; it names overruns first if the run was paced."""
+        paced = result.certificate.paced
+        simulated = (result.ended.ns - result.began.ns) / NS_PER_S
+        back = result.restored
+        return (
+            f"{self.options.scenario}: {simulated:g} s in "
+            f"{result.wall_ns / NS_PER_S:.3g} s ({result.speed:.4g} times real time)"
+            f"{total}; "
+            + (f"overruns {result.overruns}, " if paced else "")
+            + f"late answers {result.late}, missed requests {result.missed}"
+            + self._early(result)
+            + ("" if back is None else f"; went back to {back.tag.seconds:g} s")
+        )
+
+    def print(self, more: Callable[[], None] | None = None) -> None:
+        """Print the summary as text; ``more`` prints the command's own lines before the files."""
+        result = self.result
+        for segment in result.earlier:
+            click.echo(self._headline(segment))
+            _print_files(segment)
+        click.echo(self._headline(result, f", {self.total_ns / NS_PER_S:.2f} s with start-up"))
+        if result.certificate.paced:
+            console().print(result.certificate.table())
+        elif self.options.verbose:
+            click.echo(f"engine: {result.certificate.engine}")
+        print_told(result)
+        print_waiting(result)
+        if more is not None:
+            more()
+        if self.options.strict:
+            print_strict(result.segments)
+        print_faults(result.system.faults)
+        if self.inbox is not None and self.inbox.trouble:
+            click.echo(f"remote control was lost during the run: {self.inbox.trouble}")
+        if viewed := telemetry_to_json(self.inbox):
+            click.echo(telemetry_line(viewed["telemetry"], viewed["looks_lost"]))
+        if page := page_to_json(self.inbox):
+            click.echo(page_line(page["web"]))
+        _print_files(result)
+        if result.path is not None:
+            typed = f'"{result.path}"' if " " in str(result.path) else result.path
+            click.echo(f"next: rtsim report {typed}")
+
+    @property
+    def lost(self) -> RecordingError | None:
+        """The error that cut off the first incomplete recording; ``None`` if all are complete."""
+        return next((one.lost for one in self.result.segments if one.lost is not None), None)
+
+    def _early(self, result: RunResult) -> str:
+        """Return text that says what stopped the run before its end; empty if nothing did."""
+        if result.reason == "interrupted":
+            return ", interrupted"
+        if result.reason == "quit":
+            asked = f" of {self.options.until} s" if self.options.until is not None else ""
+            return f", ended by the command quit at {result.ended.seconds:g} s{asked}"
+        return f"; the run {result.ending}" if result.ending.failed else ""
+
+    @property
+    def _cut_short(self) -> bool:
+        """True if the run was stopped before the end given with ``--until``.
+
+        Without ``--until``, the command quit and a pilot's Esc are the run's regular end.
+        """
+        reason = self.result.reason
+        return reason == "interrupted" or (reason == "quit" and self.options.until is not None)
+
+    @property
+    def status(self) -> int:
+        """The exit status of the command."""
+        if self.lost is not None:
+            return FAILED
+        if self._cut_short:
+            return INTERRUPTED
+        return NO if self._refused or self._guard_failed else 0
+
+    @property
+    def why(self) -> str:
+        """Why the exit status is not 0; empty if it is 0."""
+        if self.lost is not None:
+            return explain(self.lost)
+        if self._cut_short:
+            return f"the run {self.result.ending}"
+        failed = [f"the run {self.result.ending}"] if self._guard_failed else []
+        return "; ".join([*failed, *self._refused])
+
+    @property
+    def _guard_failed(self) -> bool:
+        """True if a terminal guard that declares a failure ended the run."""
+        return self.result.ending.failed and self.result.error is None
+
+    @property
+    def _refused(self) -> list[str]:
+        """Return the warnings for which ``--strict`` exits with status 1, without duplicates."""
+        found = [text for one in self.result.segments for text in one.warnings]
+        return list(dict.fromkeys([*found, *self.doubts])) if self.options.strict else []
+
+    def exit(self) -> None:
+        """Exit the process with the run's exit status if it is not 0."""
+        if self.lost is not None:
+            click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
+        if self._refused:
+            click.secho(f"Error: --strict: {'; '.join(self._refused)}", err=True, fg="red")
+        if self.status:
+            sys.exit(self.status)
+
+
+def _print_files(result: RunResult) -> None:
+    if result.path is None:
+        return
+    click.echo(f"recording: {result.path}")
+    if result.checkpoints:
+        many, last = len(result.checkpoints), result.checkpoints[-1]
+        click.echo(f"checkpoints: {many}, the last in {last}")
+
+
+# The final outputs of discrete-event components, printed after the run.
+
+
+def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
+    """Return the final outputs by component and name: a number, or a list for an array."""
+    out: dict[str, dict[str, Any]] = {}
+    for task in system.tasks:
+        port = system.ports.get(task.name)
+        if not hasattr(task, "hear") or port is None or not len(port.signals):
+            continue  # a controller receives no messages
+        values = {s.name: port.value[port.signals.slice(s.name)].tolist() for s in port.signals}
+        out[task.name] = {
+            s.name: values[s.name] if s.shape else values[s.name][0] for s in port.signals
+        }
+    return out
+
+
+def print_outputs(system: System) -> None:
+    """Print a table with the final value of each output; print nothing if there are no outputs."""
+    rows = [
+        (part, name, " ".join(f"{v:g}" for v in (value if isinstance(value, list) else [value])))
+        for part, outputs in outputs_at_end(system).items()
+        for name, value in outputs.items()
+    ]
+    if rows:
+        columns = (Column("component"), Column("output"), Column("final value", fold=True))
+        print_table(console(), "Discrete events", columns, rows)

@@ -35,9 +35,9 @@ from rtsim.runs.request import Connections, Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.studies.designs import Design, MonteCarlo, Search, design_of_text
 from rtsim.studies.folder import Folder
+from rtsim.studies.measures import Requirement
 from rtsim.studies.plan import find_study
 from rtsim.studies.progress import StudyProgress
-from rtsim.studies.requirements import Requirement
 from rtsim.studies.running import Repeated, begin, carry_out, recorded
 from rtsim.studies.study import Study
 from rtsim.studies.summary import Summary, command, shown, summarise, worst_case

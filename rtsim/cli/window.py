@@ -273,7 +273,7 @@ class Viewed:
         self, scenario: Scenario, gate: Inbox | None
     ) -> Iterator[tuple[StatePublisher, Inbox]]:
         from rtsim.pilot.loop import Cockpit
-        from rtsim.pilot.scenes.registry import check_scene_name
+        from rtsim.pilot.scenes.scene import check_scene_name
 
         stick = "" if self._stick is None else self._stick(scenario)
         about = {"scenario": str(scenario.origin.get("reference", scenario.name))}

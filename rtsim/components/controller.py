@@ -22,8 +22,8 @@ from rtsim.core.raised import attribute_to, in_words
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.equations.addresses import UPDATE
+from rtsim.equations.calls import first_checked
 from rtsim.equations.compiling import Compilation, Native, check_arguments, prepared
-from rtsim.equations.first_call import first_checked
 from rtsim.equations.reading_functions import never_written
 
 Law = Callable[[float, Vector, Vector, Vector, Vector], None]

@@ -14,8 +14,8 @@ from rtsim.core.raised import attribute_to
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.equations.addresses import AddressBlock
-from rtsim.equations.consistency import trouble_in_step
-from rtsim.equations.evaluation import evaluation_block, resident
+from rtsim.equations.calls import evaluation_block, resident
+from rtsim.equations.constraints import trouble_in_step
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, Solver
 from rtsim.solve.base import HISTORY_FULL, NO_NUMBER

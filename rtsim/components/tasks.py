@@ -23,8 +23,8 @@ from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
+from rtsim.equations.calls import check, first_checked
 from rtsim.equations.compiling import ABSENT
-from rtsim.equations.first_call import check, first_checked
 
 # The data that the compiled engine needs about a task: the function's address and vectors.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from typing import Any
 
 from rtsim.core.errors import ScenarioError
@@ -36,7 +36,7 @@ def installed(module: str, name: str, what: str) -> ModuleSpec:
 
     Raises as :func:`extra` does: a command calls this before it begins its work.
     """
-    found = find_spec(module)
+    found = importlib.util.find_spec(module)
     if found is None:
         raise missing(module, name, what, f"there is no module {module}")
     return found

@@ -19,6 +19,7 @@ A missing or unknown key, and a value that cannot be used, are errors such as ``
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
@@ -180,7 +181,8 @@ class Place:
     def inner(self, name: str, element: int | None = None, label: str | None = None) -> Place:
         """Return the place of the table ``name`` in this table, or of an element of its array."""
         number, said = ("", "") if element is None else (f"[{element}]", f" {element + 1}")
-        table = f"{self.table}.{name}{number}" if self.table else f"{name}{number}"
+        outer = self.moved.get(name, self.table)
+        table = f"{outer}.{name}{number}" if outer else f"{name}{number}"
         if label is None:
             label = f"{self.label}.{name}{said}" if self.label else f"{name}{said}"
         return Place(self.file, self.lines, label, table, self.error_class)
@@ -204,20 +206,14 @@ class Place:
         return error
 
     @contextmanager
-    def checking(
-        self, key: str = "", element: int | None = None, label: str = ""
-    ) -> Iterator[None]:
-        """Give the place of ``key`` to each error about a value in the body of ``with``.
-
-        ``label`` is a word before the text of the error, such as the name of a signal.
-        """
+    def checking(self, key: str = "") -> Iterator[None]:
+        """Give the place of ``key`` to each error about a value in the body of ``with``."""
         try:
             yield
         except (TypeError, ValueError, ArithmeticError, RtsimError) as error:
             if isinstance(error, RtsimError) and error.placed:
                 raise
-            text = f"{label}: {error}" if label else error
-            raise self.error(getattr(error, "key", "") or key, text, element) from None
+            raise self.error(getattr(error, "key", "") or key, error) from None
 
 
 @dataclass(frozen=True)
@@ -453,11 +449,12 @@ class ListKey(Key):
     single: bool = False
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
-        listed = [given] if self.single and not isinstance(given, list) else given
-        if not isinstance(listed, list | tuple) or len(listed) not in self.count:
+        if self.single and not isinstance(given, list):
+            return (self.of.value(given, place, name, element),)
+        if not isinstance(given, list | tuple) or len(given) not in self.count:
             raise self.refused(given, place, name, element)
         inner = name if element is None else f"{name}[{element}]"
-        return tuple(self.of.value(v, place, inner, k) for k, v in enumerate(listed))
+        return tuple(self.of.value(v, place, inner, k) for k, v in enumerate(given))
 
 
 def texts(default: Any = (), wanted: str = 'a list of texts, such as ["a"]') -> Key:
@@ -558,3 +555,19 @@ def read_as(cls: type[T], data: Mapping[str, Any], place: Place) -> T:
     }
     with place.checking():
         return cls(**read(data, keys, place))
+
+
+# Write a value on one line, so that a person can compare rows (docs/decisions/xxx).
+
+
+def to_toml(value: Any) -> str:
+    """Return ``value`` as TOML on one line: a table is an inline table."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):  # JSON escapes all characters that TOML forbids, except DEL
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(to_toml, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{k} = {to_toml(v)}" for k, v in value.items()) + " }"
+    return repr(value)

@@ -2,18 +2,28 @@
 
 A solver is compiled once for all models.  It receives each model function as an address and calls
 it with :func:`call_equation`.  The same source also runs as plain Python, where the "address" is
-the function itself.  :mod:`rtsim.equations.calls` has the compiled forms of the functions of this
-module.
+the function itself.  :mod:`rtsim.equations.lowering` has the compiled forms of the functions of
+this module.
+
+An argument table is an array with the addresses of functions and arrays and the lengths of the
+arrays.  A :class:`Layout` declares the functions and arrays of one kind of argument table: their
+names, their order and the shape of each array.  It computes the index of each function and array in
+the table.  It also checks every array before a table is made, because compiled code relies on the
+addresses and lengths in the table.
 """
 
 from __future__ import annotations
 
+import math
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rtsim.core.signals import Vector
 
 Signature = tuple[str, ...]
 """The kind of each argument of a compiled function, in order."""
@@ -24,8 +34,16 @@ VECTOR = "float64[]"
 WORDS = "int64[]"
 """An array of integers: the words of an :class:`AddressBlock`, or times in ns."""
 MATRIX = "float64[,]"
-ARRAYS = frozenset({VECTOR, WORDS, MATRIX})
-"""The kinds that are arrays.  Compiled code expects contiguous arrays."""
+
+
+def is_array(kind: str) -> bool:
+    """Return whether an argument is an array; compiled code expects contiguous arrays.
+
+    The kinds of arrays are :data:`VECTOR`, :data:`WORDS`, :data:`MATRIX` and the kinds of argument
+    tables (:attr:`Layout.kind`).
+    """
+    return kind.endswith("]")
+
 
 EQUATION: Signature = (NUMBER, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR)
 """Arguments of derivative, output and guards: t, x, z, u, p and the vector that they fill."""
@@ -64,11 +82,9 @@ def call_step(handle: Any, words: Any, t: float, h: float) -> int:
     return int(handle(words, t, h))
 
 
-def call_drive(
-    handle: Any, leg: Any, retake: Any, between: Any, words: Any, look: Any, begin: int, end: int
-) -> int:  # fmt: skip
+def call_drive(handle: Any, words: Any, table: Any, begin: int, end: int) -> int:
     """Call :func:`rtsim.solve.guarded.drive`; ``handle`` is its address, or the function."""
-    return int(handle(leg, retake, between, words, look, begin, end))
+    return int(handle(words, table, begin, end))
 
 
 def call_clock(handle: Any, clock: int, into: int) -> int:
@@ -99,7 +115,7 @@ def call_peek(handle: Any, socket: int, into: int, flags: int) -> int:
 
 @dataclass(frozen=True)
 class AddressBlock:
-    """An argument table for compiled code, as a :class:`rtsim.equations.layout.Layout` declares it.
+    """An argument table for compiled code, as a :class:`Layout` declares it.
 
     ``words`` holds the addresses of functions and arrays, and the lengths of the arrays.  The other
     attributes keep these functions and arrays alive.
@@ -126,16 +142,188 @@ def matrix_at(words: Any, place: int) -> Any:
     return words[place]
 
 
-@cache
-def plain_tables() -> dict[int, Any]:
-    """Return the argument tables that :func:`table_at` finds in plain Python, by number.
+Size = int | str
+"""Length of an axis: a number, or a formula of names and numbers such as ``"2 + 3 * states"``."""
+Shape = tuple[Size, ...]
 
-    They are not a global name, because the source hash of each function that uses them would
-    contain their contents.
+
+class PlainTable(list[Any]):
+    """An argument table for plain Python: functions and arrays in place of their addresses.
+
+    Its elements have the indices that they have in compiled code, and are attributes by name too.
     """
-    return {}
 
 
-def table_at(number: float) -> Any:
-    """Return the argument table whose address is ``number``, which a float64 holds exactly."""
-    return plain_tables()[int(number)]
+class Layout:
+    """The names and indices of the functions and arrays in one kind of argument table.
+
+    An argument table for compiled code has one word for each function, then for each array its
+    address and the length of each axis.  In compiled code and in plain Python, the functions and
+    arrays are attributes of an argument table: ``words.x`` is the array ``x``.
+    """
+
+    def __init__(self, what: str, functions: Sequence[str], arrays: Mapping[str, Shape]) -> None:
+        """Compute the index of each function and array.
+
+        ``what`` names the argument table in error messages.  ``arrays`` gives the shape of each
+        array, with one or two axes.  A shape may use any names for lengths; equal names mean equal
+        lengths.
+        """
+        self.what = what
+        self.functions = tuple(functions)
+        self.arrays = dict(arrays)
+        places, length = list(range(len(functions))), len(functions)
+        for shape in arrays.values():
+            places.append(length)
+            length += 1 + len(shape)
+        make: Any = namedtuple  # the fields depend on the arguments
+        self.at: Any = make("Places", (*functions, *arrays))(*places)
+        """The index of each function and array by name; a constant in compiled code."""
+        axes = (f"{name}:{len(shape)}" for name, shape in arrays.items())
+        self.kind = f"table[{' '.join((*functions, *axes))}]"
+        """The kind of this argument table in the signature of a compiled function."""
+
+    def extended(self, what: str, **arrays: Shape) -> Layout:
+        """Return this layout with ``arrays`` added at the end.
+
+        An array that this layout already has gets the new shape and keeps its index.  All indices
+        of this layout are valid in the extended layout.
+        """
+        for name in arrays.keys() & self.arrays.keys():
+            if len(arrays[name]) != len(self.arrays[name]):
+                raise ValueError(
+                    f"{what} declares {name} with {len(arrays[name])} axes; {self.what} declares "
+                    f"{len(self.arrays[name])}"
+                )
+        return Layout(what, self.functions, {**self.arrays, **arrays})
+
+    def zeros(self, name: str, sizes: Mapping[str, int]) -> NDArray[np.float64]:
+        """Return zeros in the declared shape of array ``name``."""
+        return np.zeros([self._length(name, size, sizes) for size in self.arrays[name]])
+
+    def filled(
+        self, arrays: Mapping[str, NDArray[np.float64]], sizes: Mapping[str, int]
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return ``arrays`` and zeros for each array that is declared but not given.
+
+        A length that is not in ``sizes`` is that of a given array; see :meth:`check`.
+        """
+        known = dict(sizes)
+        for name, array in arrays.items():
+            self._learn(name, array, known)
+        return {
+            name: arrays[name] if name in arrays else self.zeros(name, known)
+            for name in (*self.arrays, *(arrays.keys() - self.arrays.keys()))
+        }
+
+    def block(
+        self,
+        functions: Sequence[Any],
+        arrays: Mapping[str, NDArray[np.float64]],
+        sizes: Mapping[str, int],
+        owner: object = None,
+    ) -> AddressBlock:
+        """Return the argument table for compiled code.
+
+        ``functions`` are machine addresses in the declared order.  ``owner`` is the object that
+        keeps their machine code loaded.  See :meth:`check` for ``sizes`` and for errors.
+        """
+        checked = self.check(functions, arrays, sizes)
+        places = [word for array in checked for word in (array.ctypes.data, *array.shape)]
+        words = np.array([*map(int, functions), *places], dtype=np.int64)
+        return AddressBlock(words, checked, owner)
+
+    def plain(
+        self,
+        functions: Sequence[Any],
+        arrays: Mapping[str, NDArray[np.float64]],
+        sizes: Mapping[str, int],
+    ) -> PlainTable:
+        """Return the argument table for plain Python.
+
+        See :meth:`check` for ``sizes`` and for errors.
+        """
+        checked = self.check(functions, arrays, sizes)
+        table = PlainTable(functions)
+        for array in checked:
+            table += (array, *array.shape)
+        vars(table).update(
+            zip((*self.functions, *self.arrays), (*functions, *checked), strict=True)
+        )
+        return table
+
+    def check(
+        self,
+        functions: Sequence[Any],
+        arrays: Mapping[str, NDArray[np.float64]],
+        sizes: Mapping[str, int],
+    ) -> tuple[NDArray[np.float64], ...]:
+        """Return the arrays in the declared order, after a check of their types and shapes.
+
+        ``sizes`` gives lengths by name.  A name that is not in ``sizes`` gets its length from the
+        first array that has an axis declared by this name alone, such as ``"states"``.
+
+        Raises :class:`TypeError` for an array that is not contiguous float64, and
+        :class:`ValueError` for a wrong shape and for a function or array that is missing or extra.
+        """
+        if len(functions) != len(self.functions):
+            raise ValueError(
+                f"got {len(functions)} functions for {self.what}; "
+                f"expected {', '.join(self.functions)}"
+            )
+        if arrays.keys() != self.arrays.keys():
+            wrong = sorted(arrays.keys() ^ self.arrays.keys())
+            raise ValueError(
+                f"the arrays of {self.what} differ from its layout; missing or extra: "
+                f"{', '.join(wrong)}"
+            )
+        known = dict(sizes)
+        return tuple(self._checked(name, arrays[name], known) for name in self.arrays)
+
+    def _checked(
+        self, name: str, array: NDArray[np.float64], sizes: dict[str, int]
+    ) -> NDArray[np.float64]:
+        """Return ``array`` after a check of type and shape; add new lengths to ``sizes``."""
+        if array.dtype != np.float64 or not array.flags.c_contiguous:
+            raise TypeError(
+                f"{name} of {self.what} must be a contiguous float64 array; got {array.dtype}"
+                + ("" if array.flags.c_contiguous else ", not contiguous")
+            )
+        self._learn(name, array, sizes)
+        declared = self.arrays[name]
+        expected = tuple(self._length(name, size, sizes) for size in declared)
+        if array.shape != expected:
+            named = ", ".join(map(str, declared))
+            raise ValueError(
+                f"{name} of {self.what} has shape {array.shape}; expected ({named}) = {expected}"
+            )
+        return array
+
+    def _learn(self, name: str, array: NDArray[np.float64], sizes: dict[str, int]) -> None:
+        """Add the lengths of ``array`` to ``sizes``."""
+        for size, length in zip(self.arrays.get(name, ()), array.shape, strict=False):
+            if isinstance(size, str) and size.isidentifier():
+                sizes.setdefault(size, length)
+
+    def _length(self, name: str, size: Size, sizes: Mapping[str, int]) -> int:
+        """Return ``size`` as a number."""
+        if isinstance(size, int):
+            return size
+        try:
+            terms = ([int(w) if w.isdigit() else sizes[w] for w in term.split(" * ")]
+                     for term in size.split(" + "))  # fmt: skip
+            return sum(map(math.prod, terms))
+        except KeyError as error:
+            raise ValueError(
+                f"{name} of {self.what} needs a value for the size {error.args[0]}; give that size"
+            ) from None
+
+
+def scratch(size: int) -> Vector:
+    """Return a vector of ``size`` zeros; in compiled code, ``size`` must be a literal.
+
+    Compiled code puts the vector in the stack frame of the calling function, where it lives until
+    that function returns.  A numba overload would have a stack frame of its own, so the compiler
+    replaces the call with code in the calling function.
+    """
+    return np.zeros(size)

@@ -1,284 +1,161 @@
-"""Compiled forms of :mod:`rtsim.equations.addresses`: calls and arrays by address."""
+"""Calls of a model's functions: again and again on the same arrays, and the check of the first.
+
+The derivative, the guards and the outputs of a plant are evaluated on the same arrays, and the
+result must be finite.  The addresses of these arrays are collected once, in an argument table with
+the layout :data:`EVALUATION_LAYOUT`.
+
+Machine code does not check indices: ``y[40]`` of an array with one element overwrites other memory,
+and the run continues.  Before the first call, the Python function therefore runs on copies of the
+same arguments, and Python checks each index.  Later calls are not checked and cost no extra time.
+A later call may take another branch of the function; ``rtsim run --checked`` checks every call.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import cache
 from typing import Any
 
-import numba
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+import numpy as np
+from numpy.typing import NDArray
 
+from rtsim.core.raised import from_outside
 from rtsim.equations.addresses import (
-    EQUATION,
-    IN_PLACE,
     INLINED,
-    TICK,
-    UPDATE,
-    call_clock,
-    call_drive,
+    NUMBER,
+    WORDS,
+    AddressBlock,
+    Layout,
     call_equation,
-    call_peek,
-    call_project,
-    call_read,
-    call_sleep,
-    call_step,
-    call_tick,
-    call_update,
-    matrix_at,
-    table_at,
     vector_at,
-    words_at,
 )
+from rtsim.equations.compiling import Native, compile_function, in_both, plainly, when_compiling
 
-PLACES = types.CPointer(types.int64)
-"""An array with the address and the length of each vector."""
+EVALUATION_LAYOUT = Layout(
+    "an evaluation",
+    ("equation",),
+    {"x": ("x",), "z": ("z",), "u": ("u",), "p": ("p",), "out": ("out",)},
+)
+AT = EVALUATION_LAYOUT.at
 
 
-def _emit(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
-    """Generate machine code that calls a function by its address and passes on its errors.
+def evaluate(words: Any, t: float) -> int:
+    """Evaluate an equation at ``t`` s; ``words`` is an argument table of :data:`EVALUATION_LAYOUT`.
 
-    numba passes an array as seven words.  A call with five arrays takes 60 ns; a call with their
-    addresses and lengths takes 8 ns.
+    See :func:`resident` for the result.
     """
-    convention, word = context.call_conv, ir.IntType(64)
-    numbers = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k == types.float64]
-    arrays = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k != types.float64]
-    with builder.goto_entry_block():
-        places = builder.alloca(ir.ArrayType(word, 2 * len(arrays)))
-    for i, (kind, value) in enumerate(arrays):
-        array = cgutils.create_struct_proxy(kind)(context, builder, value)
-        address = builder.ptrtoint(array.data, word)
-        builder.store(address, cgutils.gep_inbounds(builder, places, 0, 2 * i))
-        builder.store(array.nitems, cgutils.gep_inbounds(builder, places, 0, 2 * i + 1))
-    arguments = (*(kind for kind, _ in numbers), PLACES)
-    given = (*(v for _, v in numbers), builder.bitcast(places, context.get_value_type(PLACES)))
-    kind = convention.get_function_type(types.none, arguments)
-    target = builder.inttoptr(values[0], ir.PointerType(kind))
-    status, _ = convention.call_function(builder, target, types.none, arguments, given)
-    with cgutils.if_unlikely(builder, status.is_error):
-        convention.return_status_propagate(builder, status)
-    return context.get_dummy_value()
+    out = vector_at(words, AT.out)
+    x, z, u = vector_at(words, AT.x), vector_at(words, AT.z), vector_at(words, AT.u)
+    call_equation(words[AT.equation], t, x, z, u, vector_at(words, AT.p), out)
+    return first_not_finite(out)
 
 
-@intrinsic
-def _equation_at(_: Any, handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:
-    kinds = (handle, t, x, z, u, p, out)
-    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
+@in_both
+def call_at(words: Any, equation: Any, t: float, x: Any, out: Any) -> None:
+    """Call an equation at ``t`` s and the state ``x``, with z, u and p of an argument table.
 
+    ``equation`` is its address, or the function.
+    """
+    call_equation(equation, t, x, words.z, words.u, words.p, out)
 
-@intrinsic
-def _update_at(_: Any, handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any) -> Any:
-    kinds = (handle, t, x, z, u, p)
-    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
 
+def evaluation_block(equation: Any, *vectors: NDArray[np.float64]) -> AddressBlock:
+    """Return the argument table of ``equation``, a :class:`Native`, with x, z, u, p and out."""
+    arrays = dict(zip(EVALUATION_LAYOUT.arrays, vectors, strict=True))
+    return EVALUATION_LAYOUT.block((equation.handle,), arrays, {}, equation)
 
-@intrinsic
-def _project_at(_: Any, handle: Any, x: Any) -> Any:
-    kinds = (handle, x)
-    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
 
+def first_not_finite(vector: Any) -> int:
+    """Return the index of the first element that is nan or infinite, or -1 if all are finite."""
+    finite = np.isfinite(vector)
+    return -1 if finite.all() else int(finite.argmin())
 
-def _through_places(equation: Any) -> Callable[..., None]:
-    def entry(t: Any, places: Any) -> None:
-        x, z, u = vector_at(places, 0), vector_at(places, 2), vector_at(places, 4)
-        equation(t, x, z, u, vector_at(places, 6), vector_at(places, 8))
 
-    return entry
+@when_compiling
+def _first_not_finite_compiled() -> None:
+    from numba.extending import overload
 
+    @overload(first_not_finite, jit_options=INLINED)
+    def _(vector: Any) -> Any:  # noqa: ARG001
+        def loop(vector: Any) -> int:
+            for i in range(vector.size):
+                if not np.isfinite(vector[i]):
+                    return i
+            return -1
 
-def _through_five(tick: Any) -> Callable[..., None]:
-    def entry(t: Any, places: Any) -> None:
-        x, z, u = vector_at(places, 2), vector_at(places, 4), vector_at(places, 6)
-        tick(vector_at(places, 0), t, x, z, u, vector_at(places, 8))
+        return loop
 
-    return entry
 
+@cache
+def _evaluation() -> Native:
+    return compile_function(evaluate, (WORDS, NUMBER), "evaluation")
 
-def _through_four(update: Any) -> Callable[..., None]:
-    def entry(t: Any, places: Any) -> None:
-        x, z, u = vector_at(places, 0), vector_at(places, 2), vector_at(places, 4)
-        update(t, x, z, u, vector_at(places, 6))
 
-    return entry
+def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], int]:
+    """Return ``equation`` as a function of t (s) alone, bound to x, z, u, p and out.
 
+    The function returns -1, or the index of the first element of out that is not finite.
+    """
+    if isinstance(equation.handle, np.intp):
+        return _evaluation().on(evaluation_block(equation, *vectors))
 
-def _through_place(project: Any) -> Callable[..., None]:
-    def entry(places: Any) -> None:
-        project(vector_at(places, 0))
+    def evaluate_plain(t: float) -> int:
+        equation.call(t, *vectors)
+        return first_not_finite(vectors[-1])
 
-    return entry
+    return evaluate_plain
 
 
-ENTERED = {
-    EQUATION: (_through_places, (types.float64, PLACES)),
-    TICK: (_through_five, (types.float64, PLACES)),
-    UPDATE: (_through_four, (types.float64, PLACES)),
-    IN_PLACE: (_through_place, (PLACES,)),
-}
-"""For each signature that compiled code calls by an extra function: a maker of that function, and
-the types of its arguments.
-"""
+def first_checked(
+    native: Native, arrays: tuple[Any, ...], keep: Callable[[Callable[..., Any]], object]
+) -> Callable[..., Any]:
+    """Return ``native.on(*arrays)``, extended by a check of its first call.
 
+    The first call raises :class:`IndexError` if an index is outside its array.  Otherwise the first
+    call gives ``keep`` the unchecked function, for later calls.
+    """
+    fast = native.on(*arrays)
+    if not native.unchecked:
+        return fast
 
-def _whole(handle: Any, *kinds: Any) -> Any:
-    """Return a numba intrinsic that calls a function by address and returns its integer."""
+    def first(*numbers: Any) -> Any:
+        check(native, *native.arguments(numbers, arrays))
+        keep(fast)
+        return fast(*numbers)
 
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        convention = context.call_conv
-        kind = convention.get_function_type(types.int64, kinds)
-        target = builder.inttoptr(values[0], ir.PointerType(kind))
-        status, result = convention.call_function(builder, target, types.int64, kinds, values[1:])
-        with cgutils.if_unlikely(builder, status.is_error):
-            convention.return_status_propagate(builder, status)
-        return result
+    return first
 
-    return types.int64(handle, *kinds), generate
 
+def check(native: Native, *arguments: Any) -> None:
+    """Raise :class:`IndexError` if this call would use an element that does not exist.
 
-@intrinsic
-def _step_at(_: Any, handle: Any, words: Any, t: Any, h: Any) -> Any:
-    return _whole(handle, words, t, h)
+    Other exceptions are ignored: the call itself raises them.  The arguments are not changed.
+    """
+    if not native.unchecked:
+        return
+    try:
+        with plainly(), np.errstate(all="ignore"), redirect_stdout(None):
+            native.py_func(*_copies(arguments))
+    except IndexError:
+        raise
+    except BaseException as error:
+        if from_outside(error):
+            raise
+        # Python raises an error at a division by zero or a logarithm of 0; compiled code does not.
+        _check_compiled(native, arguments)
 
 
-@intrinsic
-def _drive_at(
-    _: Any, handle: Any, leg: Any, retake: Any, between: Any, words: Any, look: Any, begin: Any,
-    end: Any,
-) -> Any:  # fmt: skip
-    return _whole(handle, leg, retake, between, words, look, begin, end)
-
-
-@overload(call_drive, strict=False, jit_options=INLINED)
-def _(
-    handle: Any, leg: Any, retake: Any, between: Any, words: Any, look: Any, begin: Any,  # noqa: ARG001
-    end: Any,  # noqa: ARG001
-) -> Any:  # fmt: skip
-    return lambda handle, leg, retake, between, words, look, begin, end: _drive_at(
-        handle, leg, retake, between, words, look, begin, end
-    )
-
-
-@overload(call_equation, strict=False, jit_options=INLINED)
-def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # noqa: ARG001
-    return lambda handle, t, x, z, u, p, out: _equation_at(handle, t, x, z, u, p, out)
-
-
-@overload(call_tick, strict=False, jit_options=INLINED)
-def _(handle: Any, due: Any, t: Any, x: Any, z: Any, u: Any, p: Any) -> Any:  # noqa: ARG001
-    return lambda handle, due, t, x, z, u, p: _equation_at(handle, t, due, x, z, u, p)
-
-
-@overload(call_update, strict=False, jit_options=INLINED)
-def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any) -> Any:  # noqa: ARG001
-    return lambda handle, t, x, z, u, p: _update_at(handle, t, x, z, u, p)
-
-
-@overload(call_project, strict=False, jit_options=INLINED)
-def _(handle: Any, x: Any) -> Any:  # noqa: ARG001
-    return lambda handle, x: _project_at(handle, x)
-
-
-@overload(call_step, strict=False, jit_options=INLINED)
-def _(handle: Any, words: Any, t: Any, h: Any) -> Any:  # noqa: ARG001
-    return lambda handle, words, t, h: _step_at(handle, words, t, h)
-
-
-@intrinsic
-def _double_pointer(_: Any, address: Any) -> Any:
-    kind = types.CPointer(types.float64)
-
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        return builder.inttoptr(values[0], context.get_value_type(kind))
-
-    return kind(address), generate
-
-
-@overload(vector_at, strict=False, jit_options=INLINED)
-def _(words: Any, place: Any) -> Any:  # noqa: ARG001
-    return lambda words, place: numba.carray(_double_pointer(words[place]), (words[place + 1],))
-
-
-@intrinsic
-def _word_pointer(_: Any, address: Any) -> Any:
-    kind = types.CPointer(types.int64)
-
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        return builder.inttoptr(values[0], context.get_value_type(kind))
-
-    return kind(address), generate
-
-
-@overload(table_at, strict=False, jit_options=INLINED)
-def _(number: Any) -> Any:  # noqa: ARG001
-    return lambda number: _word_pointer(int(number))
-
-
-@overload(words_at, strict=False, jit_options=INLINED)
-def _(words: Any, i: Any) -> Any:  # noqa: ARG001
-    return lambda words, i: numba.carray(_word_pointer(words[i]), (words[i + 1],))
-
-
-@overload(matrix_at, strict=False, jit_options=INLINED)
-def _(words: Any, place: Any) -> Any:  # noqa: ARG001
-    return lambda words, place: numba.carray(
-        _double_pointer(words[place]), (words[place + 1], words[place + 2])
-    )
-
-
-def _of_c(handle: Any, kinds: tuple[Any, ...], result: Any) -> Any:
-    """A call of a C function by its address; all arguments are given as 64-bit numbers."""
-
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        given = [
-            builder.trunc(v, ir.IntType(32)) if kind == types.int32 else v
-            for kind, v in zip(kinds, values[1:], strict=True)
-        ]
-        shapes = [context.get_value_type(kind) for kind in kinds]
-        shape = ir.FunctionType(context.get_value_type(result), shapes)
-        answer = builder.call(builder.inttoptr(values[0], ir.PointerType(shape)), given)
-        return builder.sext(answer, ir.IntType(64)) if result == types.int32 else answer
-
-    return types.int64(handle, *(types.int64 for _ in kinds)), generate
-
-
-@intrinsic
-def _clock_at(_: Any, handle: Any, clock: Any, into: Any) -> Any:  # noqa: ARG001
-    return _of_c(handle, (types.int32, types.int64), types.int32)
-
-
-@intrinsic
-def _sleep_at(_: Any, handle: Any, clock: Any, flags: Any, until: Any, rest: Any) -> Any:  # noqa: ARG001
-    return _of_c(handle, (types.int32, types.int32, types.int64, types.int64), types.int32)
-
-
-@intrinsic
-def _read_at(_: Any, handle: Any, file: Any, into: Any, count: Any, offset: Any) -> Any:  # noqa: ARG001
-    return _of_c(handle, (types.int32, types.int64, types.int64, types.int64), types.int64)
-
-
-@overload(call_clock, strict=False, jit_options=INLINED)
-def _(handle: Any, clock: Any, into: Any) -> Any:  # noqa: ARG001
-    return lambda handle, clock, into: _clock_at(handle, clock, into)
-
-
-@overload(call_sleep, strict=False, jit_options=INLINED)
-def _(handle: Any, clock: Any, flags: Any, until: Any) -> Any:  # noqa: ARG001
-    return lambda handle, clock, flags, until: _sleep_at(handle, clock, flags, until, 0)
-
-
-@overload(call_read, strict=False, jit_options=INLINED)
-def _(handle: Any, file: Any, into: Any, count: Any) -> Any:  # noqa: ARG001
-    return lambda handle, file, into, count: _read_at(handle, file, into, count, 0)
-
-
-@intrinsic
-def _peek_at(_: Any, handle: Any, socket: Any, into: Any, count: Any, flags: Any) -> Any:  # noqa: ARG001
-    return _of_c(handle, (types.int32, types.int64, types.int64, types.int32), types.int64)
-
-
-@overload(call_peek, strict=False, jit_options=INLINED)
-def _(handle: Any, socket: Any, into: Any, flags: Any) -> Any:  # noqa: ARG001
-    return lambda handle, socket, into, flags: _peek_at(handle, socket, into, 1, flags)
+def _check_compiled(native: Native, arguments: tuple[Any, ...]) -> None:
+    twin = compile_function(native.py_func, native.signature, "its check", checked=True)
+    try:
+        twin.call(*_copies(arguments))
+    except IndexError:
+        raise
+    except BaseException as error:
+        if from_outside(error):
+            raise
+
+
+def _copies(arguments: tuple[Any, ...]) -> list[Any]:
+    return [one.copy() if isinstance(one, np.ndarray) else one for one in arguments]

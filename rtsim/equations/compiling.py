@@ -29,10 +29,10 @@ from rtsim.core.cache import cache_folder, not_kept, prune
 from rtsim.core.errors import ModelError
 from rtsim.core.raised import Interrupted, interrupted
 from rtsim.equations.addresses import (
-    ARRAYS,
     INLINED,
     NUMBER,
     Signature,
+    is_array,
 )
 from rtsim.equations.compilable import advice
 from rtsim.equations.machine_code import EntryPoint, MachineCode, link, processor, where
@@ -132,10 +132,13 @@ def _load_compiler() -> None:
 
 
 def in_both(function: F, inlined: bool = True) -> F:
-    """Mark a helper function of a solver: it is compiled if its caller is compiled.
+    """Mark a helper function: it is compiled if its caller is compiled.
 
-    ``inlined=False`` is for a long function with several callers: its code is not repeated.
+    ``inlined=False`` is for a long function with several callers: its code is not repeated.  A
+    function that is marked with :func:`compiled` stays as it is.
     """
+    if hasattr(function, "py_func"):
+        return function
     options = INLINED if inlined else {"error_model": INLINED["error_model"]}
 
     def form() -> None:
@@ -167,14 +170,14 @@ class Native:
     def arguments(self, numbers: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
         """Return numbers and arrays in the order of the signature."""
         left, given = iter(numbers), iter(arrays)
-        return [next(given if kind in ARRAYS else left) for kind in self.signature]
+        return [next(given if is_array(kind) else left) for kind in self.signature]
 
     @classmethod
     def plain(cls, function: Callable[..., Any], signature: Signature) -> Native:
         """Return a :class:`Native` that runs ``function`` as plain Python."""
 
         def on(*arrays: Any, concurrent: bool = False) -> Callable[..., Any]:  # noqa: ARG001
-            if signature[0] == NUMBER and ARRAYS.issuperset(signature[1:]):
+            if signature[0] == NUMBER and all(map(is_array, signature[1:])):
                 return lambda t: function(t, *arrays)
 
             def call(*numbers: Any) -> Any:
@@ -381,11 +384,10 @@ def _here(place: Path, plain: Callable[..., Any]) -> Path:
 _FORMS = (
     "equations/addresses.py",
     "equations/calls.py",
-    "equations/evaluation.py",
+    "equations/history.py",
     "equations/lowering.py",
     "equations/machine_code.py",
-    "solve/vectors.py",
-    "equations/scratch.py",
+    "solve/linear_algebra.py",
 )
 """Modules whose compiled forms the source hash does not cover; a change invalidates the cache."""
 

@@ -5,27 +5,41 @@ A model with constraints (an index-1 DAE) is
     M(t, x, y) x' = derivative(t, x, y, z, u, p),    0 = residual(t, x, y, z, u, p)
 
 :func:`explicit` returns an ordinary model of it.  Its derivative, guards and output solve the
-residuals for ``y`` by Newton's method (:mod:`rtsim.equations.newton`), in each stage of a solver.
+residuals for ``y`` by Newton's method, in each stage of a solver.
 The algebraic values are the last discrete signals of the ordinary model.  They are solved for at
 each tag, and they are the values at which the search begins in the next step.  The derivative is
 therefore a pure function, with every solver.
+
+Newton's method is damped by the natural monotonicity test: a step is accepted if the simplified
+correction that follows it is shorter than the step.  The test does not depend on the units of the
+residuals.  While the method converges fast, the Jacobian of the first iteration is used again.
+Source: Deuflhard, Newton Methods for Nonlinear Problems, 2004, sections 2.1.2 and 3.3.  The result
+is a pure function of the arguments and of the values at which the search begins, so that a repeated
+step gives equal bits.
+
+After a solution was not found, :func:`trouble` searches for the reason, as plain Python.  The
+structural rank of a matrix is the greatest rank that a matrix with the same non-zero elements can
+have.  If it is less than the number of equations, some equations determine too few unknowns,
+whatever the values are.  The maximal matching of equations and unknowns shows them.
+Source: Dulmage, Mendelsohn, Canadian Journal of Mathematics 10, 1958, p. 517.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.core.errors import ModelError
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
-from rtsim.equations.compiling import check_arguments, in_both, when_compiling
-from rtsim.equations.newton import GOOD, Solve, factor, solver, substitute
-from rtsim.equations.scratch import scratch
-from rtsim.equations.structure import singular_matrix
+from rtsim.equations.addresses import scratch
+from rtsim.equations.compiling import check_arguments, in_both, plainly, when_compiling
+from rtsim.equations.delays import standing
 
 Model = Any
 """A model, whose module imports this one."""
@@ -33,6 +47,175 @@ Model = Any
 ARGUMENTS = "t, x, y, z, u, p"
 """The arguments of the functions of a model with constraints: ``y`` follows ``x``, because both
 change continuously; ``z``, ``u`` and ``p`` change at tags only."""
+
+
+GOOD, NOT_FINITE, SINGULAR, NO_CONVERGENCE = -1, 1, 2, 3
+"""Results of a search: a solution; a residual that is not finite at the first values; a singular
+Jacobian; no solution after the greatest number of iterations."""
+TOLERANCE = 1e-10
+"""The search ends if no unknown changes by more than this share of its value."""
+SMALL = 1e-3
+"""The share of an unknown's typical value below which its tolerance does not decrease further."""
+_ITERATIONS = 50
+_LEAST_DAMPING = 1.0 / 4096.0
+_ROUNDING = 1e3
+"""A correction of at most so many tolerances that no longer decreases is due to rounding."""
+_FAST = 0.25
+"""The Jacobian is used again while each correction is at most this share of the one before it."""
+_APART = 1.5e-8
+"""Relative distance of the points of a difference quotient: the square root of the rounding error.
+"""
+
+Solve = Callable[[float, Vector, Vector, Vector, Vector, Vector, bool], int]
+"""``solve(t, x, y, z, u, p, keep)`` replaces the values in ``y`` by the solution near them."""
+
+
+@in_both
+def factor(a: Any, order: Any, n: int) -> int:
+    """Replace the matrix ``a`` (n * n, row by row) by its factors L and U, with row exchanges.
+
+    ``order`` (n,) receives the rows.  Returns -1, or the first column without a pivot.
+    """
+    for k in range(n):
+        best, size = k, abs(a[k * n + k])
+        for i in range(k + 1, n):
+            if abs(a[i * n + k]) > size:
+                best, size = i, abs(a[i * n + k])
+        order[k] = best
+        if not size > 0.0 or not math.isfinite(size):
+            return k
+        if best != k:
+            for j in range(n):
+                a[k * n + j], a[best * n + j] = a[best * n + j], a[k * n + j]
+        for i in range(k + 1, n):
+            a[i * n + k] /= a[k * n + k]
+            share = a[i * n + k]
+            if share != 0.0:
+                for j in range(k + 1, n):
+                    a[i * n + j] -= share * a[k * n + j]
+    return -1
+
+
+@in_both
+def substitute(a: Any, order: Any, b: Any, n: int) -> None:
+    """Replace ``b`` (n,) by the solution of the system that :func:`factor` factored."""
+    for k in range(n):
+        other = int(order[k])
+        b[k], b[other] = b[other], b[k]
+        for i in range(k + 1, n):
+            b[i] -= a[i * n + k] * b[k]
+    for k in range(n - 1, -1, -1):
+        for j in range(k + 1, n):
+            b[k] -= a[k * n + j] * b[j]
+        b[k] /= a[k * n + k]
+
+
+@in_both
+def length(d: Any, y: Any, typical: Any) -> float:
+    """Return the greatest element of ``d`` (n,), each divided by its tolerance at ``y`` (n,)."""
+    out = 0.0
+    for i in range(y.size):
+        part = abs(d[i]) / (TOLERANCE * max(abs(y[i]), SMALL * typical[i]))
+        if not part <= out:  # true for NaN too
+            out = part
+    return out
+
+
+@in_both
+def finite(vector: Any) -> bool:
+    """Return whether all elements are finite."""
+    total = 0.0
+    for i in range(vector.size):
+        total += vector[i] - vector[i]  # 0, or nan
+    return total == 0.0
+
+
+def solver(residual: Any, typical: Vector) -> Solve:
+    """Return a function that solves ``residual(t, x, y, z, u, p, r)`` for ``y``.
+
+    ``typical`` (n,) are the magnitudes of the unknowns.  The function returns :data:`GOOD` or the
+    reason why it found no solution; ``y`` is then unchanged.  With ``keep``, values that are a
+    solution within the tolerance are not changed either.
+    """
+    n = typical.size
+    elements = n * n
+
+    def jacobian(
+        t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any, a: Any, beside: Any
+    ) -> None:
+        """Fill ``a`` with difference quotients at ``y``, where the residual is ``r``."""
+        for j in range(n):
+            value = y[j]
+            y[j] = value + _APART * max(abs(value), typical[j])
+            apart = y[j] - value
+            residual(t, x, y, z, u, p, beside)
+            y[j] = value
+            for i in range(n):
+                a[i * n + j] = (beside[i] - r[i]) / apart
+
+    jacobian = in_both(jacobian, inlined=False)
+
+    def solve(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, keep: bool) -> int:
+        now, trial, r, d = scratch(n), scratch(n), scratch(n), scratch(n)
+        order, a = scratch(n), scratch(elements)
+        for i in range(n):
+            now[i] = y[i]
+        residual(t, x, now, z, u, p, r)
+        if not finite(r):
+            return NOT_FINITE
+        for iteration in range(_ITERATIONS):
+            jacobian(t, x, now, z, u, p, r, a, d)
+            if factor(a, order, n) >= 0:
+                return SINGULAR
+            for i in range(n):
+                d[i] = -r[i]
+            substitute(a, order, d, n)
+            size = length(d, now, typical)
+            if not math.isfinite(size):
+                return SINGULAR
+            if keep and iteration == 0 and size <= 1.0:
+                return GOOD
+            damping, after = 1.0, math.inf
+            while True:
+                for i in range(n):
+                    trial[i] = now[i] + damping * d[i]
+                residual(t, x, trial, z, u, p, r)
+                if finite(r):
+                    for i in range(n):
+                        r[i] = -r[i]
+                    substitute(a, order, r, n)
+                    after = length(r, now, typical)
+                    if after <= 1.0 or after <= (1.0 - 0.25 * damping) * size:
+                        break
+                if size <= _ROUNDING:
+                    after = 0.0
+                    for i in range(n):
+                        r[i] = 0.0
+                    break
+                damping *= 0.5
+                if damping < _LEAST_DAMPING:
+                    return NO_CONVERGENCE
+            for i in range(n):
+                now[i] = trial[i]
+            while damping == 1.0 and 1.0 < after <= _FAST * size:  # the same Jacobian again
+                size = after
+                for i in range(n):
+                    now[i] += r[i]
+                residual(t, x, now, z, u, p, r)
+                for i in range(n):
+                    r[i] = -r[i]
+                substitute(a, order, r, n)
+                after = length(r, now, typical)
+            if after <= 1.0:
+                for i in range(n):
+                    y[i] = now[i] + r[i]
+                return GOOD
+            residual(t, x, now, z, u, p, r)
+            if not finite(r):
+                return NO_CONVERGENCE
+        return NO_CONVERGENCE
+
+    return in_both(solve, inlined=False)
 
 
 def explicit(model: Model) -> Model:
@@ -144,7 +327,7 @@ def _tolerant(function: Any) -> Any:
         except (ArithmeticError, ValueError):
             r[:] = math.nan
 
-    inner = ready(function)
+    inner = in_both(function, inlined=False)
 
     def form() -> None:
         from numba.extending import overload
@@ -155,11 +338,6 @@ def _tolerant(function: Any) -> Any:
 
     when_compiling(form)
     return tolerant
-
-
-def ready(function: Any) -> Any:
-    """Return ``function`` as a helper of compiled and of plain functions."""
-    return function if hasattr(function, "py_func") else in_both(function, inlined=False)
 
 
 class _Functions:
@@ -177,14 +355,14 @@ class _Functions:
     def derivative(self) -> Callable[..., None] | None:
         if self._model.derivative is None:
             return None
-        divided = self._divided(ready(self._model.derivative))
+        divided = self._divided(in_both(self._model.derivative, inlined=False))
         return divided if self._solve is None else self._filling(divided)
 
     def reading(self, function: Any) -> Any:
         """Return a function that fills a vector, with the values solved for first."""
         if function is None or self._solve is None:
             return function
-        return self._filling(ready(function))
+        return self._filling(in_both(function, inlined=False))
 
     def _filling(self, function: Any) -> Callable[..., None]:
         solve, first, size = self._solve, self._first, self._size
@@ -211,7 +389,7 @@ class _Functions:
         given = self._model.output
         if solve is None:
             return given
-        function = ready(given or _copy)
+        function = in_both(given or _copy, inlined=False)
 
         def output(t: float, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:
             y = z[first : first + size]
@@ -228,7 +406,7 @@ class _Functions:
         solve, first, size = self._solve, self._first, self._size
         if function is None or solve is None:
             return function
-        inner = ready(function)
+        inner = in_both(function, inlined=False)
 
         def writing(t: float, x: Any, z: Any, u: Any, p: Any) -> None:
             y = z[first : first + size]
@@ -242,7 +420,7 @@ class _Functions:
         solve, first, size = self._solve, self._first, self._size
         if function is None or solve is None:
             return function
-        inner = ready(function)
+        inner = in_both(function, inlined=False)
 
         def writing_first(i: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
             y = z[first : first + size]
@@ -258,7 +436,9 @@ class _Functions:
             return function
         if not callable(mass):
             return _constant(function, _matrix(self._model), self._solve is not None)
-        return _varying(function, ready(mass), self._model.states.size, self._solve is not None)
+        return _varying(
+            function, in_both(mass, inlined=False), self._model.states.size, self._solve is not None
+        )
 
 
 @in_both
@@ -313,19 +493,13 @@ def _varying(function: Any, mass: Any, n: int, constrained: bool) -> Any:
     return in_both(with_y, inlined=False) if constrained else without_y
 
 
-def _standing(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
-    """The derivative of a model without one: all states are constant between events."""
-    for i in range(dx.size):
-        dx[i] = 0.0
-
-
 def coupled(origin: Model) -> Callable[..., None]:
     """Return the equations of ``origin`` on one vector of x and y, for a solver of DAEs.
 
     ``coupled(t, xy, z, u, p, out)`` fills ``out`` with the derivative of x and the residuals.
     """
     states, first = origin.states.size, origin.discrete.size
-    divided = _Functions(origin)._divided(ready(origin.derivative or _standing))
+    divided = _Functions(origin)._divided(in_both(origin.derivative or standing, inlined=False))
     residual = _tolerant(origin.residual)
 
     def coupled(t: float, xy: Any, z: Any, u: Any, p: Any, out: Any) -> None:
@@ -334,3 +508,261 @@ def coupled(origin: Model) -> Callable[..., None]:
         residual(t, x, y, z[:first], u, p, out[states:])
 
     return coupled
+
+
+_SMALL = 1e-12
+"""A singular value below this share of the greatest one counts as zero."""
+
+
+def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "row {0}") -> str:
+    """Return which equations and unknowns make ``matrix`` (n, n) singular; else an empty text.
+
+    ``equation`` is the pattern of an equation's name.  The rows are scaled to equal size first.
+    """
+    sizes = np.abs(matrix).max(axis=1, initial=0.0)
+    scaled = matrix / np.where(sizes > 0.0, sizes, 1.0)[:, np.newaxis]
+    said = by_structure(scaled != 0.0, unknowns, equation)
+    return said or _by_values(scaled, unknowns, equation)
+
+
+def by_structure(pattern: NDArray[np.bool_], unknowns: Sequence[str], equation: str) -> str:
+    """Return which equations and unknowns make the structural rank too small, or an empty text.
+
+    ``pattern`` (n, n) is true where an unknown (column) occurs in an equation (row).
+    """
+    with needs("scipy", "a model with constraints"):
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    n = len(unknowns)
+    column_of = maximum_bipartite_matching(csr_array(pattern.astype(np.int8)), perm_type="column")
+    free = [i for i in range(n) if column_of[i] < 0]
+    if not free:
+        return ""
+    row_of = {int(column): row for row, column in enumerate(column_of) if column >= 0}
+    rows, columns = set(free), set[int]()
+    waiting = list(free)
+    while waiting:
+        for column in map(int, np.flatnonzero(pattern[waiting.pop()])):
+            if column not in columns:
+                columns.add(column)
+                if row_of[column] not in rows:
+                    rows.add(row_of[column])
+                    waiting.append(row_of[column])
+    missing = [unknowns[j] for j in range(n) if j not in row_of]
+    named = _listed(equation.format(i) for i in sorted(rows))
+    many = "depend" if len(rows) > 1 else "depends"
+    on = _listed(unknowns[j] for j in sorted(columns))
+    return (
+        f"{named} {many} on {f'{on} only' if on else 'no unknown'}, and nothing determines "
+        f"{_listed(missing)} (structural rank {n - len(free)} of {n})"
+    )
+
+
+def _by_values(matrix: Vector, unknowns: Sequence[str], equation: str) -> str:
+    if not np.isfinite(matrix).all():
+        rows = [i for i in range(len(matrix)) if not np.isfinite(matrix[i]).all()]
+        return f"{_listed(equation.format(i) for i in rows)} has values that are not finite"
+    left, sizes, right = np.linalg.svd(matrix)
+    if sizes[-1] > _SMALL * sizes[0]:
+        return ""
+    rows = np.flatnonzero(np.abs(left[:, -1]) > 1e-3).tolist()
+    columns = np.flatnonzero(np.abs(right[-1]) > 1e-3).tolist()
+    return (
+        f"{_listed(equation.format(i) for i in rows)} "
+        f"{'depend' if len(rows) > 1 else 'depends'} linearly on each other at these values, so "
+        f"{_listed(unknowns[j] for j in columns)} "
+        f"{'are' if len(columns) > 1 else 'is'} not determined"
+    )
+
+
+def _listed(names: object) -> str:
+    """Return ``a, b and c``."""
+    *first, last = [*names] or [""]  # type: ignore[misc]
+    return f"{', '.join(first)} and {last}" if first else str(last)
+
+
+_SHIFTS = (0.0, 0.37, -0.61)
+"""Shares of the typical values by which the unknowns are moved in the search for zeros of the
+Jacobian that are zero everywhere."""
+_PARTS = 16
+"""The number of points of a failed step at which the equations are examined."""
+_NEARLY = 1e-6
+"""The share of its size at the beginning of a search below which a Jacobian counts as singular at
+the end of a solution: there the unknowns themselves are only known to the root of the rounding."""
+_AT_START = (
+    "declare these values as initial values",
+    "declare other initial values, or correct the residuals",
+)
+_IN_STEP = (
+    "give the plant a shorter step: the search begins at the values of the last tag",
+    "end the run before it with a terminal guard, give the plant a shorter step, or correct the "
+    "residuals",
+)
+"""Remedies if a solution exists that the search did not find, and if there is none."""
+
+
+def trouble(
+    origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector, *, started: bool = False
+) -> str:
+    """Return why the algebraic equations of ``origin`` have no solution, or an empty text.
+
+    ``z`` (d,) are the discrete signals of the ordinary model, which end with the values at which
+    the search begins.  Once the run has ``started``, other initial values are no remedy.
+    """
+    if origin.residual is None:
+        return ""
+    with plainly(), np.errstate(all="ignore"):
+        said = _Search(origin, t, x, z, u, p, _IN_STEP if started else _AT_START).reason()
+    return f"at {t:.9g} s {said}" if said and started else said
+
+
+def trouble_in_step(
+    model: Model, times: tuple[float, float], x: Vector, z: Vector, u: Vector, p: Vector
+) -> str:
+    """Return why the equations of ``model`` cannot be solved in a step from ``x``, or "".
+
+    The step lies between ``times`` (s).  The states within the step are approximated by their
+    derivative at its beginning.
+    """
+    origin, (t, end) = model.origin, times
+    if origin is None:
+        return ""
+    slope = np.zeros_like(x)
+    if model.derivative is not None:
+        with plainly(), np.errstate(all="ignore"):
+            getattr(model.derivative, "py_func", model.derivative)(t, x, z, u, p, slope)
+    if not np.isfinite(slope).all():
+        slope[:] = 0.0
+    for k in range(_PARTS + 1):
+        ahead = (end - t) * k / _PARTS
+        here = t + ahead, x + ahead * slope, z, u, p
+        said = trouble(origin, *here, started=True) or _singular_mass(origin, *here)
+        if said:
+            return said
+    return ""
+
+
+def _singular_mass(origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> str:
+    """Return which rows and states make the mass matrix singular, or an empty text."""
+    if not callable(origin.mass):
+        return ""
+    n, d = x.size, origin.discrete.size
+    m = np.zeros((n, n))
+    vectors = (x, z[d:], z[:d]) if origin.algebraic.size else (x, z)
+    with plainly(), np.errstate(all="ignore"):
+        getattr(origin.mass, "py_func", origin.mass)(t, *vectors, u, p, m)
+    said = singular_matrix(m, origin.states.columns)
+    return f"the mass matrix is singular: {said}" if said else ""
+
+
+class _Search:
+    """The algebraic equations at fixed t, x, z, u and p."""
+
+    def __init__(
+        self,
+        origin: Model,
+        t: float,
+        x: Vector,
+        z: Vector,
+        u: Vector,
+        p: Vector,
+        remedies: tuple[str, str],
+    ) -> None:
+        self._origin, self._t, self._remedies = origin, t, remedies
+        d = origin.discrete.size
+        self._x, self._z, self._u, self._p = x, z[:d].copy(), u, p
+        begin = z[d:]  # a search that failed at a tag has left values that are not finite
+        self._begin: Vector = np.where(np.isfinite(begin), begin, origin.algebraic.initial())
+        self._names = origin.algebraic.columns
+        self._scale = typical(origin)
+
+    def residual(self, y: Vector) -> Vector:
+        out = np.full(y.size, np.nan)
+        residual: Any = self._origin.residual
+        try:
+            getattr(residual, "py_func", residual)(
+                self._t, self._x, y.copy(), self._z, self._u, self._p, out
+            )
+        except (ArithmeticError, ValueError):
+            out[:] = np.nan
+        return out
+
+    def reason(self) -> str:
+        begin = self._begin
+
+        def at(
+            t: float, x: Vector, y: Vector, z: Vector, u: Vector, p: Vector, r: Vector  # noqa: ARG001
+        ) -> None:  # fmt: skip
+            r[:] = self.residual(y)
+
+        solve = solver(at, self._scale)
+        y = begin.copy()
+        if solve(self._t, self._x, y, self._z, self._u, self._p, False) == GOOD:
+            return ""
+        first = self.residual(begin)
+        bad = [i for i in range(first.size) if not np.isfinite(first[i])]
+        if bad:
+            named = ", ".join(f"residual[{i}] is {first[i]}" for i in bad)
+            return f"{named} at {self._said(begin)}; {self._remedies[1]}"
+        places = [begin + shift * np.maximum(np.abs(begin), self._scale) for shift in _SHIFTS]
+        jacobians = [j for j in map(self._jacobian, places) if np.isfinite(j).all()]
+        pattern = np.any([j != 0.0 for j in jacobians], axis=0)
+        said = by_structure(pattern, self._names, "residual[{0}]") if jacobians else ""
+        if said:
+            return f"{said}; correct the residuals"
+        near = self._nearest()
+        left = self.residual(near)
+        singular = self._singular(near)
+        where = f", where {singular}" if singular else ""
+        if np.abs(left).max() <= 1e-9 * max(1.0, float(np.abs(first).max())):
+            return (
+                f"Newton's method found no solution from {self._said(begin)}; a solution is "
+                f"{self._said(near)}{where}; {self._remedies[1 if singular else 0]}"
+            )
+        worst = int(np.abs(left).argmax())
+        dependent = [singular_matrix(j, self._names, "residual[{0}]") for j in jacobians]
+        where = f", where {dependent[0]}" if all(dependent) and dependent else ""
+        return (
+            f"residual[{worst}] stays at {left[worst]:g}; the nearest values found are "
+            f"{self._said(near)}{where}. The search began at {self._said(begin)}; "
+            f"{self._remedies[1]}"
+        )
+
+    def _singular(self, near: Vector) -> str:
+        """Return which residuals and unknowns make the Jacobian singular at ``near``, or ""."""
+        there = self._jacobian(near)
+        said = singular_matrix(there, self._names, "residual[{0}]")
+        if said:
+            return said
+        sizes = np.abs(self._jacobian(self._begin)).max(axis=1)
+        small = np.abs(there).max(axis=1) <= _NEARLY * np.where(np.isfinite(sizes), sizes, 0.0)
+        rows = " and ".join(f"residual[{i}]" for i in np.flatnonzero(small))
+        return f"{rows} no longer depends on the unknowns" if rows else ""
+
+    def _jacobian(self, y: Vector) -> Vector:
+        out = np.zeros((y.size, y.size))
+        for j in range(y.size):
+            above, below = y.copy(), y.copy()
+            above[j] += 1e-7 * max(abs(y[j]), self._scale[j])
+            below[j] -= above[j] - y[j]
+            change = self.residual(above) - self.residual(below)
+            out[:, j] = change / (above[j] - below[j])
+        return out
+
+    def _nearest(self) -> Vector:
+        """Return the unknowns with the smallest sum of squared residuals, near the first values."""
+        with needs("scipy", "a model with constraints"):
+            from scipy.optimize import least_squares
+
+        try:
+            found = least_squares(
+                self.residual, self._begin, x_scale=self._scale, method="lm", xtol=1e-15, ftol=1e-15
+            )
+        except ValueError:  # a residual that is not finite
+            return self._begin
+        out: Vector = found.x
+        return out
+
+    def _said(self, y: Vector) -> str:
+        return ", ".join(f"{n} = {v:g}" for n, v in zip(self._names, y, strict=True))

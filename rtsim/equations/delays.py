@@ -43,6 +43,12 @@ Projection = Callable[[Vector], None]
 """``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
 
 
+def standing(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """The derivative of a model without one: all states are constant between events."""
+    for i in range(dx.size):
+        dx[i] = 0.0
+
+
 @dataclass(frozen=True)
 class Guard:
     """A function of the state that is watched for zero crossings.
@@ -271,8 +277,8 @@ def resolve(model: Model) -> Resolved:
         np.array(rows, dtype=np.float64),
         np.array(lags, dtype=np.float64),
         np.array(first, dtype=np.float64),
-        _lags(functions) if functions else None,
-        _pasts(pasts) if pasts else None,
+        _filled(functions, _and_lag),
+        _filled(pasts, _and_past),
     )
 
 
@@ -339,20 +345,19 @@ def _before(
 # and they also run as plain Python.
 
 
-def _ready(function: Any) -> Any:
-    return function if hasattr(function, "py_func") else in_both(function)
-
-
 @in_both
 def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
     pass
 
 
-def _lags(functions: Sequence[tuple[int, Any]]) -> Equation:
+def _filled(
+    functions: Sequence[tuple[int, Any]], and_one: Callable[[int, Any, Equation], Equation]
+) -> Equation | None:
+    """Return an equation that fills the elements of ``functions``; None if there are none."""
     made: Equation = _none
-    for j, lag in functions:
-        made = _and_lag(j, _ready(lag), made)
-    return made
+    for i, function in functions:
+        made = and_one(i, in_both(function), made)
+    return made if functions else None
 
 
 def _and_lag(j: int, lag: Any, others: Equation) -> Equation:
@@ -362,13 +367,6 @@ def _and_lag(j: int, lag: Any, others: Equation) -> Equation:
         out[j] = lag(t, x, z, u, p)
 
     return lags
-
-
-def _pasts(functions: Sequence[tuple[int, Any]]) -> Equation:
-    made: Equation = _none
-    for e, past in functions:
-        made = _and_past(e, _ready(past), made)
-    return made
 
 
 def _and_past(e: int, past: Any, others: Equation) -> Equation:

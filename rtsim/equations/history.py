@@ -1,7 +1,15 @@
-"""The past of one plant whose model has delays, and the model's functions that read it.
+"""The values of delayed signals, from the past that the solver has kept.
 
-:mod:`rtsim.equations.delayed_values` explains the arrays.  A plant passes the address of its past
-as the last element of ``p``, after the parameters; the functions of the model do not see it.
+The past is one row for each internal step of the solver: a polynomial for each delayed signal over
+that step (:mod:`rtsim.solve.delayed` writes the rows).  The functions of a model with delays are
+called through the functions ``delayed_...`` of this module: they append the delayed signals to
+``u`` and call the function of the model.  The same source runs compiled and as plain Python.  A
+plant passes the address of its past as the last element of ``p``, after the parameters; the
+functions of the model do not see it.
+
+A *break* is a time at which a derivative of the solution jumps: the start of the run, a write, and
+each time at which an earlier break arrives through a lag.  Each internal step reads a delayed
+signal on one side of a break only.
 """
 
 from __future__ import annotations
@@ -10,6 +18,7 @@ import math
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,39 +26,331 @@ from numpy.typing import NDArray
 
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
-from rtsim.equations.addresses import EQUATION, TICK, UPDATE, plain_tables
-from rtsim.equations.compiling import ABSENT, Compilation, Native, plainly, prepared
-from rtsim.equations.delayed_values import (
-    BREAKS,
-    BUMP,
-    COUNT,
-    END,
-    FAULT_LAG,
-    FAULT_TIME,
-    FAULTY,
-    KIND,
-    LAYOUT,
-    LEAST,
-    LEG,
-    LIVE,
-    MOST,
-    TIME,
-    TOP_BREAK,
-    TOP_ROW,
-    VALUE,
-    WHEN,
-    delayed_derivative,
-    delayed_fed,
-    delayed_guard,
-    delayed_line,
-    delayed_output,
-    delayed_tick,
-    delayed_update,
-    feed,
-    near,
+from rtsim.equations.addresses import (
+    EQUATION,
+    INLINED,
+    TICK,
+    UPDATE,
+    Layout,
+    PlainTable,
+    call_equation,
+    call_tick,
+    call_update,
 )
-from rtsim.equations.delays import FUNCTION, PARAMETER, resolve
-from rtsim.equations.first_call import check
+from rtsim.equations.calls import check
+from rtsim.equations.compiling import (
+    ABSENT,
+    Compilation,
+    Native,
+    in_both,
+    plainly,
+    prepared,
+    when_compiling,
+)
+from rtsim.equations.delays import (
+    COMPUTED,
+    CONSTANT,
+    DISCRETE,
+    FUNCTION,
+    GIVEN,
+    INPUT,
+    PARAMETER,
+    SET,
+    STATE,
+    resolve,
+)
+
+COUNT, TIME, BREAKS, HEAD = range(4)
+"""Elements of the memory: the number of rows so far, the time at which the last row ends (s), and
+the number of breaks so far.  Each delay has two more elements, :data:`NEXT` and :data:`SNAPPED`,
+``HEAD + j`` and ``HEAD + delays + j``: the number of the next break that arrives through it, and
+1 or -1 if the last internal step ended where that break arrives.  The memory of the solver itself
+follows, and last a flag, which is 0 after a write.
+"""
+LEG, ORDER, TOP_ROW, TOP_BREAK, BUMP, BY, FAULTY, FAULT_TIME, FAULT_LAG = range(9)
+"""Elements of the array ``live``:
+
+- ``LEG``: 1 while an internal step is computed.
+- ``ORDER``: the highest derivative whose breaks are kept.
+- ``TOP_ROW``, ``TOP_BREAK``: one more than the highest number that was written to each ring, also
+  by steps that were discarded; the ring has lost what was written as many places before.
+- ``BUMP``, ``BY``: an element to change, plus 1, and the change, for a test of which signals depend
+  on which.
+- ``FAULTY``, ``FAULT_TIME``, ``FAULT_LAG``: the delay whose lag is not valid, plus 1, the time and
+  the lag.
+"""
+LIVE = 9
+BEGIN, END, LENGTH, FIRST_END = range(4)
+"""Elements of a row: begin and end of the internal step (s), the time over which the argument of
+the polynomial grows by 1 (s), then the values at the end, then the coefficients."""
+KIND, VALUE, LEAST, MOST = range(4)
+"""Columns of ``lags``."""
+WHEN, OF_STATES, OF_LINES = range(3)
+"""Columns of ``breaks``: the time (s), and the lowest derivative that jumps in a state, and in a
+signal of ``lines``."""
+
+LAYOUT = Layout(
+    "the past of a plant",
+    (
+        *("derivative", "output", "guard", "line", "lag_function", "past_function"),
+        *("update", "tick", "slope", "lines_now", "leg", "retake", "inner", "inner_words"),
+    ),
+    {
+        "elements": ("delayed", 3),
+        "lags": ("delays", 4),
+        "before": ("delayed", 2),
+        "live": (LIVE,),
+        "lag": ("delays",),
+        "most": ("delays",),
+        "fed": ("inputs + delayed",),
+        "past": ("delayed",),
+        "start": ("delayed",),
+        "v": ("lines",),
+        "rows": ("capacity", "width"),
+        "breaks": ("places", 3),
+        "memory": ("remembered",),
+        "after": ("remembered",),
+        "began": ("states",),
+        "own": ("kept",),
+        "own_after": ("kept",),
+        "settings": (2,),
+        "snaps": ("delays",),
+        "inner_notes": ("noted",),
+        "notes": ("noted",),
+        "k": ("stages", "states"),
+        "dense": ("stages", "degree"),
+        "slopes": (2, "states"),
+        "y": ("states",),
+        "fit": ("nodes", "nodes"),
+        "nodes_v": ("nodes", "lines"),
+    },
+)
+"""The past of one plant.  The first functions are those of the model; the functions from ``slope``
+on, and the arrays from ``began`` on, belong to :mod:`rtsim.solve.delayed`.
+
+- ``elements``, ``lags``, ``before``: see :class:`rtsim.equations.delays.Resolved`.
+- ``live``: see :data:`LEG`; ``lag``: the present lag of each delay; ``most``: the time for which
+  each delay needs the past (s).
+- ``fed``: u and the delayed signals; ``past``: work for ``past_function``; ``start``: each delayed
+  signal at the start of the run; ``v``: the signals of ``lines``.
+- ``rows``, ``breaks``: rings, in which number i is at i modulo the length.
+- ``memory``, ``after``: the memory of the stepper.
+"""
+INNER = LAYOUT.at.inner
+"""The index of the argument table of the solver's own steps."""
+
+
+@cache
+def plain_tables() -> dict[int, Any]:
+    """Return the argument tables that :func:`past_at` finds in plain Python, by number.
+
+    They are not a global name, because the source hash of each function that uses them would
+    contain their contents.
+    """
+    return {}
+
+
+def past_at(number: float) -> Any:
+    """Return the past whose address is ``number``, which a float64 holds exactly."""
+    return plain_tables()[int(number)]
+
+
+@when_compiling
+def _past_at_compiled() -> None:
+    from numba.extending import overload
+
+    from rtsim.equations.lowering import table_from
+
+    table = table_from(LAYOUT.kind)
+
+    @overload(past_at, strict=False, jit_options=INLINED)
+    def _(number: Any) -> Any:  # noqa: ARG001
+        return lambda number: table(int(number))
+
+
+@in_both
+def near(t: float) -> float:
+    """Return the difference (s) below which two times near ``t`` s are the same time."""
+    return 4e-15 * (abs(t) + 1.0)
+
+
+@in_both
+def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
+    """Fill ``lag``; a lag that is not valid becomes nan and is noted in ``live``."""
+    lag, most, live, how = table.lag, table.most, table.live, table.lags
+    if table.lag_function != 0:
+        call_equation(table.lag_function, t, x, z, u, p, lag)
+    for j in range(lag.size):
+        kind = int(how[j, KIND])
+        if kind == CONSTANT:
+            lag[j] = how[j, VALUE]
+            continue
+        if kind == PARAMETER:
+            lag[j] = p[int(how[j, VALUE])]
+        value = lag[j]
+        bound = most[j] * (1.0 + 1e-12)
+        good = value >= how[j, LEAST] * (1.0 - 1e-12) and not value > bound and math.isfinite(value)
+        if kind == PARAMETER and 0.0 < value < 1e-9:
+            good = False
+        if not good:
+            if live[FAULTY] == 0.0:
+                live[FAULTY], live[FAULT_TIME], live[FAULT_LAG] = j + 1.0, t, value
+            lag[j] = math.nan
+
+
+@in_both
+def earlier(table: Any, m: Any, j: int) -> float:
+    """Return the last break (s) that has arrived through delay ``j``; -inf if there is none."""
+    breaks = table.breaks
+    n, places = int(m[HEAD + j]), breaks.shape[0]
+    if n < 1 or n - 1 < int(table.live[TOP_BREAK]) - places:
+        return -math.inf
+    return breaks[(n - 1) % places, WHEN]  # type: ignore[no-any-return]
+
+
+@in_both
+def later(table: Any, m: Any, j: int) -> float:
+    """Return the next break (s) that arrives through delay ``j``; inf if there is none."""
+    breaks = table.breaks
+    n, count, places = int(m[HEAD + j]), int(m[BREAKS]), breaks.shape[0]
+    return breaks[n % places, WHEN] if n < count else math.inf
+
+
+@in_both
+def row_of(table: Any, count: int, key: float) -> int:
+    """Return the place of the last of ``count`` rows that begins at ``key`` s or before."""
+    rows = table.rows
+    places = rows.shape[0]
+    low, high = max(0, int(table.live[TOP_ROW]) - places), count - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if rows[middle % places, BEGIN] <= key:
+            low = middle
+        else:
+            high = middle - 1
+    place: int = low % places
+    return place
+
+
+@in_both
+def now_of(table: Any, e: int, x: Any, z: Any, u: Any) -> float:
+    """Return the present value of delayed element ``e``; nan for a signal of ``lines``."""
+    elements = table.elements
+    kind, i = int(elements[e, 0]), int(elements[e, 1])
+    if kind == STATE:
+        return x[i]  # type: ignore[no-any-return]
+    if kind == INPUT:
+        return u[i]  # type: ignore[no-any-return]
+    return z[i] if kind == DISCRETE else math.nan
+
+
+@in_both
+def before_of(table: Any, started: bool, e: int, s: float, x: Any, z: Any, u: Any, p: Any) -> float:
+    """Return delayed element ``e`` at ``s`` < 0 s."""
+    before = table.before
+    how = int(before[e, 0])
+    if how == GIVEN:
+        return before[e, 1]  # type: ignore[no-any-return]
+    if how == SET:
+        return p[int(before[e, 1])]  # type: ignore[no-any-return]
+    if how == COMPUTED:
+        past = table.past
+        call_equation(table.past_function, s, x, z, u, p, past)
+        return past[e]  # type: ignore[no-any-return]
+    return table.start[e] if started else now_of(table, e, x, z, u)
+
+
+@in_both
+def value_of(
+    table: Any, m: Any, leg: bool, e: int, j: int, t: float, x: Any, z: Any, u: Any, p: Any
+) -> float:
+    """Return element ``e`` of delay ``j`` at ``t`` s; ``m`` is the memory that counts now."""
+    lag = table.lag[j]
+    if lag == 0.0:
+        return now_of(table, e, x, z, u)
+    if not math.isfinite(lag):
+        return math.nan
+    s = t - lag
+    low, high = earlier(table, m, j) + near(t), later(table, m, j) - near(t)
+    key = min(max(s, low), high)
+    count = int(m[COUNT])
+    if key < 0.0 or count == 0:
+        return before_of(table, leg or count > 0, e, s, x, z, u, p)
+    rows, q = table.rows, table.elements.shape[0]
+    terms = (rows.shape[1] - FIRST_END - q) // q
+    row = row_of(table, count, key)
+    part = (s - rows[row, BEGIN]) / rows[row, LENGTH]
+    first = FIRST_END + q + e * terms
+    value = 0.0
+    for d in range(terms - 1, -1, -1):
+        value = value * part + rows[row, first + d]
+    return value
+
+
+@in_both
+def feed(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> Any:
+    """Return u and, after it, the delayed signals at ``t`` s."""
+    fed, memory, elements = table.fed, table.memory, table.elements
+    for i in range(u.size):
+        fed[i] = u[i]
+    find_lags(table, t, x, z, u, p)
+    leg = table.live[LEG] != 0.0
+    m = table.after if leg or t > memory[TIME] + near(t) else memory
+    for e in range(elements.shape[0]):
+        fed[u.size + e] = value_of(table, m, leg, e, int(elements[e, 2]), t, x, z, u, p)
+    return fed
+
+
+# -- the functions of a model with delays ----------------------------------------------------------
+
+
+def delayed_derivative(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:
+    """Call the model's derivative with the delayed signals; the last of ``p`` finds the past."""
+    table, own = past_at(p[p.size - 1]), p[: p.size - 1]
+    call_equation(table.derivative, t, x, z, feed(table, t, x, z, u, own), own, dx)
+
+
+def delayed_output(t: float, x: Any, z: Any, u: Any, p: Any, y: Any) -> None:
+    """Call the model's output with the delayed signals."""
+    table, own = past_at(p[p.size - 1]), p[: p.size - 1]
+    call_equation(table.output, t, x, z, feed(table, t, x, z, u, own), own, y)
+
+
+def delayed_guard(t: float, x: Any, z: Any, u: Any, p: Any, g: Any) -> None:
+    """Call the model's guards with the delayed signals."""
+    table, own = past_at(p[p.size - 1]), p[: p.size - 1]
+    call_equation(table.guard, t, x, z, feed(table, t, x, z, u, own), own, g)
+
+
+def delayed_line(t: float, x: Any, z: Any, u: Any, p: Any, v: Any) -> None:
+    """Call the model's ``line`` with the delayed signals, one of which ``live`` may change."""
+    table, own = past_at(p[p.size - 1]), p[: p.size - 1]
+    fed, live = feed(table, t, x, z, u, own), table.live
+    if live[BUMP] != 0.0:
+        fed[u.size + int(live[BUMP]) - 1] += live[BY]
+    call_equation(table.line, t, x, z, fed, own, v)
+
+
+def delayed_update(t: float, x: Any, z: Any, u: Any, p: Any) -> None:
+    """Call the model's update with the delayed signals."""
+    table, own = past_at(p[p.size - 1]), p[: p.size - 1]
+    call_update(table.update, t, x, z, feed(table, t, x, z, u, own), own)
+
+
+def delayed_tick(due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
+    """Call the model's timers with the delayed signals."""
+    table, own = past_at(p[p.size - 1]), p[: p.size - 1]
+    fed = feed(table, t, x, z, u, own)
+    call_tick(table.tick, due, t, x, z, fed, own)
+
+
+def delayed_fed(t: float, x: Any, z: Any, u: Any, p: Any, fed: Any) -> None:
+    """Write u and the delayed signals to ``fed``, for a function that Python calls."""
+    table, own = past_at(p[p.size - 1]), p[: p.size - 1]
+    found = feed(table, t, x, z, u, own)
+    for i in range(fed.size):
+        fed[i] = found[i]
+
 
 BoundModel = Any
 """A model, whose module imports this one."""
@@ -74,9 +375,6 @@ class History:
         self.line = _made(model.line, EQUATION, f"line of model {model.name}", compile)
         self._lag = _made(found.lag, EQUATION, f"lag of model {model.name}", compile)
         self._past = _made(found.at_first, EQUATION, f"before of model {model.name}", compile)
-        q, d, n, lines = (
-            len(found.elements), len(found.lags), model.states.size, model.lines.size,
-        )  # fmt: skip
         self.attached = False
         """True once a solver that can keep a past is at work on the model."""
         self._functions: dict[str, Function] = {
@@ -90,37 +388,19 @@ class History:
             "lag_function": _both(self._lag),
             "past_function": _both(self._past),
         }
-        self._sizes = {"inputs": model.inputs.size, "delayed": q}
-        self._arrays: dict[str, NDArray[np.float64]] = {
+        self._sizes = {"inputs": model.inputs.size, "delayed": len(found.elements)}
+        given = {
             "elements": found.elements,
             "lags": found.lags,
             "before": found.before,
-            "live": np.zeros(LIVE),
-            "lag": np.zeros(d),
             "most": found.lags[:, MOST].copy(),
-            "fed": np.zeros(model.inputs.size + q),
-            "past": np.zeros(q),
-            "start": np.zeros(q),
-            "v": np.zeros(lines),
-            "rows": np.zeros((1, 1)),
-            "breaks": np.zeros((ROWS, 3)),
-            "memory": np.zeros(3 + 2 * d),
-            "after": np.zeros(3 + 2 * d),
-            "began": np.zeros(n),
-            "own": np.zeros(0),
-            "own_after": np.zeros(0),
-            "settings": np.zeros(2),
-            "snaps": np.zeros(d),
-            "inner_notes": np.zeros(0),
-            "notes": np.zeros(0),
-            "k": np.zeros((0, n)),
-            "dense": np.zeros((0, 0)),
-            "slopes": np.zeros((2, n)),
-            "y": np.zeros(n),
-            "fit": np.zeros((1, 1)),
-            "nodes_v": np.zeros((1, lines)),
         }
-        self._plain: list[Any] = []
+        first = {"capacity": 1, "width": 1, "places": ROWS, "nodes": 1}
+        first["remembered"] = HEAD + 2 * len(found.lags)
+        none = dict.fromkeys(("kept", "noted", "stages", "degree"), 0)
+        model_sizes = {"states": model.states.size, "lines": model.lines.size}
+        self._arrays = LAYOUT.filled(given, {**self._sizes, **model_sizes, **first, **none})
+        self._plain = PlainTable()
         self._alive: Any = None
         self._words = np.zeros(len(LAYOUT.functions) + 3 * len(LAYOUT.arrays), dtype=np.int64)
         self._write()
@@ -135,7 +415,9 @@ class History:
         plain = [self._functions[name][1] for name in LAYOUT.functions]
         words = LAYOUT.block(addresses, arrays, sizes).words
         self._words[: words.size] = words
-        self._plain[:] = LAYOUT.plain(plain, arrays, sizes)
+        table = LAYOUT.plain(plain, arrays, sizes)
+        self._plain[:] = table
+        vars(self._plain).update(vars(table))
 
     def parameters(self, p: Vector) -> Vector:
         """Return ``p`` (k,) with the address of this past as a further element."""

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.raised import OutOfBounds
-from rtsim.equations.addresses import ARRAYS, MATRIX, NUMBER, WORDS, AddressBlock, Signature
+from rtsim.equations.addresses import MATRIX, NUMBER, AddressBlock, Signature, is_array
 from rtsim.equations.numba_private import exception_at
 
 FAILED = -(2**63)
@@ -202,7 +202,7 @@ class EntryPoint:
     """
 
     def __init__(self, linked: Linked, signature: Signature) -> None:
-        kinds = [k for k in signature if k not in ARRAYS]
+        kinds = [k for k in signature if not is_array(k)]
         numbers = [ctypes.c_double if k == NUMBER else ctypes.c_int64 for k in kinds]
         # PYFUNCTYPE keeps the interpreter's lock: releasing it would cost more than a short call
         prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *numbers)
@@ -211,8 +211,8 @@ class EntryPoint:
         self._concurrent = free(linked.entry)
         self._signature = signature
         self._linked = linked
-        self._arrays = tuple(i for i, kind in enumerate(signature) if kind in ARRAYS)
-        self._numbers = tuple(i for i, kind in enumerate(signature) if kind not in ARRAYS)
+        self._arrays = tuple(i for i, kind in enumerate(signature) if is_array(kind))
+        self._numbers = tuple(i for i, kind in enumerate(signature) if not is_array(kind))
 
     def __call__(self, *arguments: Any) -> int:
         if len(arguments) != len(self._signature):
@@ -265,10 +265,10 @@ class EntryPoint:
         return BareCall(function, at, block, (arrays, self._linked))
 
     def _block(self, arrays: tuple[Array | AddressBlock, ...]) -> NDArray[np.int64]:
-        words, kinds = [0], [k for k in self._signature if k in ARRAYS]
+        words, kinds = [0], [k for k in self._signature if is_array(k)]
         for given, kind in zip(arrays, kinds, strict=True):
             array = given.words if isinstance(given, AddressBlock) else given
-            wanted = np.int64 if kind == WORDS else np.float64
+            wanted = np.float64 if kind.startswith("float64") else np.int64
             dimensions = 2 if kind == MATRIX else 1
             if array.dtype != wanted or array.ndim != dimensions or not array.flags.c_contiguous:
                 raise TypeError(

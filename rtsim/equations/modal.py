@@ -187,19 +187,15 @@ def _output(
 # and they also run as plain Python.
 
 
-def _ready(function: Any) -> Any:
-    return function if hasattr(function, "py_func") else in_both(function)
-
-
 @in_both
 def _nothing(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
     pass
 
 
 def _chosen(place: int, functions: Sequence[Equation]) -> Equation:
-    chosen: Equation = _ready(functions[-1])
+    chosen: Equation = in_both(functions[-1])
     for mode in range(len(functions) - 2, -1, -1):
-        chosen = _either(place, mode, _ready(functions[mode]), chosen)
+        chosen = _either(place, mode, in_both(functions[mode]), chosen)
     return chosen
 
 
@@ -227,7 +223,7 @@ def _levels(place: int, transitions: Sequence[tuple[int, Transition]]) -> Equati
     levels: Equation = none
     for i, (mode, transition) in enumerate(transitions):
         away = -float(transition.direction)
-        levels = _and_level(place, i, mode, _ready(transition.level), away, levels)
+        levels = _and_level(place, i, mode, in_both(transition.level), away, levels)
     return levels
 
 
@@ -252,7 +248,7 @@ def _reset(place: int, actions: Sequence[tuple[int, Update | None, int]]) -> Any
 
     reset: Any = none
     for i, (own, action, to) in enumerate(actions):
-        reset = _or_reset(place, i, (own, to), _ready(action or _nothing), reset)
+        reset = _or_reset(place, i, (own, to), in_both(action or _nothing), reset)
     return reset
 
 
@@ -276,7 +272,7 @@ def _or_reset(place: int, number: int, modes: tuple[int, int], action: Update, o
 
 
 def _stop(place: int, rest: Update | None, to: int) -> Any:
-    action = _ready(rest or _nothing)
+    action = in_both(rest or _nothing)
 
     @in_both
     def stop(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001

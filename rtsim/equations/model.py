@@ -17,6 +17,7 @@ from rtsim.core.errors import ModelError, RtsimError
 from rtsim.core.raised import from_outside, in_words
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
+from rtsim.equations.calls import check
 from rtsim.equations.compiling import (
     ABSENT,
     Compilation,
@@ -25,8 +26,7 @@ from rtsim.equations.compiling import (
     plainly,
     prepared,
 )
-from rtsim.equations.consistency import trouble
-from rtsim.equations.constraints import check_declared, explicit
+from rtsim.equations.constraints import check_declared, explicit, trouble
 from rtsim.equations.delays import Constrained as Constrained
 from rtsim.equations.delays import ConstrainedReset as ConstrainedReset
 from rtsim.equations.delays import ConstrainedTick as ConstrainedTick
@@ -38,17 +38,10 @@ from rtsim.equations.delays import Reset as Reset
 from rtsim.equations.delays import Tick as Tick
 from rtsim.equations.delays import Timer as Timer
 from rtsim.equations.delays import Update as Update
-from rtsim.equations.first_call import check
+from rtsim.equations.delays import standing as standing
 from rtsim.equations.history import History
 from rtsim.equations.other_math import like_compiled_code
 from rtsim.equations.sparsity import Sparsity
-
-
-def standing(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """The derivative of a model without one: all states are constant between events."""
-    for i in range(dx.size):
-        dx[i] = 0.0
-
 
 _GUARD_ELEMENTS = 64
 _SENTINEL = -1.2345678901234567e300

@@ -9,7 +9,6 @@ The check works for browsers only, because other programs can send any origin, o
 
 from __future__ import annotations
 
-import importlib.util
 import ipaddress
 import secrets
 import socket
@@ -19,11 +18,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from rtsim.core.errors import ScenarioError
-from rtsim.core.extras import extra
+from rtsim.core.extras import extra, installed
 from rtsim.core.net.hosts import LOOPBACK, known_host
 
 FOXGLOVE = "127.0.0.1:8765"
-INSTALL = "pip install 'rtsim[foxglove]'"
 UNENCRYPTED = "--foxglove-unencrypted"
 
 
@@ -71,9 +69,8 @@ def _exposure_error(text: str) -> ScenarioError:
 def check_foxglove(text: str, unencrypted: bool = False) -> None:
     """Check that the address is valid and that the packages are installed, without importing."""
     check_exposure(text, unencrypted)
-    for module, package in (("foxglove", "foxglove-sdk"), ("websockets", "websockets")):
-        if importlib.util.find_spec(module) is None:
-            raise ScenarioError(f"--foxglove needs the package {package}; type: {INSTALL}")
+    for module in ("foxglove", "websockets"):
+        installed(module, "foxglove", "--foxglove")
 
 
 def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> socket.socket:

@@ -1,22 +1,42 @@
 """Shows a live run in Foxglove: a channel per component, the run's timing, and a scene of bodies.
 
 The topics and fields of a component are named as in a recording, so that one layout shows both.
-``log_time`` is the wall-clock time at the run's start plus the simulated time.  foxglove-sdk
-encodes the scene; :class:`ViewerServer` serves the viewers.
+``log_time`` is the wall-clock time at the run's start plus the simulated time.
+
+foxglove-sdk encodes the scene; :class:`ViewerServer` serves the viewers by WebSocket at one port.
+The protocol is ``foxglove.sdk.v1``: the server describes itself and its channels in JSON, a viewer
+subscribes to channels, and each message is a binary frame.  foxglove-sdk has a server of its own,
+which neither checks which page connects nor counts what it drops (docs/decisions/191).
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import errno
+import http
+import json
+import logging
 import re
 import socket
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+import struct
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from foxglove import messages as fg
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.typing import Subprotocol
 
-from rtsim.core.clock import stopwatch
+from rtsim.core.clock import civil, stopwatch
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.addresses import OriginCheck
@@ -32,9 +52,352 @@ from rtsim.gateway.shapes import (
     triangles,
     world_over,
 )
-from rtsim.gateway.viewer_server import Described, ViewerServer
 from rtsim.record.schema import TrackSpec, unique_message_types
 from rtsim.scenario.body import Body, Ground
+
+# The server of the viewers.
+
+PROTOCOL = "foxglove.sdk.v1"
+MOST_WAITING = 1 << 18
+"""Limit of the messages that wait for one viewer, bytes: some seconds at usual rates."""
+MOST_VIEWERS = 16
+_MOST_ASKED = 1 << 16
+"""Limit of one message of a viewer, bytes."""
+_BUFFER = 1 << 16
+"""Bytes for one viewer that wait in asyncio, and again in the operating system."""
+_MESSAGE, _TIME = 1, 2
+_MESSAGE_HEAD, _TIME_HEAD = struct.Struct("<BIQ"), struct.Struct("<BQ")
+_ERROR = 2
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Errors of ``accept`` after which asyncio accepts no connection for a second."""
+
+
+@dataclass
+class MessageCounts:
+    """The number of messages that were sent and lost, for all viewers together."""
+
+    sent: int = 0
+    lost: int = 0
+
+
+def is_message(payload: bytes | str) -> bool:
+    """Return whether a payload is a message of a channel: not a time, and no text in JSON."""
+    return isinstance(payload, bytes) and payload[0] == _MESSAGE
+
+
+class OutgoingQueue:
+    """The payloads that wait for one viewer; beyond ``most`` bytes the oldest ones are dropped.
+
+    Texts (descriptions of channels and sessions) are never dropped.
+    """
+
+    def __init__(self, counts: MessageCounts, most: int = MOST_WAITING) -> None:
+        self._counts, self._most = counts, most
+        self._payloads: deque[bytes | str] = deque()
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._payloads)
+
+    def add(self, payload: bytes | str) -> None:
+        self._payloads.append(payload)
+        self._size += len(payload) if isinstance(payload, bytes) else 0
+        while self._size > self._most and self._drop():
+            pass
+
+    def _drop(self) -> bool:
+        """Drop the oldest payload that is no text; never drop the newest one."""
+        for k in range(len(self._payloads) - 1):
+            payload = self._payloads[k]
+            if isinstance(payload, bytes):
+                del self._payloads[k]
+                self._size -= len(payload)
+                self._counts.lost += is_message(payload)
+                return True
+        return False
+
+    def take(self) -> bytes | str:
+        """Remove the oldest payload and return it."""
+        payload = self._payloads.popleft()
+        self._size -= len(payload) if isinstance(payload, bytes) else 0
+        return payload
+
+    def discard(self) -> None:
+        """Discard the remaining payloads, and count their messages as lost."""
+        self._counts.lost += sum(map(is_message, self._payloads))
+        self._payloads.clear()
+
+
+@dataclass(frozen=True)
+class Described:
+    """A channel as viewers see it; ``schema`` is a descriptor of protobuf."""
+
+    topic: str
+    schema_name: str
+    schema: bytes
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def to_plain(self, number: int) -> dict[str, Any]:
+        return {
+            "id": number, "topic": self.topic, "encoding": "protobuf",
+            "schemaName": self.schema_name, "schemaEncoding": "protobuf",
+            "schema": base64.b64encode(self.schema).decode(), "metadata": dict(self.metadata),
+        }  # fmt: skip
+
+
+class _Connection(ServerConnection):
+    """A connection to the server; programs that only connect must not keep viewers out."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        opening = [c for c in self.server.handlers if c.protocol.state is State.CONNECTING]
+        if len(opening) >= MOST_VIEWERS:
+            opening[0].transport.abort()
+        super().connection_made(transport)
+
+
+class _Viewer:
+    """A viewer whose request was accepted."""
+
+    def __init__(self, connection: ServerConnection, counts: MessageCounts) -> None:
+        self.connection = connection
+        self.subscribed: dict[int, int] = {}
+        """The channel of each subscription, by the viewer's number of it."""
+        self._counts, self._waiting = counts, OutgoingQueue(counts)
+        self._more = asyncio.Event()
+        self.idle = asyncio.Event()
+        """Set while nothing waits for the viewer."""
+
+    def put(self, payload: bytes | str) -> None:
+        self._waiting.add(payload)
+        self._more.set()
+        self.idle.clear()
+
+    async def send(self) -> None:
+        """Send what waits, until the connection ends; then count the rest as lost."""
+        payload: bytes | str = ""
+        try:
+            while True:
+                while self._waiting:
+                    payload = self._waiting.take()
+                    await self.connection.send(payload)
+                    self._counts.sent += is_message(payload)
+                    payload = ""
+                self.idle.set()
+                await self._more.wait()
+                self._more.clear()
+        except ConnectionClosed:
+            pass
+        finally:
+            self._counts.lost += is_message(payload)
+            self._waiting.discard()
+            self.idle.set()
+
+
+class ViewerServer(threading.Thread):
+    """Serves the viewers of ``listener``; only requests that ``origin_check`` accepts are answered.
+
+    Channels are added before the start.  :meth:`log` and :meth:`broadcast_time` never block.
+    """
+
+    def __init__(
+        self, listener: socket.socket, name: str, origin_check: OriginCheck | None = None
+    ) -> None:
+        super().__init__(name="viewers", daemon=True)
+        self.failure = ""
+        """Why no viewer is served any more; empty if the server works or was closed."""
+        self.counts = MessageCounts()
+        self._listener, self._title = listener, name
+        self._origin_check = origin_check or OriginCheck()
+        self._channels: list[Described] = []
+        self._viewers: list[_Viewer] = []
+        self._subscribed: frozenset[int] = frozenset()
+        """The channels that viewers have subscribed to; replaced as a whole, for other threads."""
+        self._session = civil()
+        self._told_no_room = False
+        self._loop = asyncio.new_event_loop()
+        self._closing, self._seconds = asyncio.Event(), 0.0
+
+    # -- what is sent; called by the thread that has the data
+
+    def add(self, channel: Described) -> int:
+        """Add a channel and return its number."""
+        self._channels.append(channel)
+        return len(self._channels)
+
+    def wanted(self, channel: int) -> bool:
+        """Return whether a viewer has subscribed to the channel."""
+        return channel in self._subscribed
+
+    def log(self, channel: int, payload: bytes, log_ns: int) -> None:
+        """Send a message to the viewers that have subscribed to the channel."""
+        self._call(self._log, channel, payload, log_ns)
+
+    def broadcast_time(self, ns: int) -> None:
+        self._call(self._to_all, _TIME_HEAD.pack(_TIME, max(0, ns)))
+
+    def clear_session(self) -> None:
+        """Begin a new session, so that viewers discard what they have."""
+        self._session += 1
+        self._call(self._to_all, self._hello())
+
+    def close(self, seconds: float = 0.5) -> None:
+        """Send waiting messages for at most ``seconds``, then stop."""
+        if self.is_alive():
+            self._seconds = seconds
+            self._call(self._closing.set)
+            self.join()
+        self._loop.close()
+        self._listener.close()
+
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call ``function`` in the thread of the server; do nothing if the server has ended."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    # -- the thread
+
+    def run(self) -> None:
+        """Serve until :meth:`close`; any error is reported, because the run goes on without it."""
+        self._loop.set_exception_handler(self._on_error)
+        with suppress(Exception), self._reported():
+            self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+        logger = logging.getLogger("rtsim.gateway.viewers")
+        logger.setLevel(logging.CRITICAL)  # connections that viewers give up are no errors
+        async with serve(
+            self._talk, sock=self._listener, process_request=self._check, logger=logger,
+            subprotocols=[Subprotocol(PROTOCOL)], compression=None, server_header=None,
+            max_size=_MOST_ASKED, write_limit=_BUFFER, ping_interval=None,
+            create_connection=_Connection,
+        ) as server:  # fmt: skip
+            await self._closing.wait()
+            # A viewer that does not read would never answer that the connection ends.
+            self._loop.call_later(0.0 if self.failure else self._seconds, _abort, server)
+            for viewer in list(self._viewers):
+                await viewer.idle.wait()
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Context in which an error that is not the end of a connection ends the server."""
+        try:
+            yield
+        except ConnectionClosed:
+            raise
+        except Exception as error:
+            self._fail(error)
+            raise
+
+    def _fail(self, error: object) -> None:
+        self.failure = f"no viewer is served any more: {type(error).__name__}: {error}"
+        _report(self.failure)
+        self._closing.set()
+
+    def _on_error(self, _: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        """Handle an error outside of the connections: report it, once if it lasts."""
+        error = context.get("exception", context["message"])
+        if not isinstance(error, OSError):
+            self._fail(error)
+        elif error.errno in _NO_ROOM and not self._told_no_room:
+            self._told_no_room = True
+            _report(
+                f"no further viewer can connect: {error.strerror}; close viewers, or raise the "
+                "limit of open files (ulimit -n); rtsim tries again each second"
+            )
+
+    def _check(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Refuse a request of a foreign page, and a viewer too many."""
+        with self._reported():
+            if why := self._origin_check.objection(request.headers.get_all("Origin")):
+                return connection.respond(http.HTTPStatus.FORBIDDEN, f"rtsim: {why}\n")
+            if len(connection.server.connections) >= MOST_VIEWERS:
+                why = f"rtsim: {MOST_VIEWERS} viewers show this run already\n"
+                return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, why)
+        return None
+
+    async def _talk(self, connection: ServerConnection) -> None:
+        """Serve one viewer until its connection ends."""
+        viewer = _Viewer(connection, self.counts)
+        plain = [channel.to_plain(k + 1) for k, channel in enumerate(self._channels)]
+        viewer.put(self._hello())
+        viewer.put(json.dumps({"op": "advertise", "channels": plain}))
+        sending = self._loop.create_task(viewer.send())
+        self._viewers.append(viewer)
+        try:
+            with suppress(ConnectionClosed), self._reported():
+                async for text in connection:
+                    if wrong := self._obey(viewer, text):
+                        said = {"op": "status", "level": _ERROR, "message": wrong}
+                        await connection.send(json.dumps(said))
+        finally:
+            self._viewers.remove(viewer)
+            self._count_subscriptions()
+            sending.cancel()
+            await asyncio.wait([sending])
+
+    def _obey(self, viewer: _Viewer, text: str | bytes) -> str:
+        """Subscribe or unsubscribe; return why the message cannot be understood, or ""."""
+        try:
+            if isinstance(text, bytes):
+                raise ValueError("rtsim reads no binary messages")
+            asked = json.loads(text)
+            if asked["op"] == "subscribe":
+                for one in asked["subscriptions"]:
+                    self._subscribe(viewer, int(one["id"]), int(one["channelId"]))
+            elif asked["op"] == "unsubscribe":
+                for number in asked["subscriptionIds"]:
+                    viewer.subscribed.pop(int(number), None)
+            else:
+                raise ValueError(f"rtsim has no {str(asked['op'])[:40]}")
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+            return f"this message is not understood: {error}"[:200]
+        finally:
+            self._count_subscriptions()
+        return ""
+
+    def _subscribe(self, viewer: _Viewer, number: int, channel: int) -> None:
+        if not (0 <= number < 1 << 32 and 0 < channel <= len(self._channels)):
+            raise ValueError(f"unknown channel {channel}")
+        if number not in viewer.subscribed and len(viewer.subscribed) >= len(self._channels):
+            raise ValueError("the viewer subscribes to a channel twice")
+        viewer.subscribed[number] = channel
+
+    def _count_subscriptions(self) -> None:
+        every = (viewer.subscribed.values() for viewer in self._viewers)
+        self._subscribed = frozenset().union(*every)
+
+    def _hello(self) -> str:
+        return json.dumps(
+            {
+                "op": "serverInfo", "name": self._title, "capabilities": ["time"],
+                "metadata": {}, "sessionId": str(self._session),
+            }
+        )  # fmt: skip
+
+    def _log(self, channel: int, payload: bytes, log_ns: int) -> None:
+        for viewer in self._viewers:
+            for number, subscribed in viewer.subscribed.items():
+                if subscribed == channel:
+                    viewer.put(_MESSAGE_HEAD.pack(_MESSAGE, number, max(0, log_ns)) + payload)
+
+    def _to_all(self, payload: bytes | str) -> None:
+        for viewer in self._viewers:
+            viewer.put(payload)
+
+
+def _abort(server: Server) -> None:
+    for connection in server.handlers:
+        connection.transport.abort()
+
+
+def _report(what: str) -> None:
+    """Print a line on the standard error of the run, which is also that of its gateway."""
+    print(f"rtsim: --foxglove: {what}", file=sys.stderr, flush=True)
+
+
+# The topics, and the messages of the scene.
 
 FRAMES, BODIES, GROUND = f"{SCENE}/frames", f"{SCENE}/bodies", f"{SCENE}/ground"
 WORLD = "world"

@@ -24,7 +24,6 @@ from rtsim.core.net.messagepack import pack
 from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
-from rtsim.gateway.addresses import INSTALL
 from rtsim.gateway.client import VERSION, ClientRequest, RequestError, read_request
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.publishing import (
@@ -271,7 +270,7 @@ def _viewers(given: argparse.Namespace) -> Iterator[Viewer]:
             viewer = PlotJuggler(given.plotjuggler)
         yield viewer
     if given.foxglove:
-        with _starting("--foxglove", f"type: {INSTALL}"):
+        with _starting("--foxglove", "type: pip install 'rtsim[foxglove]'"):
             from rtsim.gateway.foxglove import Foxglove
         yield Foxglove(socket.socket(fileno=given.passed[0]))
 

@@ -26,19 +26,28 @@ from rtsim.equations.constraints import explicit
 from rtsim.equations.model import BoundModel, bind
 from rtsim.linear.crossings import delay_after
 from rtsim.linear.derivatives import complex_form, jacobian
-from rtsim.linear.network import (
+from rtsim.linear.plants import (
+    DISCRETE_HELD,
     Changer,
     LinearPlant,
     LinearTask,
     Network,
+    Point,
     Sender,
+    check_ordinary,
+    columns_of,
     common_period,
     constant_delay,
+    kink_notes,
     links_of,
+    model_of,
+    plant_of,
+    plant_slopes,
+    point_in,
     port_signals,
+    split,
+    system_at,
 )
-from rtsim.linear.plants import DISCRETE_HELD, columns_of, kink_notes, plant_slopes, split
-from rtsim.linear.points import Point, check_ordinary, model_of, plant_of, point_in, system_at
 from rtsim.linear.sampled_run import Cut, PeriodMatrices, over_a_period
 from rtsim.linear.state_space import Matrix, StateSpace
 from rtsim.linear.trimming import Trim

@@ -1,28 +1,149 @@
-"""The linear model of a plant, with or without algebraic constraints, at a point.
+"""The linear components of a scenario: operating points, the linear model of a plant, the wiring.
 
-The linear model of a plant with algebraic constraints.
-
-The residuals determine the algebraic variables y near the point, so y is eliminated by the implicit
-function theorem: from ``0 = G(x, y, z, u)``, ``dy = -(dG/dy)^-1 (dG/dx dx + dG/dz dz + dG/du du)``.
+A plant may have algebraic constraints.  The residuals determine the algebraic variables y near the
+point, so y is eliminated by the implicit function theorem: from ``0 = G(x, y, z, u)``,
+``dy = -(dG/dy)^-1 (dG/dx dx + dG/dz dz + dG/du du)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from rtsim.core.errors import ModelError
-from rtsim.core.signals import Vector
-from rtsim.equations.compiling import plainly
-from rtsim.equations.consistency import trouble
+from rtsim.components.latency import Fixed, LatencyModel
+from rtsim.components.medium import shared
+from rtsim.components.ports import SignalPort, Wiring, resolve
+from rtsim.core.errors import ModelError, ScenarioError, UnknownName
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Duration, Period, to_ns
+from rtsim.engine.system import System
+from rtsim.equations.compiling import Compilation, plainly
+from rtsim.equations.constraints import singular_matrix, trouble
 from rtsim.equations.model import BoundModel, Model
-from rtsim.equations.structure import singular_matrix
 from rtsim.linear.derivatives import Function, Jacobian, complex_form, jacobian
-from rtsim.linear.points import Point, check_undelayed
 from rtsim.linear.state_space import Matrix
+from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import PlantComponent
+
+
+@dataclass(frozen=True)
+class Point:
+    """The time t (s), and the vectors x (n,), z (d,), u (m,) and p (k,) of a model."""
+
+    t: float
+    x: Vector
+    z: Vector
+    u: Vector
+    p: Vector
+
+    @classmethod
+    def of(cls, model: Model, values: Mapping[str, object] | None = None, t: float = 0.0) -> Point:
+        """Return the declared values of ``model``; ``values`` replace some of them by name."""
+        layouts = layouts_of(model)
+        by_layout: dict[str, dict[str, object]] = {letter: {} for letter in layouts}
+        for name, value in (values or {}).items():
+            owners = [letter for letter, signals in layouts.items() if name in signals]
+            if not owners:
+                known = [n for signals in layouts.values() for n in signals.names]
+                raise UnknownName("value", name, known, f"model {model.name}")
+            for letter in owners:
+                by_layout[letter][name] = value
+        x, z, u, p = (signals.initial(by_layout[letter]) for letter, signals in layouts.items())
+        return cls(t, x, z, u, p)
+
+
+def layouts_of(model: Model) -> dict[str, Signals]:
+    """Return the layouts of x, z, u and p."""
+    return {"x": model.states, "z": model.discrete, "u": model.inputs, "p": model.parameters}
+
+
+def model_of(what: object) -> Model:
+    """Return ``what`` as a model: a :class:`Model`, or a diagram with a method ``model()``.
+
+    Raises :class:`ScenarioError` for anything else.
+    """
+    if isinstance(what, Model):
+        return what
+    made = getattr(what, "model", None)
+    if callable(made) and not isinstance(what, type):
+        found = made()
+        if isinstance(found, Model):
+            return found
+    raise ScenarioError(
+        f"{type(what).__name__} is not a model; give a Model, a Diagram or a Scenario"
+    )
+
+
+def plant_of(scenario: Scenario, name: str) -> tuple[str, PlantComponent]:
+    """Return name and declaration of the plant ``name``; without a name, of the only plant."""
+    plants = scenario.of(PlantComponent)
+    if not name:
+        if len(plants) != 1:
+            raise ScenarioError(
+                f"scenario {scenario.name} has {len(plants)} plants "
+                f"({', '.join(plants) or 'none'}); give the name of one of them: plant=NAME"
+            )
+        name = next(iter(plants))
+    if name not in plants:
+        raise UnknownName("plant", name, plants, f"scenario {scenario.name}")
+    return name, plants[name]
+
+
+def system_at(
+    scenario: Scenario, time: Duration = 0, *, seed: int = 0, compile: Compilation = True
+) -> System:
+    """Return the system after the instant at ``time`` s of a run, as fast as possible.
+
+    Declared faults are left out.  Raises :class:`ScenarioError` for a negative time, and the errors
+    of the run.
+    """
+    from rtsim.runs.simulation import simulate  # takes longer to import than the rest
+
+    ns = to_ns(time, "time of the operating point")
+    if ns < 0:
+        raise ScenarioError(f"the operating point at {time!r} s is before the start of the run")
+    copied = scenario.copy()
+    copied.only_faults()
+    copied.until_ns = max(ns + 1, copied.until_ns)
+    return simulate(copied, seed=seed, compile=compile, stop_ns=ns).system
+
+
+def point_in(system: System, name: str) -> Point:
+    """Return the point of plant ``name``; raises :class:`UnknownName` for an unknown plant."""
+    found = {plant.name: plant for plant in system.plants}
+    if name not in found:
+        raise UnknownName("plant", name, found)
+    plant = found[name]
+    vectors = (np.array(v) for v in (plant.x, plant.z, plant.u, plant.p))
+    return Point(system.ns / 1e9, *vectors)
+
+
+def check_undelayed(model: Model) -> None:
+    """Raise :class:`ModelError` for a model with delays, which have infinitely many states."""
+    if model.delays:
+        raise ModelError(
+            f"model {model.name} has delayed signals, which have no linear model with a finite "
+            "number of states; replace Delayed, and each TransportDelay, by a Padé approximation, "
+            "or let a sensor or a controller delay the signal"
+        )
+
+
+def check_ordinary(model: Model) -> None:
+    """Raise :class:`ModelError` for a model with delays or with algebraic variables.
+
+    In a loop the algebraic variables would count as discrete signals, which are held.
+    """
+    check_undelayed(model)
+    if model.origin is not None and model.origin.algebraic.size:
+        raise ModelError(
+            f"model {model.name} has algebraic variables, which an open loop of a scenario cannot "
+            "have; linearise the plant alone (plant=), or solve its equations for them"
+        )
+
 
 # The linear model of a plant with algebraic constraints.
 
@@ -244,3 +365,143 @@ def _named(error: ModelError, names: tuple[str, ...], bound: BoundModel) -> Mode
     return ModelError(
         f"model {bound.model.name}: {names[int(number)]} {rest}; choose another operating point"
     )
+
+
+# The linear components of a scenario, and how they are wired: the parts of a sampled loop.
+
+Rows = list[int]
+
+
+@dataclass(frozen=True)
+class Link:
+    """Rows ``into`` of a component's inputs that read rows ``out`` of the port ``port``."""
+
+    port: str
+    into: Rows
+    out: Rows
+    signals: tuple[str, ...]
+    """The signal of the port to which each row belongs."""
+    early: bool = False
+    """True if the reader comes after the sender in a declared order."""
+
+
+@dataclass(frozen=True)
+class LinearPlant:
+    """A plant: slopes by (x, z, u), wires, and the period of its steps."""
+
+    name: str
+    sizes: tuple[int, int, int, int]
+    """The numbers of states, discrete values, inputs and outputs."""
+    slopes: PlantSlopes
+    links: tuple[Link, ...]
+    step: Period
+    signals: Signals
+    coupled: bool = False
+    """True if the plant reads a plant, or is read by one: its own steps then matter."""
+
+
+@dataclass(frozen=True)
+class LinearTask:
+    """A task: ``matrix`` computes its results from its inputs (docs of the subclasses)."""
+
+    name: str
+    period: Period | None
+    offset_ns: int
+
+
+@dataclass(frozen=True)
+class Sender(LinearTask):
+    """A controller or a sensor: (s', y) = matrix (s, u), and y is sent as a message.
+
+    A sensor has no memory s, and its matrix is the unit matrix.
+    """
+
+    matrix: Matrix
+    memory: Signals
+    outputs: Signals
+    links: tuple[Link, ...]
+    compute_ns: int
+    transport_ns: int
+    successors: frozenset[str] = frozenset()
+    triggers: frozenset[str] = frozenset()
+    """The tasks that a message of this sender triggers."""
+
+
+@dataclass(frozen=True)
+class Changer(LinearTask):
+    """An update or a timer of a plant: (x', z') = matrix (x, z, u)."""
+
+    plant: str
+    matrix: Matrix
+
+
+@dataclass(frozen=True)
+class Network:
+    """All linear components; tasks in reaction order."""
+
+    plants: tuple[LinearPlant, ...]
+    tasks: tuple[LinearTask, ...]
+    ports: dict[str, Signals]
+    notes: tuple[str, ...] = ()
+    times: tuple[Period, ...] = field(default=())
+    """All periods of the scenario."""
+
+
+def links_of(
+    wiring: Wiring | None, ports: dict[str, SignalPort], layout: Signals, owner: str,
+    early: Sequence[str] = (),
+) -> tuple[Link, ...]:  # fmt: skip
+    """Return the links of a component's inputs, one for each port that it reads."""
+    found: dict[str, tuple[Rows, Rows, list[str]]] = {}
+    for name, source in sorted((wiring.sources if wiring is not None else {}).items()):
+        if not isinstance(source, str):
+            continue
+        port, where = resolve(source, ports, f"input {name} of {owner}")
+        here = layout.slice(name)
+        into, out, signals = found.setdefault(port.name, ([], [], []))
+        into.extend(range(here.start, here.stop))
+        out.extend(range(where.start, where.stop))
+        signals.extend([source.partition(".")[2]] * (where.stop - where.start))
+    return tuple(
+        Link(port, into, out, tuple(signals), port in early)
+        for port, (into, out, signals) in found.items()
+    )
+
+
+def constant_delay(model: LatencyModel, size_bytes: int, link: str) -> int:
+    """Return the delay of a latency model in ns.
+
+    Raises :class:`ModelError` if it is random, or depends on other messages.
+    """
+    if isinstance(model, Fixed):
+        return model.constant[0]
+    if shared(model) is not None:
+        raise ModelError(
+            f"the latency of {link} depends on the other messages of its medium ({model!r}); a "
+            "linear model needs a constant one: declare Fixed(S) for this analysis, for example "
+            "with the worst latency that rtsim bus load prints"
+        )
+    drawn = {
+        model.delays(np.random.default_rng(seed), size_bytes) for seed in range(8) for _ in range(4)
+    }
+    if len(drawn) == 1 and len(only := next(iter(drawn))) == 1:
+        return int(only[0])
+    raise ModelError(
+        f"the latency of {link} is random ({model!r}); a linear model needs a constant one: "
+        "declare Fixed(S) for this analysis"
+    )
+
+
+def common_period(periods: Sequence[Period]) -> Period:
+    """Return the shortest common multiple of the periods."""
+    from math import gcd, lcm
+
+    fractions = [p.ns for p in periods]
+    numerator = lcm(*(f.numerator for f in fractions))
+    denominator = gcd(*(f.denominator for f in fractions))
+    return Period(Fraction(numerator, denominator))
+
+
+def port_signals(system: System) -> dict[str, Signals]:
+    """Return the signals of each port."""
+    return {name: port.signals for name, port in system.ports.items()}

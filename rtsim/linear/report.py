@@ -13,7 +13,7 @@ from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.linear.crossings import Margins, margins
 from rtsim.linear.linearising import DelayMargin, Loop, linear_plant, loop_of
-from rtsim.linear.points import plant_of, point_in, system_at
+from rtsim.linear.plants import plant_of, point_in, system_at
 from rtsim.linear.state_space import StateSpace
 from rtsim.scenario.scenario import Scenario
 

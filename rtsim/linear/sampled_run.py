@@ -18,7 +18,7 @@ import numpy as np
 
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import NS_PER_S, Period
-from rtsim.linear.network import Changer, LinearPlant, LinearTask, Link, Network, Rows, Sender
+from rtsim.linear.plants import Changer, LinearPlant, LinearTask, Link, Network, Rows, Sender
 from rtsim.linear.state_space import Matrix, held
 
 Time = Fraction

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.extras import needs
+from rtsim.core.extras import extra, needs
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration, Period
 from rtsim.record import markup
@@ -133,12 +133,7 @@ def to_control(
 
     ``matrices`` are A, B, C and D; ``signals`` are states, inputs and outputs.
     """
-    try:
-        import control
-    except ImportError as error:
-        raise ScenarioError(
-            "python-control is not installed; type: pip install 'rtsim[control]'"
-        ) from error
+    control = extra("control", "control", "a system of python-control")
     dt = 0 if period is None else period.seconds
     states, inputs, outputs = map(_column_labels, signals)
     names = {"name": name.replace(".", "_")} if name else {}

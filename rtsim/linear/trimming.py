@@ -15,14 +15,14 @@ from rtsim.core.tag import Duration
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import BoundModel, Model, bind
 from rtsim.linear.derivatives import jacobian
-from rtsim.linear.plants import solved
-from rtsim.linear.points import (
+from rtsim.linear.plants import (
     Point,
     check_undelayed,
     layouts_of,
     model_of,
     plant_of,
     point_in,
+    solved,
     system_at,
 )
 from rtsim.linear.state_space import Matrix

@@ -353,13 +353,23 @@ class _Lowering(ast.NodeTransformer):
     # -- statements and calls ----------------------------------------------------------------------
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
-        mode = next((m for t in node.targets if (m := self._mode(t))), None)
-        if mode is not None:
-            node.value = self._number(node.value, *mode)
+        for target in node.targets:
+            node.value = self._numbered(target, node.value)
         if len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
             node.targets = [self._elements(node.targets[0], node.value)]
         self.generic_visit(node)
         return node
+
+    def _numbered(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        """Return ``value`` with the numbers of the modes that are assigned to ``target``."""
+        several = (ast.Tuple, ast.List)
+        if isinstance(target, several) and isinstance(value, several):
+            if len(target.elts) == len(value.elts):
+                pairs = zip(target.elts, value.elts, strict=True)
+                value.elts = [self._numbered(*pair) for pair in pairs]
+            return value
+        mode = self._mode(target)
+        return value if mode is None else self._number(value, *mode)
 
     def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
         """Return ``self.velocity`` as its elements, to which a tuple is assigned one by one."""

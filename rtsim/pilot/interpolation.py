@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.sequence import Record
+from rtsim.pilot.shared import Record
 
 _NEARLY_ALIGNED = 1.0 - 1e-9
 """If the cosine between two quaternions is above this value, dividing by sin() loses digits."""

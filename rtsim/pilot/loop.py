@@ -19,10 +19,9 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.equations.evaluation import resident
+from rtsim.equations.calls import resident
 from rtsim.pilot.cues import checked_signals
 from rtsim.pilot.pacing import Durations
-from rtsim.pilot.sequence import Reader, Writer
 from rtsim.pilot.shared import (
     CHECKPOINT,
     MOST_ORDERS,
@@ -30,8 +29,10 @@ from rtsim.pilot.shared import (
     RETURN,
     RUN,
     VIEWER,
+    Reader,
     Schema,
     Shared,
+    Writer,
     order_to_command,
     reason_to_words,
 )

@@ -43,7 +43,6 @@ from rtsim.core.net.sockets import Caller, ListeningSocket
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.processes import READY, input_closed
-from rtsim.pilot.sequence import Integers, Reader, Shape, Writer
 from rtsim.pilot.shared import (
     MOST_ORDERS,
     NOBODY,
@@ -53,9 +52,13 @@ from rtsim.pilot.shared import (
     STICK,
     VERSION,
     ControlAuthority,
+    Integers,
+    Reader,
     Schema,
+    Shape,
     Shared,
     SharedError,
+    Writer,
 )
 
 MOST_BYTES = 1 << 20

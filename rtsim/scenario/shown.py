@@ -10,12 +10,36 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.record.views import Published, View, check_views
 from rtsim.scenario.body import Body, Ground
+
+
+class _Sent:
+    """Base class of dataclasses that are sent to other processes as plain data."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the declaration as plain data, for another process."""
+        plain = asdict(self)  # type: ignore[call-overload]
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Self:
+        """Return it from the output of :meth:`to_plain`; raises :class:`ScenarioError`.
+
+        Keys that the class does not know are left out.
+        """
+        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        try:
+            given = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+            return cls(**{k: v for k, v in given.items() if k in known})
+        except (TypeError, AttributeError, ValueError) as error:
+            kind = cls.__name__.lower()
+            raise ScenarioError(f"{data!r} is not a valid {kind}: {error}") from error
+
 
 # The signals that the window shows as numbers in its head-up display.
 
@@ -23,7 +47,7 @@ LEFT, RIGHT = "left", "right"
 
 
 @dataclass(frozen=True)
-class Hud:
+class Hud(_Sent):
     """A number of the head-up display: ``signal``, ``"component.signal"``, is a scalar.
 
     ``text`` stands before the number; if empty, it is the name of the signal.  The number is
@@ -72,19 +96,6 @@ class Hud:
         unit = self.unit or units.get(self.signal, "")
         return self if unit == "1" else replace(self, unit=unit)
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return the number as plain data, for another process."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, data: Mapping[str, Any]) -> Hud:
-        """Return the number from the output of :meth:`to_plain`; raises :class:`ScenarioError`."""
-        known = {field.name for field in fields(cls)}
-        try:
-            return cls(**{k: v for k, v in data.items() if k in known})
-        except (TypeError, AttributeError, ValueError) as error:
-            raise ScenarioError(f"{dict(data)!r} is not a valid hud: {error}") from error
-
 
 # A sound of a scenario: a signal sets the pitch and the level of a tone or of noise.
 
@@ -94,7 +105,7 @@ _MOST_POINTS, _MOST_HARMONICS = 64, 16
 
 
 @dataclass(frozen=True)
-class Sound:
+class Sound(_Sent):
     """A sound that a window makes while it shows a run, such as an engine or the wind.
 
     ``signal``, ``"plant.signal"``, is a scalar.  ``pitch`` (Hz, 20 to 8000) and ``level`` (0 to 1)
@@ -153,19 +164,6 @@ class Sound:
     def check(self, plants: Mapping[str, Signals]) -> None:
         """Raise an error if the signal is unknown, or is not a scalar."""
         check_scalar(self.signal, plants, f"sound {self.name}")
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the sound as plain data, for another process."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, data: Mapping[str, Any]) -> Sound:
-        """Return the sound from the output of :meth:`to_plain`; raises :class:`ScenarioError`."""
-        known = {field.name for field in fields(cls)}
-        try:
-            return cls(**{key: value for key, value in data.items() if key in known})
-        except (TypeError, AttributeError, ValueError) as error:
-            raise ScenarioError(f"{data!r} is not a valid sound: {error}") from error
 
 
 def check_scalar(name: str, plants: Mapping[str, Signals], where: str) -> None:
@@ -411,7 +409,7 @@ class Presented:
 
 
 @dataclass(frozen=True)
-class Cue:
+class Cue(_Sent):
     """A warning for the pilot: the stick shakes, a horn sounds, and the picture shows a text.
 
     ``signal``, ``"plant.signal"``, is a scalar.  The stick begins to shake when the signal rises
@@ -465,19 +463,3 @@ class Cue:
     def check(self, plants: Mapping[str, Signals]) -> None:
         """Raise an error if the signal is unknown, or is not a scalar."""
         check_scalar(self.signal, plants, f"cue {self.name}")
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the cue as plain data, for another process."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
-    @classmethod
-    def from_plain(cls, data: Mapping[str, Any]) -> Cue:
-        """Return the cue from the output of :meth:`to_plain`; raises :class:`ScenarioError`."""
-        known = {field.name for field in fields(cls)}
-        given: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in known
-        }
-        try:
-            return cls(**given)
-        except (TypeError, AttributeError, ValueError) as error:
-            raise ScenarioError(f"{dict(data)!r} is not a valid cue: {error}") from error

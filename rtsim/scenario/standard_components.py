@@ -181,6 +181,18 @@ class _Plain(Component):
         return []
 
 
+class _Declared(_Plain):
+    """A component that uses no functions of the user, and whose signals are declared."""
+
+    declared: Signals
+
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
+        return self.declared
+
+    def port(self, name: str, values: Mapping[str, object] | None = None) -> SignalPort:
+        return SignalPort(name, self.declared, self.declared.initial(values))
+
+
 @dataclass
 class SensorComponent(_Plain):
     """A sensor, as declared; it sends signals of other components under names of its own."""
@@ -226,7 +238,7 @@ class SensorComponent(_Plain):
 
 
 @dataclass
-class NoiseComponent(_Plain):
+class NoiseComponent(_Declared):
     """A noise component, as declared."""
 
     kind = "noise"
@@ -235,9 +247,6 @@ class NoiseComponent(_Plain):
     mean: float
     deviation: float
     period: Period
-
-    def signals(self, others: Others) -> Signals:  # noqa: ARG002
-        return self.declared
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -251,21 +260,18 @@ class NoiseComponent(_Plain):
         return True
 
     def build(self, name: str, site: Site) -> Built:  # noqa: ARG002
-        port = SignalPort(name, self.declared, self.declared.initial())
+        port = self.port(name)
         return Built(port, tasks=[NoiseTask(port, self.mean, self.deviation, self.period)])
 
 
 @dataclass
-class SourceComponent(_Plain):
+class SourceComponent(_Declared):
     """A source, as declared: named values that only scheduled changes and commands change."""
 
     kind = "source"
 
     declared: Signals
     values: dict[str, object] = field(default_factory=dict)
-
-    def signals(self, others: Others) -> Signals:  # noqa: ARG002
-        return self.declared
 
     def settable(self) -> list[Settable]:
         return [Settable(self.values, self.declared, live=True)]
@@ -277,7 +283,7 @@ class SourceComponent(_Plain):
         return True
 
     def build(self, name: str, site: Site) -> Built:  # noqa: ARG002
-        port = SignalPort(name, self.declared, self.declared.initial(self.values))
+        port = self.port(name, self.values)
         return Built(
             port,
             changeable=changeable(name, port.signals, port.value, port),
@@ -376,7 +382,7 @@ class ProcessesComponent(Component):
 
 
 @dataclass
-class TopicComponent(_Plain):
+class TopicComponent(_Declared):
     """A topic on which processes send messages."""
 
     kind = "topic"
@@ -385,17 +391,12 @@ class TopicComponent(_Plain):
     declared: Signals
     transport: LatencyModel
 
-    def signals(self, others: Others) -> Signals:  # noqa: ARG002
-        return self.declared
-
     def describe(self) -> dict[str, Any]:
         return {"kind": self.kind, "sender": self.sender, "transport": repr(self.transport)}
 
     def build(self, name: str, site: Site) -> Built:  # noqa: ARG002
-        return Built(
-            port=SignalPort(name, self.declared, self.declared.initial()),
-            topic=Topic(name, self.sender, self.declared, self.transport),
-        )
+        topic = Topic(name, self.sender, self.declared, self.transport)
+        return Built(port=self.port(name), topic=topic)
 
 
 def stated(own: Sequence[str], theirs: Sequence[Sequence[str]]) -> list[str]:

@@ -22,15 +22,18 @@ from rtsim.solve.base import (
     Stepper,
     Tableau,
 )
-from rtsim.solve.euler import EULER
-from rtsim.solve.explicit import ExplicitRungeKutta
-from rtsim.solve.midpoint import MIDPOINT
-from rtsim.solve.multistep import ABM4
-from rtsim.solve.rk4 import RK4
-from rtsim.solve.rkn4 import RKN4, Nystrom
+from rtsim.solve.fixed_step import (
+    ABM4,
+    EULER,
+    MIDPOINT,
+    RK4,
+    RKN4,
+    SEMI_IMPLICIT_EULER,
+    ExplicitRungeKutta,
+    Nystrom,
+)
 from rtsim.solve.rosenbrock import RODAS5P, Rosenbrock, RosenbrockTableau
 from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
-from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 from rtsim.solve.sundials import CVODE, IDA, Sundials
 
 SOLVER_PARTS = ("name", "order", "stepper")

@@ -1,10 +1,10 @@
 """Adaptive solvers, which choose the length of each step by an estimate of its error.
 
 An embedded pair of Runge-Kutta methods estimates the error.  Between two tags an adaptive solver
-takes as many steps as its tolerance needs; the last step ends at the tag.  The rule for the step
-length is that of Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.4:
-an estimate of the first step, a safety factor, bounds on growth and shrinkage, and no growth after
-a rejected step.
+takes as many internal steps (:mod:`rtsim.solve.internal_steps`) as its tolerance needs; the last
+one ends at the tag.  The rule for the step length is that of Hairer, Norsett, Wanner, Solving
+Ordinary Differential Equations I, section II.4: an estimate of the first step, a safety factor,
+bounds on growth and shrinkage, and no growth after a rejected step.
 
 A ``budget`` limits the evaluations of the derivative in a solver frame, which is one step of the
 plant on its own grid.  Tags and events that divide a frame do not add to its budget.  If the budget
@@ -16,49 +16,305 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Vector
+from rtsim.equations.calls import call_at, first_not_finite
+from rtsim.equations.compiling import in_both
 from rtsim.equations.model import BoundModel
-from rtsim.solve.adaptive_step import (
-    BUDGET,
-    EVALUATIONS,
-    EXPONENT,
-    FIRST,
-    KNOWN,
-    LAYOUT,
-    LEAST,
-    MOST,
-    MOST_STEPS,
-    REJECTED,
-    RTOL,
-    SAFETY,
-    STEP,
-    STEPS,
-    STOPS,
-    UNBOUNDED,
-    adaptive_leg,
-    new_frame,
-    resident_adaptive,
-    resident_retake,
+from rtsim.solve.base import (
+    OUT_OF_BUDGET,
+    TOO_MANY,
+    TOO_SMALL,
+    EmbeddedTableau,
+    Stepper,
+    lower_triangle,
+    weights,
 )
-from rtsim.solve.base import EmbeddedTableau, Stepper, lower_triangle, weights
-from rtsim.solve.embedded import BS32_TABLEAU, DP54_TABLEAU
-from rtsim.solve.resident import Inner, Method, stepper
+from rtsim.solve.internal_steps import BEGAN as LEG_BEGAN
+from rtsim.solve.internal_steps import (
+    LAST,
+    PHASE,
+    SPENT,
+    STEP_LAYOUT,
+    TAKEN,
+    TRIED,
+    Inner,
+    Method,
+    all_steps,
+    projected,
+    within,
+)
+from rtsim.solve.linear_algebra import assign, error_norm, moved, weighted
+from rtsim.solve.resident import stepper
 
-__all__ = [
-    "BS32",
-    "DP54",
-    "EVALUATIONS",
-    "REJECTED",
-    "STEP",
-    "STEPS",
-    "UNBOUNDED",
-    "Adaptive",
-    "StepTolerance",
-]
+
+def _row(*terms: str) -> tuple[Fraction, ...]:
+    """Return numbers given as text as exact fractions."""
+    return tuple(map(Fraction, terms))
+
+
+BS32_TABLEAU = EmbeddedTableau(
+    name="bs32",
+    order=3,
+    a=((), _row("1/2"), _row("0", "3/4"), _row("2/9", "1/3", "4/9")),
+    b=_row("2/9", "1/3", "4/9", "0"),
+    c=_row("0", "1/2", "3/4", "1"),
+    source="Bogacki, Shampine, Applied Mathematics Letters 2, 1989, p. 321",
+    hat=_row("7/24", "1/4", "1/3", "1/8"),
+    lower=2,
+    dense=(  # the cubic with the states and the derivatives at both ends
+        _row("1", "-4/3", "5/9"),
+        _row("0", "1", "-2/3"),
+        _row("0", "4/3", "-8/9"),
+        _row("0", "-1", "1"),
+    ),
+)
+"""The pair of Bogacki and Shampine, of order 3(2)."""
+
+DP54_TABLEAU = EmbeddedTableau(
+    name="dp54",
+    order=5,
+    a=(
+        (),
+        _row("1/5"),
+        _row("3/40", "9/40"),
+        _row("44/45", "-56/15", "32/9"),
+        _row("19372/6561", "-25360/2187", "64448/6561", "-212/729"),
+        _row("9017/3168", "-355/33", "46732/5247", "49/176", "-5103/18656"),
+        _row("35/384", "0", "500/1113", "125/192", "-2187/6784", "11/84"),
+    ),
+    b=_row("35/384", "0", "500/1113", "125/192", "-2187/6784", "11/84", "0"),
+    c=_row("0", "1/5", "3/10", "4/5", "8/9", "1", "1"),
+    source="Dormand, Prince, J. Comp. Appl. Math. 6, 1980, p. 19; dense output of fourth order: "
+    "Shampine, Mathematics of Computation 46, 1986, p. 135",
+    hat=_row(
+        "5179/57600", "0", "7571/16695", "393/640", "-92097/339200", "187/2100", "1/40"
+    ),
+    lower=4,
+    dense=(
+        _row("1", "-8048581381/2820520608", "8663915743/2820520608", "-12715105075/11282082432"),
+        _row("0", "0", "0", "0"),
+        _row("0", "131558114200/32700410799", "-68118460800/10900136933",
+             "87487479700/32700410799"),
+        _row("0", "-1754552775/470086768", "14199869525/1410260304", "-10690763975/1880347072"),
+        _row("0", "127303824393/49829197408", "-318862633887/49829197408",
+             "701980252875/199316789632"),
+        _row("0", "-282668133/205662961", "2019193451/616988883", "-1453857185/822651844"),
+        _row("0", "40617522/29380423", "-110615467/29380423", "69997945/29380423"),
+    ),
+)  # fmt: skip
+"""The pair of Dormand and Prince, of order 5(4)."""
+
+
+STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, BEGAN, KNOWN, SLOPE = range(8)
+"""Elements of the solver memory:
+
+- ``STEP``: length of the next step (s), or 0 if it is not known.
+- ``EVALUATIONS``, ``STEPS``, ``REJECTED``, ``UNBOUNDED``: counts of the whole run; ``UNBOUNDED``
+  counts the steps that ignored the tolerance because the budget was used up.
+- ``BEGAN``: the number of evaluations before the present frame.
+- ``KNOWN``: 1 if the derivative at the end of the last step is known; ``SLOPE`` is its first
+  element.
+"""
+RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, FIRST, MOST_STEPS, STOPS = range(9)
+"""Elements of the array ``settings``; see :class:`Adaptive`.
+
+``EXPONENT`` is 1 divided by the order of the error; ``STOPS`` is 1 for ``fallback="stop"``."""
+
+LAYOUT = STEP_LAYOUT.extended(
+    "an adaptive step",
+    memory=(f"{SLOPE} + states",),
+    after=(f"{SLOPE} + states",),
+    a=("stages", "stages"),
+    c=("stages",),
+    error=("stages",),
+    atol=("states",),
+    settings=(STOPS + 1,),
+    k=("stages", "states"),
+    now=("states",),
+    work=("states",),
+    dense=("stages", "degree"),
+)
+"""The arrays of an adaptive step.  ``a``, ``c``, ``dense``: the tableau; ``error``: weights of the
+error estimate; ``atol``: the absolute tolerance of each state; ``k``: derivatives at the stages;
+``now``: state at the beginning of the internal step.
+"""
+_SHRINK, _GROW = 0.2, 10.0
+"""Least and greatest ratio of the length of a step to the length of the step before it."""
+CLOSE = 1.01
+"""A step ends at the tag if the rest of the interval is at most this multiple of its length."""
+
+
+@in_both
+def first_step(words: Any, t: float) -> float:
+    """Return an estimate of the first step (s); ``k[0]`` is the derivative at ``now``.
+
+    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.4.
+    """
+    x, k, y, e, atol = words.now, words.k, words.work, words.out, words.atol
+    rtol = words.settings[RTOL]
+    size = error_norm(x, x, x, atol, rtol)
+    slope = error_norm(k[0], x, x, atol, rtol)
+    h = 1e-6 if size < 1e-5 or slope < 1e-5 else 0.01 * size / slope
+    for j in range(x.size):
+        y[j] = x[j] + h * k[0, j]
+    call_at(words, words.f, t + h, y, k[1])
+    for j in range(x.size):
+        e[j] = (k[1, j] - k[0, j]) / h
+    bend = max(slope, error_norm(e, x, x, atol, rtol))
+    exponent = words.settings[EXPONENT]
+    other = max(1e-6, 1e-3 * h) if bend <= 1e-15 else (0.01 / bend) ** exponent
+    return min(100.0 * h, other)
+
+
+@in_both
+def embedded_step(words: Any, t: float, h: float) -> None:
+    """Compute ``out`` from ``now`` over ``h`` s, and all stages except the first.
+
+    ``k[0]`` is the derivative at ``now``.  The last row of ``a`` gives ``out``, because the method
+    is first-same-as-last.
+    """
+    now, out, c, a, k, f = words.now, words.out, words.c, words.a, words.k, words.f
+    for i in range(1, c.size):
+        moved(out, now, h, a[i], k, i)
+        call_at(words, f, t + c[i] * h, out, k[i])
+
+
+@in_both
+def begin(words: Any, t: float) -> None:
+    """Prepare the first internal step after a tag: it begins at ``x`` with the solver memory."""
+    f, now, k, memory, after = words.f, words.now, words.k, words.memory, words.after
+    settings = words.settings
+    assign(now, words.x)
+    for j in range(KNOWN):
+        after[j] = memory[j]
+    if memory[KNOWN] != 0.0:
+        assign(k[0], memory[SLOPE:])
+    else:
+        call_at(words, f, t, now, k[0])
+        after[EVALUATIONS] += 1
+    if after[STEP] == 0.0:
+        after[STEP] = settings[FIRST]
+        if after[STEP] == 0.0:
+            after[STEP] = first_step(words, t)
+            after[EVALUATIONS] += 1
+
+
+@in_both
+def go_on(words: Any, t: float) -> None:
+    """Prepare the next internal step; it begins at the end of the last internal step."""
+    k, now = words.k, words.now
+    assign(now, words.out)
+    assign(k[0], k[k.shape[0] - 1])
+    if words.project != 0:
+        call_at(words, words.f, t, now, k[0])
+        words.after[EVALUATIONS] += 1
+
+
+@in_both
+def adaptive_leg(words: Any, t: float, rest: float) -> int:
+    """Take one step within the tolerance; it begins at ``t`` s and is at most ``rest`` s long.
+
+    Returns :data:`GOOD`, an error code, or the index of an element that is not finite.
+    """
+    notes = words.notes
+    if notes[PHASE] == 0.0:
+        notes[PHASE] = 1.0
+        begin(words, t)
+    else:
+        go_on(words, t)
+    out, after, now, settings, atol = words.out, words.after, words.now, words.settings, words.atol
+    weights, work, k = words.error, words.work, words.k
+    stages, rtol = weights.size, settings[RTOL]
+    smallest = max(settings[LEAST], 16 * 2.3e-16 * (abs(t) + rest))
+    cost = stages - 1 if words.project == 0 else stages
+    enough = after[BEGAN] + settings[BUDGET]
+    step, rejected = after[STEP], False
+    notes[LEG_BEGAN] = t
+    while True:
+        taken = min(settings[MOST], max(step, smallest))
+        # enough for this step, but not for a repetition if this step is rejected
+        spent = after[EVALUATIONS] + 2 * cost > enough
+        if spent and settings[STOPS] != 0.0 and after[EVALUATIONS] + stages - 1 > enough:
+            return failed(out, OUT_OF_BUDGET) if rejected else OUT_OF_BUDGET
+        last = spent or CLOSE * taken >= rest
+        if last:
+            taken = rest
+        notes[TAKEN] = taken
+        if notes[TRIED] >= settings[MOST_STEPS]:
+            return TOO_MANY
+        notes[TRIED] += 1.0
+        embedded_step(words, t, taken)
+        after[EVALUATIONS] += stages - 1
+        notes[SPENT] += stages - 1
+        weighted(work, taken, weights, k, stages)
+        error = error_norm(work, now, out, atol, rtol)
+        if not math.isfinite(error):
+            error = 1e30
+        growth = _GROW if error == 0.0 else settings[SAFETY] * error ** (-settings[EXPONENT])
+        growth = min(1.0 if rejected else _GROW, max(_SHRINK, growth))
+        rejected = error > 1.0
+        if not rejected or spent:
+            break
+        after[REJECTED] += 1
+        step = taken * growth
+        if not step >= smallest:  # false for NaN too
+            return failed(out, TOO_SMALL)
+    # if the tag shortened the step, its error does not show how long it could be
+    after[STEP] = max(taken * growth, step) if last and not rejected else taken * growth
+    after[STEPS] += 1
+    if rejected or after[EVALUATIONS] > enough:
+        if settings[STOPS] != 0.0:
+            return failed(out, OUT_OF_BUDGET)
+        after[UNBOUNDED] += 1
+    notes[LAST] = 1.0 if last else 0.0
+    return finish(words)
+
+
+@in_both
+def failed(out: Any, why: int) -> int:
+    """Return the index of an element of ``out`` that is not finite, else the result ``why``."""
+    bad: int = first_not_finite(out)
+    return bad if bad >= 0 else why
+
+
+@in_both
+def finish(words: Any) -> int:
+    """Project the state at the end of an internal step, and save the derivative at that state."""
+    out, after, k = words.out, words.after, words.k
+    after[KNOWN] = 0.0 if words.project != 0 else 1.0
+    assign(after[SLOPE:], k[k.shape[0] - 1])
+    return projected(words, out)
+
+
+def resident_retake(words: Any, t: float, h: float) -> int:
+    """Repeat the last internal step from ``t`` s with the shorter length ``h`` s.
+
+    The error of the shorter step is no larger.  With a budget, the state is taken from the dense
+    output, which needs no evaluations, because the search for an event can repeat a step many
+    times.
+    """
+    k, after, now, out = words.k, words.after, words.now, words.out
+    if words.settings[BUDGET] == math.inf:
+        embedded_step(words, t, h)
+        after[EVALUATIONS] += k.shape[0] - 1
+        return finish(words)
+    taken = words.notes[TAKEN]
+    within(out, now, k, words.dense, h / taken, taken)
+    answer = finish(words)
+    if h != taken:  # the last stage is the derivative at the end of the longer step
+        after[KNOWN] = 0.0
+    return answer
+
+
+def new_frame(memory: Any) -> None:
+    """Begin a solver frame: make its whole budget available."""
+    memory[BEGAN] = memory[EVALUATIONS]
 
 
 @dataclass(frozen=True)
@@ -79,6 +335,21 @@ class StepTolerance:
     def implicit(self) -> bool:
         """True if stiffness does not limit the steps of the solver."""
         return False
+
+    @property
+    def method_name(self) -> str:
+        """The name of the method."""
+        return ""
+
+    @property
+    def name(self) -> str:
+        """The name of the method, with each value that is not the default."""
+        said = [
+            f"{f.name}={getattr(self, f.name)}"
+            for f in fields(self)
+            if f.name not in ("tableau", "method") and getattr(self, f.name) != f.default
+        ]
+        return self.method_name + (f"({', '.join(said)})" if said else "")
 
     def __post_init__(self) -> None:
         if not self.most_steps >= 1:
@@ -112,33 +383,24 @@ class StepTolerance:
         return out
 
 
-FALLBACKS = ("step", "stop")
-"""The actions of an adaptive solver whose budget is used up."""
-
-
 @dataclass(frozen=True)
-class Adaptive(StepTolerance):
-    """An adaptive solver for any :class:`EmbeddedTableau`.
+class StepControl(StepTolerance):
+    """The solvers of rtsim that choose the length of each step by an estimate of its error.
 
     - ``first``: length of the first step (s); 0: the solver estimates it.
     - ``least``: shortest step (s).  If the tolerance needs a shorter step, the run ends with an
       error.  Only a step that ends at a tag may be shorter.
     - ``most``: longest step (s).
     - ``safety``: factor between 0 and 1 on the length of the next step.
-    - ``budget``: evaluations of the derivative per frame; ``None``: no limit.
-    - ``fallback``: what happens if the budget is used up: ``"step"`` takes a single step to each
-      next tag, ``"stop"`` ends the run with an error.
 
     Raises :class:`ScenarioError` for a value outside its range.
     """
 
-    tableau: EmbeddedTableau = DP54_TABLEAU
+    tableau: Any = None
     first: float = 0.0
     least: float = 0.0
     most: float = math.inf
     safety: float = 0.9
-    budget: int | None = None
-    fallback: str = "step"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -156,6 +418,61 @@ class Adaptive(StepTolerance):
             raise ScenarioError(
                 f"safety = {self.safety} is not valid; give a factor between 0 and 1"
             )
+
+    @property
+    def method_name(self) -> str:
+        return str(self.tableau.name)
+
+    @property
+    def order(self) -> int:
+        return int(self.tableau.order)
+
+    def arrays(self, bound: BoundModel, last: float) -> dict[str, Any]:
+        """Return the arrays that :data:`LAYOUT` adds to those of every solver.
+
+        ``last`` is a further element of ``settings``, after those that all of these solvers have.
+        """
+        n, table = bound.model.states.size, self.tableau
+        settings = np.zeros(MOST_STEPS + 2)
+        settings[RTOL], settings[SAFETY] = self.rtol, self.safety
+        settings[LEAST], settings[MOST], settings[FIRST] = self.least, self.most, self.first
+        settings[EXPONENT], settings[MOST_STEPS] = 1 / (table.lower + 1), self.most_steps
+        settings[MOST_STEPS + 1] = last
+        return {
+            "a": lower_triangle(table.a),
+            "c": weights(table.c),
+            "error": table.error_weights,
+            "dense": table.dense_weights,
+            "atol": self.of_states(bound),
+            "settings": settings,
+            "k": np.zeros((len(table.b), n)),
+            "now": np.zeros(n),
+        }
+
+
+FALLBACKS = ("step", "stop")
+"""The actions of an adaptive solver whose budget is used up."""
+
+
+@dataclass(frozen=True)
+class Adaptive(StepControl):
+    """An adaptive solver for any :class:`EmbeddedTableau`.
+
+    The fields ``first``, ``least``, ``most`` and ``safety`` are those of :class:`StepControl`.
+
+    - ``budget``: evaluations of the derivative per frame; ``None``: no limit.
+    - ``fallback``: what happens if the budget is used up: ``"step"`` takes a single step to each
+      next tag, ``"stop"`` ends the run with an error.
+
+    Raises :class:`ScenarioError` for a value outside its range.
+    """
+
+    tableau: EmbeddedTableau = DP54_TABLEAU
+    budget: int | None = None
+    fallback: str = "step"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         needed = 2 * len(self.tableau.b) + 1
         if self.budget is not None and self.budget < needed:
             raise ScenarioError(
@@ -167,53 +484,19 @@ class Adaptive(StepTolerance):
                 f"fallback = {self.fallback!r} is unknown; give one of {', '.join(FALLBACKS)}"
             )
 
-    @property
-    def name(self) -> str:
-        said = [
-            f"{f.name}={getattr(self, f.name)}"
-            for f in fields(self)
-            if f.name != "tableau" and getattr(self, f.name) != f.default
-        ]
-        return self.tableau.name + (f"({', '.join(said)})" if said else "")
-
-    @property
-    def order(self) -> int:
-        return self.tableau.order
-
     def stepper(self, bound: BoundModel) -> Stepper:
-        n, table = bound.model.states.size, self.tableau
-        settings = np.zeros(MOST_STEPS + 1)
-        settings[RTOL], settings[SAFETY] = self.rtol, self.safety
-        settings[LEAST], settings[MOST], settings[FIRST] = self.least, self.most, self.first
-        settings[EXPONENT], settings[STOPS] = 1 / (table.lower + 1), self.fallback == "stop"
-        settings[BUDGET] = math.inf if self.budget is None else self.budget
-        settings[MOST_STEPS] = self.most_steps
-        k, now = np.zeros((len(table.b), n)), np.zeros(n)
-        dense = np.array([[float(w) for w in row] for row in table.dense])
-        own = {
-            "a": lower_triangle(table.a),
-            "c": weights(table.c),
-            "error": table.error_weights,
-            "atol": self.of_states(bound),
-            "settings": settings,
-            "k": k,
-            "now": now,
-            "work": np.zeros(n),
-            "dense": dense,
-        }
-        inner = Inner(adaptive_leg, resident_retake, now, k, dense)
-        return stepper(
-            Method(
-                resident_adaptive,
-                LAYOUT,
-                own,
-                kept=KNOWN,
-                unbounded=None if self.budget is None else UNBOUNDED,
-                inner=inner,
-                new_frame=new_frame,
-            ),
-            bound,
+        own = self.arrays(bound, self.fallback == "stop")
+        own["settings"][BUDGET] = math.inf if self.budget is None else self.budget
+        method = Method(
+            all_steps,
+            LAYOUT,
+            own,
+            kept=KNOWN,
+            unbounded=None if self.budget is None else UNBOUNDED,
+            inner=Inner(adaptive_leg, resident_retake, own["now"], own["k"], own["dense"]),
+            new_frame=new_frame,
         )
+        return stepper(method, bound)
 
 
 DP54 = Adaptive(tableau=DP54_TABLEAU)

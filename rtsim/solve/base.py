@@ -9,6 +9,7 @@ Without ``accept`` the new solver memory is discarded together with the provisio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -32,7 +33,7 @@ OUT_OF_BUDGET = -3
 TOO_MANY = -4
 """Result of an advance that took more internal steps than the solver's ``most_steps``."""
 PAUSED = -5
-"""Result of a paused advance: the same call continues it (:mod:`rtsim.solve.legs`).
+"""Result of a paused advance: the same call continues it (:mod:`rtsim.solve.internal_steps`).
 
 ``Stepper.advance`` never returns it."""
 WRONG_JACOBIAN = -7
@@ -172,6 +173,11 @@ class EmbeddedTableau(Tableau):
         """Return the weights (s,) of the stages in the error estimate."""
         return weights(tuple(b - hat for b, hat in zip(self.b, self.hat, strict=True)))
 
+    @property
+    def dense_weights(self) -> NDArray[np.float64]:
+        """Return the weights (s, d) of the stages in the dense output."""
+        return np.array([weights(row) for row in self.dense])
+
 
 @dataclass(frozen=True)
 class NystromTableau:
@@ -201,7 +207,7 @@ class NystromTableau:
             raise ScenarioError(f"tableau {self.name}: b must sum to 1, and bbar to 1/2")
 
 
-def lower_triangle(rows: tuple[tuple[Fraction, ...], ...]) -> NDArray[np.float64]:
+def lower_triangle(rows: Sequence[Sequence[Fraction | float]]) -> NDArray[np.float64]:
     """Return the rows of a strictly lower triangle as a square float64 array (s, s)."""
     out = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
@@ -209,6 +215,6 @@ def lower_triangle(rows: tuple[tuple[Fraction, ...], ...]) -> NDArray[np.float64
     return out
 
 
-def weights(row: tuple[Fraction, ...]) -> Vector:
+def weights(row: Sequence[Fraction | float]) -> Vector:
     """Return the coefficients as a float64 array (s,)."""
     return np.array([float(v) for v in row])

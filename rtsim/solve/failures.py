@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +16,9 @@ from rtsim.core.errors import ModelError
 from rtsim.core.raised import from_outside
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.equations.consistency import trouble as no_solution
+from rtsim.equations.constraints import trouble as no_solution
 from rtsim.equations.model import BoundModel
-from rtsim.solve.adaptive import StepTolerance
+from rtsim.solve.adaptive import DP54_TABLEAU, StepTolerance
 from rtsim.solve.base import (
     OUT_OF_BUDGET,
     TOO_MANY,
@@ -29,7 +30,6 @@ from rtsim.solve.base import (
     lower_triangle,
     weights,
 )
-from rtsim.solve.embedded import DP54_TABLEAU
 from rtsim.solve.jacobians import Jacobian
 
 # A look at the derivative around an internal step that a solver could not take.
@@ -421,7 +421,7 @@ def _is_stiff(
     """Whether a stiff solver covers much more time than ``found`` with as many steps."""
     try:
         from scipy.integrate import Radau
-    except ImportError:  # without it, the message names no cause
+    except ImportError:
         return False
     t, x = trouble.stall.t, trouble.stall.x
     if found.ended or x.size > _STIFF_STATES:
@@ -485,8 +485,11 @@ def why_it_failed(
     elif result == TOO_MANY:
         most = "" if tolerance is None else f" (most_steps = {tolerance.most_steps})"
         said = f"{solver.name} took too many steps{most} for {name} {within}"
+        kinds = "discontinuity, stiffness or pole"
+        if find_spec("scipy") is None:  # _is_stiff needs it
+            kinds = "discontinuity or pole (pip install 'rtsim[scipy]' looks for stiffness too)"
         rest = (
-            "no discontinuity, stiffness or pole was found in the next steps from there, which "
+            f"no {kinds} was found in the next steps from there, which "
             "does not exclude them; if the solution varies as fast "
         )
         rest += "as that, allow more steps (most_steps) or give the plant a shorter step"

@@ -1,13 +1,18 @@
 """The guards of one plant: resets when they cross zero, and detection of Zeno behaviour.
 
-:mod:`rtsim.solve.guarded` finds the next crossing on the solver's own steps.
+:mod:`rtsim.solve.guarded` finds the next crossing on the solver's own steps.  Zeno behaviour and
+chatter show in the times at which a guard fires.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,24 +20,223 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.equations.addresses import AddressBlock
-from rtsim.equations.compiling import Native
-from rtsim.equations.evaluation import evaluation_block, resident
-from rtsim.equations.first_call import check
+from rtsim.equations.addresses import NUMBER, AddressBlock, Layout
+from rtsim.equations.calls import call_at, check, evaluation_block, resident
+from rtsim.equations.compiling import Native, compile_function
 from rtsim.equations.model import BoundModel, Guard
-from rtsim.solve import Stepper
-from rtsim.solve.flips import sign
-from rtsim.solve.guarded import Guarded, NativeDrive
-from rtsim.solve.look import CAME_TO, LATE, LEFT_AT, SIDE_BEFORE, SIGN
-from rtsim.solve.motion import Motion, OwnResets, moving
-from rtsim.solve.zeno import Crossings
+from rtsim.solve.base import Stepper
+from rtsim.solve.guard_table import CAME_TO, LATE, LEFT_AT, SIDE_BEFORE, SIGN, sign
+from rtsim.solve.guarded import Guarded
+from rtsim.solve.internal_steps import model_sizes
+
+_SHORT = 1e-6
+"""Interval (s) over which the slope of a guard is computed."""
+
+
+_MOTION = Layout(
+    "slopes of guards",
+    ("derivative", "guard"),
+    {
+        "x": ("states",),
+        "z": ("discrete",),
+        "u": ("inputs",),
+        "p": ("parameters",),
+        "slope": ("states",),
+        "ahead": ("states",),
+        "found": (2, "guards"),
+    },
+)
+
+
+def resident_moving(words: Any, t: float) -> int:
+    """Fill ``found`` with all guards at ``t`` s, and with their change over the next 1e-6 s."""
+    x, slope, ahead, found = words.x, words.slope, words.ahead, words.found
+    call_at(words, words.derivative, t, x, slope)
+    call_at(words, words.guard, t, x, found[0])
+    for j in range(x.size):
+        ahead[j] = x[j] + _SHORT * slope[j]
+    call_at(words, words.guard, t + _SHORT, ahead, found[1])
+    for i in range(found.shape[1]):
+        found[1, i] -= found[0, i]
+    return 0
+
+
+@cache
+def _native_moving() -> Native:
+    return compile_function(resident_moving, (_MOTION.kind, NUMBER), "slopes of guards")
+
+
+def moving(
+    bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
+) -> Callable[[float], object]:
+    """Return a function of t (s) that calls :func:`resident_moving`.
+
+    ``of`` are the vectors x, z, u and p; the function fills the array ``into`` (2, m).
+    """
+    work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
+    arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
+    if bound.compiled:
+        handles = (bound.derivative.handle, bound.guard.handle)
+        return _native_moving().on(_MOTION.block(handles, arrays, sizes, bound))
+    functions = (bound.derivative.call, bound.guard.call)
+    return partial(resident_moving, _MOTION.plain(functions, arrays, sizes))
+
+
+class Motion(NamedTuple):
+    """The value of one guard, and its change over :data:`_SHORT`, before resets and after them."""
+
+    came: float
+    before: float
+    at: float
+    after: float
+
+    def near(self, level: float) -> bool:
+        """Return whether the guard is nearer to ``level`` than its motion within 1 ns."""
+        return abs(self.at - level) <= abs(self.after) * (1 / NS_PER_S / _SHORT)
+
+    def goes_on(self, side: float) -> bool:
+        """Return whether the guard still moves through zero towards ``side`` after the writes.
+
+        Writes that only change its speed let it complete the crossing for which it fired.
+        """
+        onward = self.before * side > 0.0 and self.after * side > 0.0
+        return (onward or self.before == self.after) and self.near(0.0)
+
+
+class OwnResets:
+    """How guards that fire in one microstep move directly after their own resets.
+
+    The reset of one guard may turn another one back that its own reset had turned away before.
+    """
+
+    def __init__(self, bound: BoundModel, vectors: tuple[Vector, ...]) -> None:
+        """Look at the guards on copies of ``vectors``, which are x, z, u and p of the plant."""
+        self._vectors = tuple(vector.copy() for vector in vectors)
+        self._found = np.zeros((2, len(bound.model.guards)))
+        self._move = moving(bound, self._vectors, self._found)
+        self._known: dict[int, tuple[float, float]] = {}
+
+    def clear(self) -> None:
+        """Begin a microstep: no reset has run."""
+        self._known.clear()
+
+    def note(self, i: int, t: float, vectors: tuple[Vector, ...], last: bool) -> None:
+        """Note how guard ``i`` moves at ``t`` s, after its reset; no reset follows the ``last``."""
+        self._known[i] = (math.inf, 0.0)
+        if last:
+            return
+        for kept, vector in zip(self._vectors, vectors, strict=True):
+            kept[:] = vector
+        self._move(t)
+        self._known[i] = (float(self._found[0, i]), float(self._found[1, i]))
+
+    def __contains__(self, i: int) -> bool:
+        """Return whether the reset of guard ``i`` ran in this microstep."""
+        return i in self._known
+
+    def undone(self, i: int, side: float, motion: Motion) -> bool:
+        """Return whether later resets made guard ``i`` move towards ``side`` again."""
+        level, change = self._known[i]
+        return side != 0.0 and change * side <= 0.0 and motion.near(level)
+
+
+ZENO_NS = 100
+"""Crossings are Zeno behaviour if their intervals become ever shorter and fall below this time
+(ns)."""
+ZENO_IN_A_ROW = 4
+"""The number of such intervals in a row that counts as Zeno behaviour."""
+CHATTER_IN_A_ROW = 100
+"""The number of intervals below :data:`ZENO_NS` in a row, of any lengths, that counts as chatter;
+also the number of crossings of one guard at one time that counts as Zeno behaviour."""
+
+
+class Crossings:
+    """The latest times (ns) at which each guard of a plant fired, and what they show."""
+
+    def __init__(self, guards: int) -> None:
+        self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in range(guards)]
+        """Times, each of them once."""
+        self._at_once = [0] * guards
+        """How often each guard fired at the last of its times."""
+        self._close = [0] * guards
+        """The number of intervals below :data:`ZENO_NS` in a row, up to the last time."""
+        self._began_ns = [0] * guards
+        """The time (ns) at which the first of these intervals began."""
+        self._stopped_ns = [-ZENO_NS] * guards
+        """For each guard, the last time (ns) at which the stop mode was applied."""
+
+    def add(self, i: int, ns: int) -> None:
+        """Note that guard ``i`` fires at ``ns``."""
+        times = self._times[i]
+        if times and times[-1] == ns:
+            self._at_once[i] += 1
+            return
+        self._at_once[i] = 1
+        if times and ns - times[-1] < ZENO_NS:
+            self._close[i] += 1
+        else:
+            self._close[i], self._began_ns[i] = 0, ns
+        times.append(ns)
+
+    def accumulate(self, i: int) -> str:
+        """Return what shows that the crossings of guard ``i`` accumulate; "" if they do not."""
+        times = self._times[i]
+        if self._at_once[i] >= CHATTER_IN_A_ROW:
+            return f"crosses zero {CHATTER_IN_A_ROW} times at one instant,"
+        if self._close[i] >= CHATTER_IN_A_ROW:
+            return (
+                f"chatters: {CHATTER_IN_A_ROW} intervals in a row between its crossings are "
+                f"shorter than {ZENO_NS} ns,"
+            )
+        if len(times) <= ZENO_IN_A_ROW or times[1] - times[0] >= ZENO_NS:
+            return ""
+        gaps = [b - a for a, b in pairwise(times)]  # equal, because times are rounded to ns
+        return "crosses zero ever faster" if all(b <= a for a, b in pairwise(gaps)) else ""
+
+    def stop(self, i: int, ns: int) -> bool:
+        """Forget guard ``i``, because its stop mode is applied at ``ns``.
+
+        Returns False if its crossings accumulate since the stop mode was applied before.
+        """
+        chatters = self._close[i] >= CHATTER_IN_A_ROW
+        began = self._began_ns[i] if chatters else self._times[i][0]
+        first = began - self._stopped_ns[i] >= ZENO_NS
+        self._times[i].clear()
+        self._at_once[i] = self._close[i] = 0
+        self._stopped_ns[i] = ns
+        return first
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "times": [list(times) for times in self._times],
+            "stopped": self._stopped_ns.copy(),
+            "close": self._close.copy(),
+            "began": self._began_ns.copy(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Restore the data that :meth:`save` returned; old checkpoints lack some of the entries."""
+        for times, said in zip(self._times, saved["times"], strict=True):
+            times.clear()
+            times.extend(said)
+        self._stopped_ns[:] = saved.get("stopped", self._stopped_ns)
+        self._close[:] = saved.get("close", [0] * len(self._close))
+        self._began_ns[:] = saved.get("began", self._began_ns)
 
 
 @dataclass(frozen=True)
 class NativeGuards:
-    """The guards of a plant for compiled code: arguments of the advance, and values ``g``."""
+    """The arguments with which compiled code advances a plant under guards and evaluates these.
 
-    drive: NativeDrive
+    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`; ``words`` and ``table`` are the
+    argument tables of the step and of the guards, and ``here`` (5, m) is an array of ``table``.
+    ``block`` evaluates the guards and fills ``g`` (m,).
+    """
+
+    handle: int
+    words: NDArray[np.int64]
+    table: NDArray[np.int64]
+    here: NDArray[np.float64]
     block: AddressBlock
     g: Vector
 
@@ -115,11 +319,11 @@ class GuardWatch:
 
     def native(self) -> NativeGuards | None:
         """The guards for compiled code that runs whole steps; None if they are plain Python."""
-        drive = self._way.native()
-        if drive is None:
+        way = self._way
+        if not way.legs.compiled:
             return None
         block = evaluation_block(self._bound.guard, *self._vectors, self._g)
-        return NativeGuards(drive, block, self._g)
+        return NativeGuards(way.handle(), way.legs.words, way.table, way.here, block, self._g)
 
     def adopt_compiled_state(self) -> None:
         """Continue after compiled code ran steps on which no guard fired."""

@@ -1,15 +1,19 @@
 """The advance of a solver to the next tag, which ends early if a guard crosses zero.
 
-Each internal step is examined on the solver's dense output (:mod:`rtsim.solve.flips`).  If a guard
-changes its sign on the dense output, :mod:`rtsim.solve.locating` repeats the internal step and
-finds the first ns at which the guard has crossed.  The same source runs compiled and as plain
-Python.
+Each internal step is examined on the solver's dense output (:mod:`rtsim.solve.guard_table`), which
+gives a first estimate of a crossing.  The solver then repeats its internal step with other lengths,
+so that the state at an event is a state of the solver itself.  The same source runs compiled and as
+plain Python.
+
+The tag of the event is the first whole ns at which a guard has crossed zero.  The state at the tag
+is the one at the crossing, less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`), and the
+next advance begins there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -18,60 +22,302 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.equations.addresses import (
-    INTEGER,
-    MATRIX,
-    VECTOR,
-    WORDS,
-    call_equation,
-    call_step,
-    matrix_at,
-    vector_at,
-)
+from rtsim.equations.addresses import INTEGER, MATRIX, VECTOR, WORDS, call_step
+from rtsim.equations.calls import call_at, evaluate, evaluation_block
 from rtsim.equations.compiling import Native, compile_function, compiled, in_both
-from rtsim.equations.evaluation import evaluate, evaluation_block
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, NO_NUMBER, PAUSED, Stepper
-from rtsim.solve.flips import find_flips, sign
-from rtsim.solve.legs import Legs, by_slopes, covered, nothing, pauses, to_its_end
-from rtsim.solve.locating import locate
-from rtsim.solve.look import (
-    AT,
+from rtsim.solve.guard_table import (
     CAME_TO,
-    END,
-    LAST,
+    FROM,
+    GUARD_TABLE,
     LATE,
-    LAYOUT,
     LEFT_AT,
     LEVEL,
     NOWHERE,
     POINTS,
+    RATE,
     SIDE,
     SIDE_BEFORE,
     SIGN,
-    TAKEN,
+    STAYS,
     WHERE,
-    WHOLE,
+    find_flips,
+    sign,
+    state_within,
 )
-from rtsim.solve.resident import AT as STEP_AT
-from rtsim.solve.resident import model_sizes, rows_of
+from rtsim.solve.internal_steps import (
+    END,
+    LAST,
+    STEP_LAYOUT,
+    TAKEN,
+    WHOLE,
+    Legs,
+    covered,
+    model_sizes,
+    nothing,
+    pauses,
+    to_its_end,
+)
+from rtsim.solve.resident import rows_of
+
+_NEAR = 1 / 16
+"""Fraction of an internal step within which the order of two flips on the dense output can be
+wrong.
+"""
+_CORRECTIONS = 6
+"""Number of corrections of the estimate by Newton's method before brackets are used."""
+_BEFORE, _AFTER = 0, 1
+"""Rows of ``g``: all guards just before the crossing, and just after it."""
+_REFINEMENTS, _FIRST_MOVE = 8, 1e-7
+"""Number of attempts to end the internal step just after the crossing, and how far after the
+estimate the first attempt ends it, as a fraction of 1 ns.  Rounding errors of a guard need more.
+"""
+
+
+@in_both
+def taken_to(words: Any, table: Any, from_ns: int, done: float, ns: int) -> Any:
+    """Repeat the internal step that began ``done`` s after the advance, but end it at ``ns``.
+
+    Returns the values of all guards (m,) at ``ns``, each minus the level that the guard crosses.
+    """
+    return taken_until(words, table, from_ns, done, ns, 0.0)
+
+
+@in_both
+def taken_until(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> Any:
+    """Do the same as :func:`taken_to`, but end the internal step ``late`` s before ``ns``."""
+    g, level, began = table.g[POINTS], table.flips[LEVEL], table.here[LATE, 0]
+    h = (ns - from_ns) / NS_PER_S + began - late - done
+    call_step(table.retake, words, from_ns / NS_PER_S - began + done, h)
+    call_at(table, table.guard, ns / NS_PER_S - late, table.out, g)
+    for i in range(g.size):
+        g[i] -= level[i]
+    return g
+
+
+@in_both
+def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
+    """Keep the last values of :func:`taken_to`, which are those at ``ns``, in a row of ``g``."""
+    rows = table.g
+    for i in range(rows.shape[1]):
+        rows[row, i] = rows[POINTS, i]
+    table.tried[row] = ns - from_ns
+
+
+@in_both
+def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
+    """Return whether guard ``i`` has crossed if it has this ``value`` at ``ns``.
+
+    It then has the sign after its flip, or is 0 at the end of the advance or to stay there.
+    """
+    flips = table.flips
+    ends: bool = value == 0.0 and (ns == end_ns or flips[STAYS, i] != 0.0)
+    return ends or sign(value) == flips[SIDE, i]
+
+
+@in_both
+def first_ns(
+    words: Any, table: Any, from_ns: int, done: float, i: int, low: int, high: int,
+    guess: int, end_ns: int,
+) -> int:  # fmt: skip
+    """Return the first ns in (low, high] at which guard ``i`` has crossed, else ``low``."""
+    flips = table.flips
+    rate = flips[RATE, i] / NS_PER_S
+    not_yet, already, n = low, high + 1, min(max(guess, low + 1), high)
+    for _ in range(_CORRECTIONS):  # the internal step differs slightly from its dense output
+        value = taken_to(words, table, from_ns, done, n)[i]
+        if crossed(table, i, value, n, end_ns):
+            already = min(already, n)
+            note_guards(table, _AFTER, n, from_ns)
+        else:
+            not_yet = max(not_yet, n)
+            note_guards(table, _BEFORE, n, from_ns)
+        move = -value / rate if rate != 0.0 else 0.0
+        if not abs(move) > 1.0 or not abs(move) < 1e9:
+            break
+        n = min(max(n + math.ceil(move), not_yet + 1), already - 1, high)
+        if n <= not_yet or n >= already:
+            break
+    step = 1
+    while already > high and not_yet < high:
+        n = min(not_yet + step, high)
+        if crossed(table, i, taken_to(words, table, from_ns, done, n)[i], n, end_ns):
+            already = n
+            note_guards(table, _AFTER, n, from_ns)
+        else:
+            not_yet = n
+            note_guards(table, _BEFORE, n, from_ns)
+        step *= 2
+    if already > high:
+        return low
+    step = 1
+    while already - not_yet > 1:
+        n = max(already - step, not_yet + 1)
+        if step > 1 << 20 or n == not_yet + 1:
+            n = (not_yet + already) // 2
+        if crossed(table, i, taken_to(words, table, from_ns, done, n)[i], n, end_ns):
+            already = n
+            note_guards(table, _AFTER, n, from_ns)
+            step *= 2
+        else:
+            not_yet = n
+            note_guards(table, _BEFORE, n, from_ns)
+            step = 1
+    return already
+
+
+@in_both
+def seen_ns(table: Any, i: int, from_ns: int, done: float, begin: int, high: int) -> int:
+    """Return the last ns before the flip at which guard ``i`` was evaluated."""
+    flips = table.flips
+    if flips[FROM, i] <= 0.0:
+        return begin
+    late = table.here[LATE, 0]
+    at: float = (done + flips[FROM, i] * table.notes[TAKEN] - late) * NS_PER_S
+    return max(begin, min(from_ns + math.floor(at), high - 1))
+
+
+@in_both
+def flips_ns(table: Any, i: int, from_ns: int, done: float, high: int) -> int:
+    """Return the first ns after the flip of guard ``i`` on the dense output."""
+    flips = table.flips
+    if flips[WHERE, i] >= 1.0:
+        return high
+    late = table.here[LATE, 0]
+    at: float = (done + flips[WHERE, i] * table.notes[TAKEN] - late) * NS_PER_S
+    return min(from_ns + math.ceil(at), high)
+
+
+@in_both
+def first_flip(table: Any) -> int:
+    """Return the guard that flips first on the dense output, or -1 if none flips."""
+    flips = table.flips
+    first = -1
+    for i in range(flips.shape[1]):
+        here = flips[WHERE, i]
+        if here != NOWHERE and (first < 0 or here < flips[WHERE, first]):
+            first = i
+    return first
+
+
+@in_both
+def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> int:
+    """Take the internal step up to the first ns at which a guard has crossed; return that ns.
+
+    ``fired`` then marks the guards that crossed.  Returns ``from_ns`` if the internal step shows no
+    crossing, although its dense output did; ``out`` then is the state at the end of the whole
+    internal step.
+    """
+    notes, fired = table.notes, table.fired
+    m, taken = fired.size, notes[TAKEN]
+    flips, late, tried = table.flips, table.here[LATE, 0], table.tried
+    high = end_ns
+    if notes[LAST] == 0.0:
+        ends = from_ns + math.ceil((done + taken - late) * NS_PER_S)
+        high = min(end_ns, max(ends, from_ns + 1))
+    begin = max(from_ns, min(from_ns + math.floor((done - late) * NS_PER_S), high - 1))
+    while True:
+        first = first_flip(table)
+        if first < 0:
+            call_step(table.retake, words, from_ns / NS_PER_S - late + done, taken)
+            return from_ns
+        low = seen_ns(table, first, from_ns, done, begin, high)
+        guess = flips_ns(table, first, from_ns, done, high)
+        tried[_BEFORE] = tried[_AFTER] = -1.0
+        ns = first_ns(words, table, from_ns, done, first, low, high, guess, end_ns)
+        if ns > low:
+            break
+        flips[WHERE, first], flips[SIDE, first] = NOWHERE, -flips[SIDE, first]
+    margin = flips[WHERE, first] + _NEAR
+    again = m > 1
+    while again and ns - 1 > begin:  # the order of two guards on the dense output can be wrong
+        again = False
+        g = taken_to(words, table, from_ns, done, ns - 1)
+        note_guards(table, _BEFORE, ns - 1, from_ns)
+        for i in range(m):
+            if i == first or flips[WHERE, i] == NOWHERE or flips[WHERE, i] > margin:
+                continue
+            low = seen_ns(table, i, from_ns, done, begin, high)
+            if low < ns - 1 and crossed(table, i, g[i], ns - 1, end_ns):
+                guess = flips_ns(table, i, from_ns, done, high)
+                ns = first_ns(words, table, from_ns, done, i, low, ns - 1, guess, end_ns)
+                again = True
+                break
+    if tried[_AFTER] != ns - from_ns:
+        taken_to(words, table, from_ns, done, ns)
+        note_guards(table, _AFTER, ns, from_ns)
+    g = table.g[_AFTER]
+    for i in range(m):
+        fired[i] = 0.0
+        if flips[WHERE, i] != NOWHERE and crossed(table, i, g[i], ns, end_ns):
+            fired[i] = 1.0 if seen_ns(table, i, from_ns, done, begin, high) < ns else 0.0
+    table.reached[1] = refined(words, table, from_ns, done, ns)
+    return ns
+
+
+@in_both
+def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
+    """Take the internal step up to the crossing itself; return how long before ``ns`` it is (s).
+
+    The crossing is the last one of the guards that fire at ``ns``.  Without a sign change within
+    the last ns, the internal step ends at ``ns``, and the result is 0.
+    """
+    before, after, fired, tried = table.g[_BEFORE], table.g[_AFTER], table.fired, table.tried
+    flips = table.flips
+    longest = min(1.0 / NS_PER_S, (ns - from_ns) / NS_PER_S + table.here[LATE, 0] - done)
+    if tried[_BEFORE] != ns - 1 - from_ns:
+        seen_at(words, table, from_ns, done, ns, longest)
+    late: float = longest if table.notes[WHOLE] == 0.0 else 0.0
+    for i in range(fired.size):
+        if fired[i] != 0.0:
+            changes = sign(before[i]) == -flips[SIDE, i] or (before[i] == 0.0 and ns - 1 > from_ns)
+            changes = changes and sign(after[i]) == flips[SIDE, i] and flips[LEVEL, i] == 0.0
+            part = after[i] / (after[i] - before[i]) if changes else 0.0
+            late = min(late, part * longest)
+    later = _FIRST_MOVE * longest
+    for _ in range(_REFINEMENTS):
+        late = max(0.0, late - later)
+        g = taken_until(words, table, from_ns, done, ns, late)
+        again, missing = False, 0.0
+        for i in range(fired.size):
+            if fired[i] != 0.0 and sign(g[i]) != flips[SIDE, i]:
+                again = True
+                if after[i] != before[i]:
+                    missing = max(missing, abs(g[i] / (after[i] - before[i])))
+        if late == 0.0 or not again:
+            return late
+        later = max(4.0 * missing * longest, 16.0 * later)
+    taken_to(words, table, from_ns, done, ns)
+    return 0.0
+
+
+@in_both
+def seen_at(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> None:
+    """Write the guards ``late`` s before ``ns``, or at the beginning of the internal step."""
+    if late >= 1.0 / NS_PER_S:
+        taken_to(words, table, from_ns, done, ns - 1)
+    else:
+        g, now = table.g[POINTS], table.now
+        began = from_ns / NS_PER_S - table.here[LATE, 0] + done
+        call_at(table, table.guard, began, now, g)
+    note_guards(table, _BEFORE, ns - 1, from_ns)
+
 
 _evaluate = compiled(evaluate)
 
 
 @in_both
-def conclude(look: Any, ns: int, offset: int, late: float) -> None:
+def conclude(table: Any, ns: int, offset: int, late: float) -> None:
     """Write the signs and other data of the guards at ``ns``, the end of the advance, to ``there``.
 
     The advance is ``offset`` ns long, and its state is the one ``late`` s before ``ns``.
     """
-    g, there = matrix_at(look, AT.g)[POINTS], matrix_at(look, AT.there)
-    here, sides = matrix_at(look, AT.here), vector_at(look, AT.sides)
+    g, there, here, sides = table.g[POINTS], table.there, table.here, table.sides
     left_at = here[LEFT_AT]
-    flips, fired = matrix_at(look, AT.flips), vector_at(look, AT.fired)
-    z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
-    call_equation(look[AT.guard], ns / NS_PER_S - late, vector_at(look, AT.out), z, u, p, g)
-    directions = vector_at(look, AT.directions)
+    flips, fired = table.flips, table.fired
+    call_at(table, table.guard, ns / NS_PER_S - late, table.out, g)
+    directions = table.directions
     for i in range(g.size):
         # A guard that crossed unseen between the points fires at this tag, not only when it ends.
         now, unseen = sign(g[i]), flips[WHERE, i] == NOWHERE and left_at[i] == 0.0
@@ -87,26 +333,21 @@ def conclude(look: Any, ns: int, offset: int, late: float) -> None:
         there[LEFT_AT, i] = left_at[i] if left_at[i] * g[i] > 0.0 else 0.0
         if fired[i] != 0.0:
             there[LEFT_AT, i] = flips[LEVEL, i]
-    reached = vector_at(look, AT.reached)
+    reached = table.reached
     reached[0], reached[1] = offset, late
 
 
 @in_both
-def drive(
-    leg: Any, retake: Any, between: Any, words: Any, look: Any, from_ns: int, to_ns: int
-) -> int:  # fmt: skip
+def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
     """Take internal steps up to ``to_ns``, or up to the first ns at which a guard has crossed.
 
     Returns :data:`GOOD`, :data:`PAUSED` or the error code of an internal step; ``reached`` is the
     length of the advance (ns).
     """
-    notes, directions = vector_at(look, AT.notes), vector_at(look, AT.directions)
-    sides, fired, m = vector_at(look, AT.sides), vector_at(look, AT.fired), directions.size
-    signed = vector_at(look, AT.signed)
-    here, rows = matrix_at(look, AT.here), matrix_at(look, AT.g)
-    now, out = vector_at(look, AT.now), vector_at(look, AT.out)
-    z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
-    slopes, cubic = matrix_at(look, AT.slopes), matrix_at(look, AT.k).size == 0
+    notes, directions = table.notes, table.directions
+    sides, fired, m = table.sides, table.fired, directions.size
+    signed, here, rows, now, out = table.signed, table.here, table.g, table.now, table.out
+    slopes, cubic = table.slopes, table.k.size == 0
     late, done = here[LATE, 0], covered(notes)
     t, h = from_ns / NS_PER_S - late, (to_ns - from_ns) / NS_PER_S + late
     for i in range(m if done == 0.0 else 0):
@@ -121,27 +362,27 @@ def drive(
                 sides[i] = here[SIDE_BEFORE, i]
     while True:
         notes[TAKEN], notes[LAST] = h - done, 1.0
-        answer = call_step(leg, words, t + done, h - done)
+        answer = call_step(table.leg, words, t + done, h - done)
         if answer != GOOD:
             return answer
         taken, last = notes[TAKEN], notes[LAST] != 0.0
         notes[END] = to_ns / NS_PER_S if last else t + done + taken
         if cubic:
-            call_equation(look[AT.slope], t + done, now, z, u, p, slopes[0])
-            call_equation(look[AT.slope], notes[END], out, z, u, p, slopes[1])
-        found = find_flips(between, look, t + done, taken, last)
+            call_at(table, table.slope, t + done, now, slopes[0])
+            call_at(table, table.slope, notes[END], out, slopes[1])
+        found = find_flips(table, t + done, taken, last)
         if found == NO_NUMBER:
             return NO_NUMBER
         if found > 0:
-            ns = locate(retake, words, look, from_ns, done, to_ns)
+            ns = locate(words, table, from_ns, done, to_ns)
             if ns > from_ns:
-                conclude(look, ns, ns - from_ns, vector_at(look, AT.reached)[1])
+                conclude(table, ns, ns - from_ns, table.reached[1])
                 return GOOD
             for i in range(m):
                 end = sign(rows[POINTS - 1, i])
                 sides[i] = end if end != 0.0 else sides[i]
         if last:
-            conclude(look, to_ns, to_ns - from_ns, 0.0)
+            conclude(table, to_ns, to_ns - from_ns, 0.0)
             return GOOD
         done += taken
         if pauses(notes, done):
@@ -149,7 +390,7 @@ def drive(
 
 
 def resident_drive_on(
-    leg: Any, retake: Any, between: Any, words: Any, look: Any, output: Any, times: Any,
+    words: Any, table: Any, output: Any, times: Any,
     values: Any, rows: Any,
 ) -> int:  # fmt: skip
     """Take whole steps as :func:`rtsim.solve.resident.resident_run` does, and return their number.
@@ -157,15 +398,13 @@ def resident_drive_on(
     If a step ends early or fails, it is not committed.  Its result stays in ``out`` and ``there``;
     ``reached`` is its length (ns), or 0 if the step failed.
     """
-    x, out = vector_at(words, STEP_AT.x), vector_at(words, STEP_AT.out)
-    memory, after = vector_at(words, STEP_AT.memory), vector_at(words, STEP_AT.after)
-    here, there = matrix_at(look, AT.here), matrix_at(look, AT.there)
-    reached = vector_at(look, AT.reached)
+    x, out, memory, after, here = words.x, words.out, words.memory, words.after, table.here
+    there, reached = table.there, table.reached
     for i in range(times.size - 1):
-        if drive(leg, retake, between, words, look, times[i], times[i + 1]) != GOOD:
+        if drive(words, table, times[i], times[i + 1]) != GOOD:
             reached[0] = 0.0
             return i
-        if reached[0] != times[i + 1] - times[i] or vector_at(look, AT.fired).any():
+        if reached[0] != times[i + 1] - times[i] or table.fired.any():
             return i
         for j in range(x.size):
             x[j] = out[j]
@@ -184,38 +423,21 @@ def resident_drive_on(
 
 @cache
 def _native_drive() -> Native:
-    signature = (INTEGER, INTEGER, INTEGER, WORDS, WORDS, INTEGER, INTEGER)
-    return compile_function(drive, signature, "guards")
+    return compile_function(drive, (WORDS, GUARD_TABLE.kind, INTEGER, INTEGER), "guards")
 
 
 @cache
 def _native_drive_on() -> Native:
-    addresses = (INTEGER, INTEGER, INTEGER)
-    signature = (*addresses, WORDS, WORDS, WORDS, WORDS, VECTOR, MATRIX)
+    signature = (STEP_LAYOUT.kind, GUARD_TABLE.kind, WORDS, WORDS, VECTOR, MATRIX)
     return compile_function(resident_drive_on, signature, "several steps under guards")
-
-
-@dataclass(frozen=True)
-class NativeDrive:
-    """The arguments with which compiled code calls :func:`drive` for one plant."""
-
-    handle: int
-    functions: tuple[int, int, int]
-    words: NDArray[np.int64]
-    look: NDArray[np.int64]
-    here: NDArray[np.float64]
-    there: NDArray[np.float64]
-    directions: Vector
-    at_start: Vector
-    fired: Vector
-    reached: Vector
 
 
 class Guarded:
     """Advances a plant's solver to the next tag, or to the first crossing of a guard before it.
 
     ``here`` (5, m) has the signs and other data of the guards at the present tag, and ``there`` (5,
-    m) those at the end of the provisional advance; :data:`rtsim.solve.look.SIGN` explains the rows.
+    m) those at the end of the provisional advance; :data:`rtsim.solve.guard_table.SIGN` explains
+    the rows.
     """
 
     def __init__(
@@ -227,7 +449,7 @@ class Guarded:
         """
         make = getattr(stepper, "legs", None)
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
-        sizes, zeros = model_sizes(bound), LAYOUT.zeros
+        sizes = model_sizes(bound)
         given = {
             "now": legs.now,
             **dict(zip(("z", "u", "p"), vectors[1:], strict=True)),
@@ -238,39 +460,42 @@ class Guarded:
             "directions": np.array([float(g.direction) for g in bound.model.guards]),
             "at_start": np.array([float(g.direction * g.at_start) for g in bound.model.guards]),
         }
-        arrays = {
-            name: given[name] if name in given else zeros(name, sizes) for name in LAYOUT.arrays
-        }
+        arrays = GUARD_TABLE.filled(given, sizes)
         self.here, self.there = arrays["here"], arrays["there"]
         self._fired, self._reached = arrays["fired"], arrays["reached"]
-        self._directions, self.at_start = arrays["directions"], arrays["at_start"]
-        self._legs, self._stepper, self._g = legs, stepper, arrays["g"]
+        self.at_start = arrays["at_start"]
+        self.legs, self._stepper, self._g = legs, stepper, arrays["g"]
         self._bound = bound  # keeps the code of the model's functions alive
-        self._look: Any
+        steps = (legs.leg, legs.retake, legs.between)
+        self.table: Any
+        self._drive: Callable[[int, int], int]
         if legs.compiled:
-            functions = (bound.guard.handle, bound.derivative.handle)
-            self._block = LAYOUT.block(functions, arrays, sizes)
-            self._look = self._block.words
+            functions = (bound.guard.handle, bound.derivative.handle, *steps)
+            self._block = GUARD_TABLE.block(functions, arrays, sizes)
+            self.table = self._block.words
+            self._drive = _native_drive().on(legs.words, self.table)
         else:
-            self._look = LAYOUT.plain((bound.guard.call, bound.derivative.call), arrays, sizes)
-        self._functions = (legs.leg, legs.retake, legs.between, legs.words, self._look)
-        self._drive: Callable[[int, int], int] = partial(drive, *self._functions)
-        if legs.compiled:
-            on = _native_drive().on(legs.words, self._look)
-            self._drive = partial(on, *map(int, self._functions[:3]))
+            functions = (bound.guard.call, bound.derivative.call, *steps)
+            self.table = GUARD_TABLE.plain(functions, arrays, sizes)
+            self._drive = partial(drive, legs.words, self.table)
         self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
+
+    @staticmethod
+    def handle() -> int:
+        """Return the machine address of :func:`drive`."""
+        return int(_native_drive().handle)
 
     def advance(self, from_ns: int, to_ns: int) -> int:
         """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed.
 
         Returns :data:`GOOD` or an error code, as ``Stepper.advance`` does.
         """
-        self._legs.begin(from_ns)
+        self.legs.begin(from_ns)
         answer = int(self._drive(from_ns, to_ns))
         if answer == PAUSED:
             drive = partial(self._drive, from_ns, to_ns)
-            answer = int(to_its_end(drive, self._legs.notes, self._interrupt_check))
+            answer = int(to_its_end(drive, self.legs.notes, self._interrupt_check))
         return answer
 
     @property
@@ -278,17 +503,6 @@ class Guarded:
         """What the stepper calls in a pause."""
         found: Callable[[], object] = getattr(self._stepper, "interrupt_check", nothing)
         return found
-
-    def native(self) -> NativeDrive | None:
-        """Return the arguments of :func:`drive` for compiled code, or None for plain Python."""
-        legs = self._legs
-        if not legs.compiled:
-            return None
-        functions = (int(legs.leg), int(legs.retake), int(legs.between))
-        return NativeDrive(
-            int(_native_drive().handle), functions, legs.words, self._look, self.here, self.there,
-            self._directions, self.at_start, self._fired, self._reached,
-        )  # fmt: skip
 
     @property
     def way_ns(self) -> int:
@@ -322,11 +536,11 @@ class Guarded:
             self._output_words = self._output.words
         self._y = y
         rows = np.empty((times.size - 1, values.size))
-        run, given = _native_drive_on().call, (*self._functions, self._output_words)
+        run, given = _native_drive_on().call, (self.legs.words, self.table, self._output_words)
         return rows_of(
             lambda i: run(*given, times[i:], values, rows[i:]),
             rows,
-            self._legs.notes,
+            self.legs.notes,
             self._interrupt_check,
         )
 
@@ -346,6 +560,6 @@ def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs
     def begin(ns: int) -> None:
         began[0] = ns
 
-    legs = Legs(leg, leg, by_slopes, None, vectors[0], compiled=False, begin=begin)
+    legs = Legs(leg, leg, state_within, None, vectors[0], compiled=False, begin=begin)
     legs.notes[WHOLE] = 1.0
     return legs

@@ -2,7 +2,7 @@
 
 A method is one function ``step(words, t, h)``: it computes one step of length ``h`` s from ``t`` s
 and returns :data:`GOOD` or an error code of :mod:`rtsim.solve.base`.  ``words`` is an argument
-table; its layout (:class:`rtsim.equations.layout.Layout`) begins with :data:`STEP_LAYOUT`.  The
+table; its layout (:class:`rtsim.equations.addresses.Layout`) begins with :data:`STEP_LAYOUT`.  The
 same source runs compiled and as plain Python.
 """
 
@@ -20,22 +20,28 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.equations.addresses import INTEGER, MATRIX, VECTOR, WORDS, call_step, vector_at
+from rtsim.equations.addresses import INTEGER, MATRIX, VECTOR, WORDS, Layout, call_step
+from rtsim.equations.calls import evaluate, evaluation_block
 from rtsim.equations.compiling import Native, compile_function, compiled
-from rtsim.equations.evaluation import evaluate, evaluation_block
 from rtsim.equations.machine_code import FAILED, EntryPoint
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, PAUSED, Stall, Stepper
-from rtsim.solve.legs import Legs, by_slopes, by_weights, nothing, to_its_end
-from rtsim.solve.look import BEGAN, PHASE, TAKEN, TRIED, WAITING
-from rtsim.solve.method import AT as AT
-from rtsim.solve.method import STEP_LAYOUT as STEP_LAYOUT
-from rtsim.solve.method import Inner as Inner
-from rtsim.solve.method import Method as Method
-from rtsim.solve.method import address_of as address_of
-from rtsim.solve.method import functions_of as functions_of
-from rtsim.solve.method import model_sizes as model_sizes
-from rtsim.solve.method import native_step
+from rtsim.solve.guard_table import GUARD_TABLE, state_within
+from rtsim.solve.internal_steps import (
+    BEGAN,
+    PHASE,
+    STEP_LAYOUT,
+    TAKEN,
+    TRIED,
+    WAITING,
+    Legs,
+    Method,
+    functions_of,
+    model_sizes,
+    native_step,
+    nothing,
+    to_its_end,
+)
 
 _evaluate = compiled(evaluate)
 
@@ -48,8 +54,7 @@ def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, ro
     ``output`` holds the words of the output function's argument table, or is empty. x, z, u and y
     are views of ``values`` (n,), which each successful step copies into its row of ``rows`` (k, n).
     """
-    x, out = vector_at(words, AT.x), vector_at(words, AT.out)
-    memory, after = vector_at(words, AT.memory), vector_at(words, AT.after)
+    x, out, memory, after = words.x, words.out, words.memory, words.after
     for i in range(times.size - 1):
         t, later = times[i] / NS_PER_S, times[i + 1] / NS_PER_S
         if call_step(step, words, t, (times[i + 1] - times[i]) / NS_PER_S) != GOOD:
@@ -85,6 +90,7 @@ def rows_of(
     return rows[:good]
 
 
+_VECTORS = ("x", "z", "u", "p", "out")
 EXACT_NS = 2**53
 """Before this time (104 days) compiled code divides ns to seconds exactly as Python does."""
 
@@ -104,7 +110,7 @@ def _native_between() -> EntryPoint:
 
 @cache
 def _native_run() -> Native:
-    signature = (INTEGER, WORDS, WORDS, WORDS, VECTOR, MATRIX)
+    signature = (INTEGER, STEP_LAYOUT.kind, WORDS, WORDS, VECTOR, MATRIX)
     return compile_function(resident_run, signature, "several steps at once")
 
 
@@ -144,16 +150,15 @@ class _Plain:
         self._method = method
         self._bound = bound  # keeps the machine code of these functions alive
         steps: tuple[Callable[..., int], ...] = ()
-        if method.by_address and method.inner is not None:
+        if method.inner is not None:
             steps = method.inner.leg, method.inner.retake
-        self._functions = functions_of(bound, *map(self._called, steps))
+        self._functions = functions_of(bound, *(self._called(step) for step in steps))
         self._sizes = model_sizes(bound)
-        self._memory = method.layout.zeros("memory", self._sizes)
-        self._after = method.layout.zeros("after", self._sizes)
-        self._notes = method.layout.zeros("notes", self._sizes)
-        names = ("states", "discrete", "inputs", "parameters", "states")
+        self._arrays = method.layout.filled(method.own, self._sizes)
+        self._memory, self._after = self._arrays["memory"], self._arrays["after"]
+        self._notes = self._arrays["notes"]
         # checks the method's own arrays before a step is taken
-        self._settle(tuple(np.zeros(self._sizes[name]) for name in names))
+        self._settle(tuple(self._arrays[name] for name in _VECTORS))
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
@@ -172,11 +177,10 @@ class _Plain:
         """Return the functions and arrays for internal steps on x, z, u, p and out."""
         self._settle((x, z, u, p, out))
         inner, whole = self._method.inner, self._called(self._method.step)
+        between = self._called(state_within, GUARD_TABLE)
         if inner is None:
-            slopes = self._called(by_slopes)
-            return Legs(whole, whole, slopes, self._words, x, self._compiled, self._notes)
-        dense = by_slopes if inner.k is None else by_weights
-        leg, retake, between = map(self._called, (inner.leg, inner.retake, dense))
+            return Legs(whole, whole, between, self._words, x, self._compiled, self._notes)
+        leg, retake = self._called(inner.leg), self._called(inner.retake)
         return Legs(
             leg, retake, between, self._words, inner.now, self._compiled, self._notes, inner.k,
             inner.dense,
@@ -184,9 +188,7 @@ class _Plain:
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
         """Make the argument table for x, z, u, p and out, and bind the step to it."""
-        given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
-        memory = {"memory": self._memory, "after": self._after, "notes": self._notes}
-        arrays = {**dict(given), **memory, **self._method.own}
+        arrays = {**self._arrays, **dict(zip(_VECTORS, vectors, strict=True))}
         if self._method.settle is not None:
             self._method.settle(arrays)
         self._bind(arrays)
@@ -197,8 +199,11 @@ class _Plain:
         self._words: Any = self._method.layout.plain(self._functions, arrays, self._sizes)
         self._step: Callable[[float, float], int] = partial(self._method.step, self._words)
 
-    def _called(self, function: Callable[..., int]) -> Any:
-        """Return ``function`` as a solver calls it: the function, or its address."""
+    def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:  # noqa: ARG002
+        """Return ``function`` as a solver calls it: the function, or its address.
+
+        ``layout`` is that of its argument table, if it is not the one of the step.
+        """
         return function
 
     def accept(self) -> None:
@@ -249,7 +254,7 @@ class _Resident(_Plain):
     _compiled = True
 
     def __init__(self, method: Method, bound: BoundModel) -> None:
-        self._native, self._run = native_step(method.step), _native_run().call
+        self._native, self._run = native_step(method.step, method.layout.kind), _native_run().call
         super().__init__(method, bound)
 
     def _bind(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:
@@ -292,8 +297,8 @@ class _Resident(_Plain):
         handle = int(self._native.handle)
         return NativeStep(handle, self._words, self._memory, self._after, self._method.kept)
 
-    def _called(self, function: Callable[..., int]) -> Any:
-        return address_of(function)
+    def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:
+        return native_step(function, (layout or self._method.layout).kind).handle
 
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
-from rtsim.equations.addresses import call_equation, call_project, call_step, matrix_at, vector_at
+from rtsim.equations.addresses import call_step
+from rtsim.equations.calls import call_at, first_not_finite
 from rtsim.equations.compiling import in_both
-from rtsim.equations.evaluation import first_not_finite
 from rtsim.equations.model import BoundModel
-from rtsim.solve.adaptive import StepTolerance
-from rtsim.solve.adaptive_step import (
+from rtsim.solve.adaptive import (
     CLOSE,
     EVALUATIONS,
     EXPONENT,
@@ -29,14 +28,32 @@ from rtsim.solve.adaptive_step import (
     SAFETY,
     STEP,
     STEPS,
+    StepControl,
     failed,
     first_step,
 )
-from rtsim.solve.band import factor, substitute
-from rtsim.solve.base import GOOD, PAUSED, TOO_MANY, TOO_SMALL, WRONG_JACOBIAN, Stepper
-from rtsim.solve.legs import covered, pauses
-from rtsim.solve.look import BEGAN, LAST, PHASE, SPENT, TAKEN, TRIED
-from rtsim.solve.quotients import (
+from rtsim.solve.base import (
+    GOOD,
+    TOO_MANY,
+    TOO_SMALL,
+    WRONG_JACOBIAN,
+    Stepper,
+    lower_triangle,
+    weights,
+)
+from rtsim.solve.internal_steps import (
+    BEGAN,
+    LAST,
+    PHASE,
+    SPENT,
+    TAKEN,
+    TRIED,
+    Inner,
+    Method,
+    all_steps,
+    projected,
+)
+from rtsim.solve.jacobians import (
     ABOVE,
     BELOW,
     NATURAL,
@@ -45,9 +62,9 @@ from rtsim.solve.quotients import (
     note_factors,
     note_sizes,
 )
-from rtsim.solve.quotients import LAYOUT as WITH_JACOBIAN
-from rtsim.solve.resident import Inner, Method, stepper
-from rtsim.solve.vectors import add, assign, error_norm
+from rtsim.solve.jacobians import JACOBIAN_LAYOUT as WITH_JACOBIAN
+from rtsim.solve.linear_algebra import add, assign, error_norm, factor, substitute
+from rtsim.solve.resident import stepper
 
 # Coefficients of Rosenbrock methods, in the form without products with the Jacobian.
 
@@ -88,8 +105,8 @@ class RosenbrockTableau:
         if sizes != {s}:
             raise ScenarioError(f"tableau {self.name}: all coefficients must have {s} entries")
         # the stages of x' = 1, which has no Jacobian, and of x' = t
-        ones = np.linalg.solve(np.eye(s) / self.gamma - triangle(self.e), np.ones(s))
-        nodes = triangle(self.a) @ ones
+        ones = np.linalg.solve(np.eye(s) / self.gamma - lower_triangle(self.e), np.ones(s))
+        nodes = lower_triangle(self.a) @ ones
         for name, given, wanted in (("c", self.c, nodes), ("d", self.d, ones)):
             off = np.abs(np.array(given) - wanted)
             if np.any(off > _NEAR):
@@ -122,14 +139,6 @@ class RosenbrockTableau:
         out[:, :-1] += rows.T
         out[:, 1:] -= rows.T
         return out
-
-
-def triangle(rows: tuple[tuple[float, ...], ...]) -> NDArray[np.float64]:
-    """Return the rows of a strictly lower triangle as a square array (s, s)."""
-    out = np.zeros((len(rows), len(rows)))
-    for i, row in enumerate(rows):
-        out[i, : len(row)] = row
-    return out
 
 
 _LAST = (
@@ -215,7 +224,6 @@ LAYOUT = WITH_JACOBIAN.extended(
 :class:`RosenbrockTableau`; ``drift``: the partial derivative of the
 model's derivative by t; ``right``: right side of a stage in the order of the matrix.
 """
-AT = LAYOUT.at
 _SHRINK, _GROW = 0.2, 6.0
 """Least and greatest ratio of the length of a step to the length of the step before it."""
 _EPSILON = 2.3e-16
@@ -228,19 +236,14 @@ _LEAST_ERROR = 1e-2
 @in_both
 def partial_by_time(words: Any, t: float, h: float) -> None:
     """Fill ``drift`` at ``t`` s and ``now`` with a difference quotient in a step of ``h`` s."""
-    now, slope, drift = (
-        vector_at(words, AT.now),
-        vector_at(words, AT.slope),
-        vector_at(words, AT.drift),
-    )
-    z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
+    now, slope, drift = words.now, words.slope, words.drift
     later = t + min(h, math.sqrt(_EPSILON * h * max(abs(t), h)))
     apart = later - t
     if not apart > 0.0:
         for j in range(now.size):
             drift[j] = 0.0
         return
-    call_equation(words[AT.f], later, now, z, u, p, drift)
+    call_at(words, words.f, later, now, drift)
     for j in range(now.size):
         drift[j] = (drift[j] - slope[j]) / apart
 
@@ -248,17 +251,16 @@ def partial_by_time(words: Any, t: float, h: float) -> None:
 @in_both
 def factored(words: Any, h: float) -> bool:
     """Fill ``lu`` with the factors of 1/gamma - h J; return whether it has any."""
-    lu, pivots = matrix_at(words, AT.lu), vector_at(words, AT.pivots)
-    elements, places = vector_at(words, AT.elements), vector_at(words, AT.places)
-    diagonal, matrix = vector_at(words, AT.diagonal), vector_at(words, AT.matrix)
-    flat, inverse = lu.reshape(lu.size), 1.0 / vector_at(words, AT.settings)[GAMMA]
+    lu, pivots, elements, places = words.lu, words.pivots, words.elements, words.places
+    diagonal, matrix = words.diagonal, words.matrix
+    flat, inverse = lu.reshape(lu.size), 1.0 / words.settings[GAMMA]
     for i in range(flat.size):
         flat[i] = 0.0
     for i in range(diagonal.size):
         flat[int(diagonal[i])] = inverse
     for i in range(places.size):
         flat[int(places[i])] -= h * elements[i]
-    vector_at(words, AT.after)[FACTORS] += 1
+    words.after[FACTORS] += 1
     done: int = factor(lu, pivots, int(matrix[BELOW]), int(matrix[ABOVE]))
     return done < 0
 
@@ -266,13 +268,8 @@ def factored(words: Any, h: float) -> bool:
 @in_both
 def solved(words: Any, into: Any) -> None:
     """Write the solution for the right side in ``work`` to ``into`` (n,)."""
-    lu, pivots, work = (
-        matrix_at(words, AT.lu),
-        vector_at(words, AT.pivots),
-        vector_at(words, AT.work),
-    )
-    matrix, order = vector_at(words, AT.matrix), vector_at(words, AT.order)
-    right, n = vector_at(words, AT.right), into.size
+    lu, pivots, work, matrix, order = words.lu, words.pivots, words.work, words.matrix, words.order
+    right, n = words.right, into.size
     below, above = int(matrix[BELOW]), int(matrix[ABOVE])
     if matrix[NATURAL] != 0.0:
         assign(into, work)
@@ -292,31 +289,24 @@ def rosenbrock_step(words: Any, t: float, h: float) -> int:
     index of an element that is not finite, or :data:`TOO_SMALL` if the matrix has no factors.
     """
     if not factored(words, h):
-        return failed(vector_at(words, AT.now), TOO_SMALL)
-    now, out, c = vector_at(words, AT.now), vector_at(words, AT.out), vector_at(words, AT.c)
-    z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
-    a, e, k, f = (
-        matrix_at(words, AT.a), matrix_at(words, AT.e), matrix_at(words, AT.k), words[AT.f],
-    )  # fmt: skip
-    b, d, work = vector_at(words, AT.b), vector_at(words, AT.d), vector_at(words, AT.work)
-    drift = vector_at(words, AT.drift)
+        return failed(words.now, TOO_SMALL)
+    now, out, c, a, e, k, f = words.now, words.out, words.c, words.a, words.e, words.k, words.f
+    b, d, work, drift = words.b, words.d, words.work, words.drift
     for i in range(c.size):
         if i == 0:
-            assign(work, vector_at(words, AT.slope))
+            assign(work, words.slope)
         else:
             combined(out, now, h, a[i], k, i)
-            call_equation(f, t + c[i] * h, out, z, u, p, work)
+            call_at(words, f, t + c[i] * h, out, work)
         for m in range(i):
             add(work, e[i, m], k[m])
         add(work, h * d[i], drift)
         solved(words, k[i])
     combined(out, now, h, b, k, c.size)
-    vector_at(words, AT.after)[EVALUATIONS] += c.size - 1
-    vector_at(words, AT.notes)[SPENT] += c.size - 1
+    words.after[EVALUATIONS] += c.size - 1
+    words.notes[SPENT] += c.size - 1
     note_factors(words)
-    if words[AT.project] != 0:
-        call_project(words[AT.project], out)
-    return first_not_finite(out)
+    return projected(words, out)
 
 
 @in_both
@@ -337,11 +327,9 @@ def begin(words: Any, t: float, rest: float) -> int:
 
     Returns :data:`GOOD`, :data:`WRONG_JACOBIAN`, or the index of an element that is not finite.
     """
-    now, slope, k = vector_at(words, AT.now), vector_at(words, AT.slope), matrix_at(words, AT.k)
-    z, u, p = vector_at(words, AT.z), vector_at(words, AT.u), vector_at(words, AT.p)
-    out, after = vector_at(words, AT.out), vector_at(words, AT.after)
-    settings, notes = vector_at(words, AT.settings), vector_at(words, AT.notes)
-    call_equation(words[AT.f], t, now, z, u, p, slope)
+    now, slope, k, out, after = words.now, words.slope, words.k, words.out, words.after
+    settings, notes = words.settings, words.notes
+    call_at(words, words.f, t, now, slope)
     after[EVALUATIONS] += 1
     notes[BEGAN] = t
     for vector in (now, slope):
@@ -373,13 +361,12 @@ def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
 
     Returns :data:`GOOD`, an error code, or the index of an element that is not finite.
     """
-    notes, after = vector_at(words, AT.notes), vector_at(words, AT.after)
-    out, now = vector_at(words, AT.out), vector_at(words, AT.now)
+    notes, after, out, now = words.notes, words.after, words.out, words.now
     if notes[PHASE] == 0.0:
         notes[PHASE] = 1.0
-        assign(after, vector_at(words, AT.memory))
-        assign(now, vector_at(words, AT.x))
-        settled = vector_at(words, AT.settled)
+        assign(after, words.memory)
+        assign(now, words.x)
+        settled = words.settled
         for j in range(settled.size):
             settled[j] = 0.0
     else:
@@ -387,8 +374,7 @@ def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
     answer = begin(words, t, rest)
     if answer != GOOD:
         return answer
-    settings, atol = vector_at(words, AT.settings), vector_at(words, AT.atol)
-    weights, work, k = vector_at(words, AT.error), vector_at(words, AT.work), matrix_at(words, AT.k)
+    settings, atol, weights, work, k = words.settings, words.atol, words.error, words.work, words.k
     smallest = max(settings[LEAST], 16 * _EPSILON * max(abs(t), _SHORTEST))
     step, rejected = after[STEP], False
     while True:
@@ -401,7 +387,7 @@ def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
             return TOO_MANY
         notes[TRIED] += 1.0
         error = math.inf
-        if call_step(words[AT.retake], words, t, taken) == GOOD:
+        if call_step(words.retake, words, t, taken) == GOOD:
             for j in range(work.size):
                 work[j] = 0.0
             for i in range(weights.size):
@@ -432,69 +418,16 @@ def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
     return GOOD
 
 
-def resident_rosenbrock(words: Any, t: float, h: float) -> int:
-    """Take all internal steps from ``t`` s to ``h`` s later; the advance can pause between them."""
-    notes = vector_at(words, AT.notes)
-    done = covered(notes)
-    while True:
-        answer = call_step(words[AT.leg], words, t + done, h - done)
-        if answer != GOOD or notes[LAST] != 0.0:
-            return answer
-        done += notes[TAKEN]
-        if pauses(notes, done):
-            return PAUSED
-
-
 @dataclass(frozen=True)
-class Rosenbrock(StepTolerance):
+class Rosenbrock(StepControl):
     """An adaptive solver for stiff equations, for any :class:`RosenbrockTableau`.
 
-    - ``first``: length of the first step (s); 0: the solver estimates it.
-    - ``least``: shortest step (s).  If the tolerance needs a shorter step, the run ends with an
-      error.  Only a step that ends at a tag may be shorter.
-    - ``most``: longest step (s).
-    - ``safety``: factor between 0 and 1 on the length of the next step.
-
-    Raises :class:`ScenarioError` for a value outside its range; its steppers raise it for a model
-    with delays, and for a Jacobian whose factors need too much memory.
+    The fields are those of :class:`rtsim.solve.adaptive.StepControl`.  Raises
+    :class:`ScenarioError` for a value outside its range; its steppers raise it for a model with
+    delays, and for a Jacobian whose factors need too much memory.
     """
 
     tableau: RosenbrockTableau = RODAS5P_TABLEAU
-    first: float = 0.0
-    least: float = 0.0
-    most: float = math.inf
-    safety: float = 0.9
-    most_steps: int = field(default=100_000, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.least < self.most:
-            raise ScenarioError(
-                f"least = {self.least} and most = {self.most} are not valid steps; give 0 <= "
-                "least < most, in s"
-            )
-        if not (math.isfinite(self.first) and self.first >= 0):
-            raise ScenarioError(
-                f"first = {self.first} is not valid; give a first step > 0 s, or 0 to let the "
-                "solver estimate the first step"
-            )
-        if not 0 < self.safety < 1:
-            raise ScenarioError(
-                f"safety = {self.safety} is not valid; give a factor between 0 and 1"
-            )
-
-    @property
-    def name(self) -> str:
-        said = [
-            f"{f.name}={getattr(self, f.name)}"
-            for f in fields(self)
-            if f.name != "tableau" and getattr(self, f.name) != f.default
-        ]
-        return self.tableau.name + (f"({', '.join(said)})" if said else "")
-
-    @property
-    def order(self) -> int:
-        return self.tableau.order
 
     @property
     def implicit(self) -> bool:
@@ -507,34 +440,11 @@ class Rosenbrock(StepTolerance):
                 f"solver {self.name} cannot integrate model {model.name}, which has delays; use "
                 "dp54, bs32, or a solver with a fixed step such as rk4"
             )
-        n, stages = model.states.size, len(table.b)
-        atol = self.of_states(bound)
-        settings = np.zeros(GAMMA + 1)
-        settings[RTOL], settings[SAFETY] = self.rtol, self.safety
-        settings[LEAST], settings[MOST], settings[FIRST] = self.least, self.most, self.first
-        settings[EXPONENT], settings[GAMMA] = 1 / (table.lower + 1), table.gamma
-        settings[MOST_STEPS] = self.most_steps
-        k, now, dense = np.zeros((stages, n)), np.zeros(n), table.dense_weights
-        own = {
-            "a": triangle(table.a),
-            "b": np.array(table.b),
-            "c": np.array(table.c),
-            "d": np.array(table.d),
-            "e": triangle(table.e),
-            "error": table.error_weights,
-            "dense": dense,
-            "atol": atol,
-            "settings": settings,
-            "k": k,
-            "now": now,
-            **{name: np.zeros(n) for name in ("work", "drift", "right")},
-            **matrix_arrays(bound, atol / self.rtol),
-        }
-        inner = Inner(rosenbrock_leg, rosenbrock_step, now, k, dense)
-        return stepper(
-            Method(resident_rosenbrock, LAYOUT, own, kept=KEPT, inner=inner, by_address=True),
-            bound,
-        )
+        own = self.arrays(bound, table.gamma)
+        own |= {"b": weights(table.b), "d": weights(table.d), "e": lower_triangle(table.e)}
+        own |= matrix_arrays(bound, own["atol"] / self.rtol)
+        inner = Inner(rosenbrock_leg, rosenbrock_step, own["now"], own["k"], own["dense"])
+        return stepper(Method(all_steps, LAYOUT, own, kept=KEPT, inner=inner), bound)
 
 
 RODAS5P = Rosenbrock(tableau=RODAS5P_TABLEAU)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,15 +25,24 @@ from rtsim.core.extras import needs
 from rtsim.core.raised import own_frames
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.equations.addresses import vector_at
-from rtsim.equations.evaluation import first_not_finite
+from rtsim.equations.calls import first_not_finite
 from rtsim.equations.model import BoundModel
 from rtsim.solve.adaptive import Adaptive, StepTolerance
 from rtsim.solve.base import GOOD, TOO_MANY, TOO_SMALL, Stall, Stepper
+from rtsim.solve.internal_steps import (
+    BEGAN,
+    LAST,
+    NOTES,
+    PHASE,
+    SPENT,
+    STEP_LAYOUT,
+    TAKEN,
+    TRIED,
+    Legs,
+    model_sizes,
+    nothing,
+)
 from rtsim.solve.jacobians import TAKERS, Jacobian, wanted
-from rtsim.solve.legs import Legs, nothing
-from rtsim.solve.look import AT, BEGAN, LAST, NOTES, PHASE, SPENT, TAKEN, TRIED
-from rtsim.solve.resident import STEP_LAYOUT, model_sizes
 
 STEP, EVALUATIONS, STEPS, RECENT = range(4)
 """Elements of the memory:
@@ -48,68 +57,79 @@ tolerance and have the same sign in each advance."""
 SHORT_ADVANCE, FINER = 50, 0.01
 """After an advance of fewer steps than the first number, the tolerance of a multistep method is
 multiplied by the second.  The starts of 100 advances then add up to the error of one step."""
-ORDERS = {"DOP853": 8, "Radau": 5, "BDF": 5, "LSODA": 12}
-"""The solvers of ``scipy.integrate`` by class name, with their highest order."""
 _LEAST_RTOL = 100 * 2.3e-16
 """The smallest relative tolerance that SciPy accepts."""
 
 
 @dataclass(frozen=True)
-class SciPy(StepTolerance):
-    """An adaptive solver of ``scipy.integrate``.
+class LibrarySolver(StepTolerance):
+    """An adaptive solver of a library.
 
-    ``method`` is the name of SciPy's class: DOP853, Radau, BDF or LSODA. ``most`` is the longest
-    step (s).  A step takes some hundred times as long as one of a compiled pair, so that
-    ``most_steps`` is smaller.  Raises :class:`ScenarioError` for an unknown method or a value
-    outside its range.
+    ``method`` is one of the names in :attr:`orders`.  ``most`` is the longest step (s).  Raises
+    :class:`ScenarioError` for an unknown method or a value outside its range.
     """
 
-    method: str = "LSODA"
+    orders: ClassVar[Mapping[str, int]]
+    """The methods of the library, with their highest order."""
+    method: str = ""
     most: float = math.inf
-    most_steps: int = field(default=10_000, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.method not in ORDERS:
+        if self.method not in self.orders:
             raise ScenarioError(
-                f"method = {self.method!r} is unknown; give one of {', '.join(ORDERS)}"
-            )
-        if self.rtol < _LEAST_RTOL:
-            raise ScenarioError(
-                f"rtol = {self.rtol} is too small; SciPy's solvers need at least {_LEAST_RTOL}"
+                f"method = {self.method!r} is unknown; give one of {', '.join(self.orders)}"
             )
         if not self.most > 0:
             raise ScenarioError(f"most = {self.most} is not valid; give a longest step > 0 s")
 
     @property
-    def name(self) -> str:
-        said = [
-            f"{f.name}={getattr(self, f.name)}"
-            for f in fields(self)
-            if f.name != "method" and getattr(self, f.name) != f.default
-        ]
-        return self.method.lower() + (f"({', '.join(said)})" if said else "")
+    def method_name(self) -> str:
+        return self.method.lower()
 
     @property
     def order(self) -> int:
-        return ORDERS[self.method]
+        return self.orders[self.method]
 
     @property
     def implicit(self) -> bool:
         return self.method != "DOP853"
 
     def maker(self) -> Callable[..., Any]:
-        """Return SciPy's class."""
+        """Return what makes an object with the members of SciPy's solvers."""
+        raise NotImplementedError
+
+    def stepper(self, bound: BoundModel) -> Stepper:
+        if not bound.model.states.size:  # these libraries have no empty vectors
+            return Adaptive(self.rtol, self.atol, most=self.most).stepper(bound)
+        return SciPyStepper(self, bound)
+
+
+@dataclass(frozen=True)
+class SciPy(LibrarySolver):
+    """An adaptive solver of ``scipy.integrate``; ``method`` is the name of SciPy's class.
+
+    A step takes some hundred times as long as one of a compiled pair, so that ``most_steps`` is
+    smaller.  Raises :class:`ScenarioError` for an unknown method or a value outside its range.
+    """
+
+    orders: ClassVar[Mapping[str, int]] = {"DOP853": 8, "Radau": 5, "BDF": 5, "LSODA": 12}
+    method: str = "LSODA"
+    most_steps: int = field(default=10_000, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rtol < _LEAST_RTOL:
+            raise ScenarioError(
+                f"rtol = {self.rtol} is too small; SciPy's solvers need at least {_LEAST_RTOL}"
+            )
+
+    def maker(self) -> Callable[..., Any]:
         with needs("scipy", f"the solver {self.method.lower()}"):
             import scipy.integrate
 
         found: Callable[..., Any] = getattr(scipy.integrate, self.method)
         return found
-
-    def stepper(self, bound: BoundModel) -> Stepper:
-        if not bound.model.states.size:  # SciPy's norms divide by the number of states
-            return Adaptive(self.rtol, self.atol, most=self.most).stepper(bound)
-        return SciPyStepper(self, bound)
 
 
 class SciPyStepper:
@@ -118,7 +138,7 @@ class SciPyStepper:
     ``solver.maker`` returns the class of such objects.
     """
 
-    def __init__(self, solver: Any, bound: BoundModel) -> None:
+    def __init__(self, solver: LibrarySolver, bound: BoundModel) -> None:
         self.interrupt_check: Callable[[], object] = nothing
         self._most_steps = solver.most_steps
         self._make = solver.maker()
@@ -194,9 +214,7 @@ class SciPyStepper:
 
         def between(look: Any, part: float, _: float) -> int:
             solver = self._solver
-            vector_at(look, AT.y)[:] = self._between(
-                solver.t_old + part * (solver.t - solver.t_old)
-            )
+            look.y[:] = self._between(solver.t_old + part * (solver.t - solver.t_old))
             return GOOD
 
         k, dense = (

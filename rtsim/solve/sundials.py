@@ -15,26 +15,24 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rtsim.core.errors import ScenarioError
+from rtsim.core.extras import extra
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import prepared
-from rtsim.equations.constraints import coupled, typical
+from rtsim.equations.constraints import SMALL, coupled, typical
 from rtsim.equations.model import BoundModel
-from rtsim.equations.newton import SMALL
-from rtsim.solve.adaptive import Adaptive, StepTolerance
 from rtsim.solve.base import Stepper
-from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, SciPyStepper
+from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, LibrarySolver, SciPyStepper
 
-METHODS = ("CVODE", "IDA")
 _STEPS = 100_000
 """The most steps that SUNDIALS may take in one call."""
 _STANDING = 100
@@ -42,62 +40,28 @@ _STANDING = 100
 
 
 @dataclass(frozen=True)
-class Sundials(StepTolerance):
+class Sundials(LibrarySolver):
     """An adaptive solver of SUNDIALS: ``method`` is ``"CVODE"`` or ``"IDA"``.
 
-    ``most`` is the longest step (s).  Raises :class:`ScenarioError` for an unknown method or a
-    value outside its range; its steppers raise it if scikit-sundae is not installed.
+    Raises :class:`ScenarioError` for an unknown method or a value outside its range; its steppers
+    raise it if scikit-sundae is not installed.
     """
 
+    orders: ClassVar[Mapping[str, int]] = {"CVODE": 5, "IDA": 5}
     method: str = "IDA"
-    most: float = math.inf
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.method not in METHODS:
-            raise ScenarioError(
-                f"method = {self.method!r} is unknown; give one of {', '.join(METHODS)}"
-            )
-        if not self.most > 0:
-            raise ScenarioError(f"most = {self.most} is not valid; give a longest step > 0 s")
-
-    @property
-    def name(self) -> str:
-        said = [
-            f"{f.name}={getattr(self, f.name)}"
-            for f in fields(self)
-            if f.name != "method" and getattr(self, f.name) != f.default
-        ]
-        return self.method.lower() + (f"({', '.join(said)})" if said else "")
-
-    @property
-    def order(self) -> int:
-        return 5
-
-    @property
-    def implicit(self) -> bool:
-        return True
 
     def maker(self) -> Callable[..., Any]:
-        """Return a function that makes an object with the members of SciPy's solvers."""
         return _Steps
 
     def stepper(self, bound: BoundModel) -> Stepper:
         origin = bound.model.origin
-        try:
-            import sksundae  # noqa: F401
-        except ImportError as error:
-            raise ScenarioError(
-                f"solver {self.method.lower()} needs the package scikit-sundae; install it with "
-                "pip install 'rtsim[sundae]', or choose another solver"
-            ) from error
+        extra("sksundae", "sundae", f"the solver {self.method.lower()}")
         # The library writes warnings about short steps to stderr; the error of the run says more.
         os.environ.setdefault("SUNLOGGER_WARNING_FILENAME", os.devnull)
-        if not bound.model.states.size:  # SUNDIALS has no empty vectors
-            return Adaptive(self.rtol, self.atol, most=self.most).stepper(bound)
-        if self.method == "IDA" and origin is not None and origin.algebraic.size:
+        constrained = origin is not None and origin.algebraic.size and bound.model.states.size
+        if self.method == "IDA" and constrained:
             return _ConstrainedStepper(self, bound)
-        return SciPyStepper(self, bound)
+        return super().stepper(bound)
 
 
 class _Stuck(Exception):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rtsim.studies.factors import normals
     from rtsim.studies.folder import Folder
     from rtsim.studies.interim_analysis import Stop
+    from rtsim.studies.measures import Requirement
     from rtsim.studies.reductions import (
         REDUCTIONS,
         FirstCrossing,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
         SettlingTime,
     )
     from rtsim.studies.report.page import write_report
-    from rtsim.studies.requirements import Requirement
     from rtsim.studies.running import repeat, resume, start
     from rtsim.studies.study import Study
     from rtsim.studies.summary import interactions, sensitivity, summarise

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError, Undecided
+from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.record import markup
 from rtsim.studies.designs.base import Integers
@@ -39,15 +40,10 @@ from rtsim.studies.study import OWN_COLUMNS
 
 def pyarrow() -> Any:
     """Return the module; raises :class:`ScenarioError` if the extra ``study`` is not installed."""
-    try:
+    with needs("study", "a study"):
         import pyarrow as module
         import pyarrow.compute
         import pyarrow.parquet
-    except ImportError as error:
-        raise ScenarioError(
-            f"studies need pyarrow, which cannot be imported ({error}); type "
-            "pip install 'rtsim[study]'"
-        ) from None
     return module
 
 

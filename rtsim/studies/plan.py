@@ -25,9 +25,8 @@ from rtsim.studies.designs import Design, Points, Space, design_of
 from rtsim.studies.designs.base import Integers
 from rtsim.studies.factors import Copula, Values, seed_of, spread_of
 from rtsim.studies.interim_analysis import Stop
-from rtsim.studies.measures import History, Measures, Result, grid_of, margin_name
+from rtsim.studies.measures import History, Measures, Requirement, Result, grid_of, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of
-from rtsim.studies.requirements import Requirement
 from rtsim.studies.sources import SourcesChanged, digest_of, versions
 from rtsim.studies.study import Study
 from rtsim.studies.texts import Value

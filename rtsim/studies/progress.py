@@ -6,7 +6,7 @@ import math
 from array import array
 from collections import Counter, deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from rtsim.studies.folder import Folder
 from rtsim.studies.measures import DECIDED, OK, STATES, Row, decided, margin_name
 from rtsim.studies.plan import Plan
 from rtsim.studies.texts import runs_of
-
-if TYPE_CHECKING:
-    from rtsim.studies.campaign import Pool
 
 
 class _Kept:
@@ -169,6 +166,14 @@ class Speed:
         return (runs - before) / ((now - then) * 1e-9) if now > then else 0.0
 
 
+class Watched(Protocol):
+    """What runs a study."""
+
+    @property
+    def about(self) -> str:
+        """Where it can be watched, such as the address of a dashboard; may be empty."""
+
+
 class StudyProgress:
     """Shows the progress of a study twice per second.
 
@@ -181,7 +186,7 @@ class StudyProgress:
         self._pulse, self._speed = Pulse(first_ns, _EVERY_NS), Speed()
         self._about, self._records = "", False
 
-    def show(self, tally: Tally, pool: Pool) -> None:
+    def show(self, tally: Tally, pool: Watched) -> None:
         """Show the totals so far, if it is time to."""
         if self._display is None or not (now := self._pulse.due()):
             return

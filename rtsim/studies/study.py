@@ -11,9 +11,8 @@ from rtsim.core.tag import Duration
 from rtsim.studies.designs import Design, MonteCarlo, Space, design_of_text
 from rtsim.studies.factors import Copula, Pairs, Spread, spread
 from rtsim.studies.interim_analysis import Stop
-from rtsim.studies.measures import Column, FromRecording, Result, margin_name
+from rtsim.studies.measures import Column, FromRecording, Requirement, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of_text
-from rtsim.studies.requirements import Requirement
 from rtsim.studies.texts import Value
 
 OWN_COLUMNS = (

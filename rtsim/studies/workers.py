@@ -26,6 +26,7 @@ from typing import Any
 from rtsim.core.cache import cache_folder
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.extras import extra
 from rtsim.studies.campaign import Batch, Outcome
 from rtsim.studies.measures import Row
 from rtsim.studies.one_run import check_worker, run_batch
@@ -43,14 +44,7 @@ _CERTIFICATES = (
 
 def distributed() -> Any:
     """Return the module; raises :class:`ScenarioError` if the extra ``study`` is not installed."""
-    try:
-        import distributed as module
-    except ImportError as error:
-        raise ScenarioError(
-            f"studies with workers need Dask, which cannot be imported ({error}); type "
-            "pip install 'rtsim[study]', or add --workers 0"
-        ) from None
-    return module
+    return extra("distributed", "study", "a study with workers (--workers 0 has none)")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from rtsim.equations.model import Guard, Model, bind
 from rtsim.equations.numba_private import counting_allocations
 from rtsim.solve import GOOD, Adaptive, Rosenbrock, Solver, Stepper
 from rtsim.solve.adaptive import StepTolerance
-from rtsim.solve.legs import within
+from rtsim.solve.internal_steps import within
 
 # Count the memory allocations of compiled steps, which must be 0 for real time.
 

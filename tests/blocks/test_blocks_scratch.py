@@ -10,7 +10,8 @@ from numba.core.runtime import _nrt_python, rtsys
 
 from rtsim.blocks import Constant, Diagram, Differential, Gain, Integrator, source
 from rtsim.core.signals import Signals, Vector
-from rtsim.equations import scratch
+from rtsim.equations import lowering
+from rtsim.equations.addresses import scratch
 from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model, bind
 
@@ -85,19 +86,17 @@ def test_a_compiled_diagram_allocates_nothing_when_it_is_evaluated(
 def test_only_a_long_one_is_allocated(
     most: int, several: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = scratch.scratch
-
     @compiled
     def filled() -> float:
         out = 0.0
         for k in range(5):
-            room = make(4)
+            room = scratch(4)
             for i in range(4):
                 out += room[i]  # zeros, every time
                 room[i] = k + 1.0
-        return out + float(room.sum()) + make(0).size
+        return out + float(room.sum()) + scratch(0).size
 
-    monkeypatch.setattr(scratch, "MOST", most)
+    monkeypatch.setattr(lowering, "MOST", most)
     assert filled() == 20.0
     before = rtsys.get_allocation_stats().alloc
     assert filled() == 20.0

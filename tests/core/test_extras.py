@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rtsim(folder: Path, *words: str, status: int = 0) -> str:
     """Return what the command prints in a base installation."""
-    program = BLOCKED.format(names=("plotly", "uplot", "IPython", "scipy"))
+    program = BLOCKED.format(names=("plotly", "uplot", "IPython", "scipy", "pygame"))
     done = subprocess.run(
         [sys.executable, "-c", program, *words], cwd=folder, capture_output=True, text=True,
         timeout=300,
@@ -66,6 +66,12 @@ def test_a_page_says_at_once_which_extra_it_needs(folder: Path, words: tuple[str
     said = rtsim(folder, *words, status=2)
     assert "pip install 'rtsim[plots]'" in said
     assert not list(folder.glob("*.html"))
+
+
+def test_a_joystick_says_that_it_needs_pygame(folder: Path) -> None:
+    said = rtsim(folder, "joystick", status=2)
+    assert "a joystick or a window needs the package pygame" in said
+    assert "pip install 'rtsim[pilot]'" in said
 
 
 MODEL = """

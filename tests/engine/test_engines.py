@@ -36,17 +36,17 @@ from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled import stretch
 from rtsim.engine.compiled.table import Draws, Table
 from rtsim.engine.compiled.transfer import copy_in
-from rtsim.equations.addresses import MATRIX, NUMBER, VECTOR, WORDS, matrix_at, vector_at
+from rtsim.equations.addresses import MATRIX, NUMBER, VECTOR, Layout
 from rtsim.equations.compiling import compile_function
-from rtsim.equations.layout import Layout
 from rtsim.equations.model import Guard, Model, bind
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import known_scenarios, load_scenario
 from rtsim.solve import SOLVERS, Stepper, solver_named
-from rtsim.solve.explicit import LAYOUT, explicit_arrays, explicit_step
+from rtsim.solve.fixed_step import EXPLICIT_LAYOUT as LAYOUT
+from rtsim.solve.fixed_step import RK4, explicit_arrays, explicit_step
 from rtsim.solve.guarded import Guarded
-from rtsim.solve.resident import Method, stepper
-from rtsim.solve.rk4 import RK4
+from rtsim.solve.internal_steps import Method
+from rtsim.solve.resident import stepper
 
 RAN: list[int] = []
 
@@ -472,17 +472,17 @@ def test_places_follow_from_the_names() -> None:
 
 
 def by_name(words: Any, t: float, out: Any, found: Any) -> int:
-    x, k = vector_at(words, AT.x), matrix_at(words, AT.k)
+    x, k = words.x, words.k
     for j in range(x.size):
         out[j] = t * x[j]
     for i in range(k.shape[0]):
         for j in range(k.shape[1]):
             found[i, j] = k[i, j]
-    return int(words[AT.f])
+    return int(words.f)
 
 
 def test_a_kernel_reads_the_same_arrays_compiled_and_plain() -> None:
-    native = compile_function(by_name, (WORDS, NUMBER, VECTOR, MATRIX), "by name")
+    native = compile_function(by_name, (PAIR.kind, NUMBER, VECTOR, MATRIX), "by name")
     answers = []
     for block, call in (
         (PAIR.block((5,), laid_out(), {}), native.call),
@@ -551,7 +551,7 @@ def test_a_stepper_refuses_a_vector_of_another_length(name: str, compile: bool) 
 def test_a_method_refuses_an_array_of_another_shape_before_anything_runs(compile: bool) -> None:
     bound = bind(SWING, compile=compile)
     for name, shape in (("k", (4, 3)), ("k", (3, 2)), ("a", (4, 3)), ("c", (3,)), ("y", (1,))):
-        own = {**explicit_arrays(RK4.tableau, 2), name: np.zeros(shape)}
+        own = {**explicit_arrays(RK4.tableau), name: np.zeros(shape)}
         method = Method(explicit_step, LAYOUT, own)
         refused(lambda m=method: stepper(m, bound), f"{name} of an explicit Runge")  # type: ignore[misc]
 

@@ -33,7 +33,7 @@ from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.prepared import prepare
 from rtsim.runs.request import Pace
 from rtsim.runs.simulation import simulate
-from rtsim.solve import GOOD, Adaptive, SciPy, legs
+from rtsim.solve import GOOD, Adaptive, SciPy, internal_steps
 from rtsim.solve.guarded import Guarded
 from rtsim.timing.certificate import certify
 from rtsim.timing.pacing import Pacer
@@ -317,7 +317,7 @@ def test_a_pause_changes_no_bit(guarded: bool, monkeypatch: pytest.MonkeyPatch) 
     """The limit is a constant of the compiled code; plain Python has the same source."""
     bound, found = bind(GUARDED, compile=False), []
     for most in (math.inf, 2000, 6):
-        monkeypatch.setattr(legs, "MOST_SPENT", most)
+        monkeypatch.setattr(internal_steps, "MOST_SPENT", most)
         pauses: list[int] = []
         end = _advance(bound, guarded, partial(pauses.append, 1), np.array([1.0, 0.0]))
         found.append((end, len(pauses)))

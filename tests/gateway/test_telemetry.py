@@ -24,6 +24,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.equations.earth import EARTH_PARAMETERS, geodetic
 from rtsim.gateway import publishing
 from rtsim.gateway.addresses import check_foxglove, listen, read_address
+from rtsim.gateway.foxglove import MessageCounts, OutgoingQueue
 from rtsim.gateway.publishing import (
     PlotJuggler,
     SampledTopic,
@@ -34,7 +35,6 @@ from rtsim.gateway.publishing import (
     topics_of,
 )
 from rtsim.gateway.shapes import BodyTrail, World, placed_bodies, to_quaternion, triangles
-from rtsim.gateway.viewer_server import MessageCounts, OutgoingQueue
 from rtsim.models.unstable import scenario as unstable
 from rtsim.scenario.body import Body
 
@@ -280,7 +280,7 @@ def test_a_missing_package_is_an_error_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # noqa: ARG005
-    with pytest.raises(ScenarioError, match=r"type: pip install 'rtsim\[foxglove\]'"):
+    with pytest.raises(ScenarioError, match=r"type pip install 'rtsim\[foxglove\]'"):
         check_foxglove("8765")
 
 

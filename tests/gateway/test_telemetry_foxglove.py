@@ -34,8 +34,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.equations.earth import EARTH_RATE
 from rtsim.gateway.addresses import OriginCheck, listen, read_origins
 from rtsim.gateway.client import ControlError, connect
+from rtsim.gateway.foxglove import MOST_VIEWERS, PROTOCOL, Described, ViewerServer
 from rtsim.gateway.loop import Gateway
-from rtsim.gateway.viewer_server import MOST_VIEWERS, PROTOCOL, Described, ViewerServer
 from rtsim.models import unstable
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder

@@ -17,7 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from rtsim.gateway.addresses import OriginCheck
-from rtsim.gateway.viewer_server import PROTOCOL, Described, ViewerServer
+from rtsim.gateway.foxglove import PROTOCOL, Described, ViewerServer
 
 MOST_ASKED = 1 << 16
 

@@ -13,7 +13,7 @@ from rtsim.models.f16.piloted_scenario import RUNWAY
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import VideoFrames
-from rtsim.pilot.scenes.registry import scene_named
+from rtsim.pilot.scenes.scene import scene_named
 from rtsim.pilot.shared import MOST_ORDERS, RUN, Shared
 from rtsim.pilot.viewer.frames import Display
 from rtsim.pilot.viewer.process import _end_reason, _mapping

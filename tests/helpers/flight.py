@@ -11,7 +11,7 @@ from published import Columns
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import to_ns
 from rtsim.equations.model import BoundModel, Model, bind
-from rtsim.solve.rk4 import RK4
+from rtsim.solve.fixed_step import RK4
 
 Control = Callable[[float, Mapping[str, float], Vector], None]
 _ready: dict[int, tuple[Model, BoundModel]] = {}

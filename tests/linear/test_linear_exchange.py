@@ -166,7 +166,7 @@ def test_something_else() -> None:
 
 def test_without_python_control(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "control", None)
-    with pytest.raises(ScenarioError, match=r"type: pip install 'rtsim\[control\]'"):
+    with pytest.raises(ScenarioError, match=r"type pip install 'rtsim\[control\]'"):
         StateSpace(-1, 1, 1).to_control()
 
 

@@ -38,7 +38,7 @@ from rtsim.models.f16.controller import FEEDBACK, LAW_OUTPUTS
 from rtsim.models.f16.plant import F16, PARAMETERS
 from rtsim.models.f16.scenario import NAMES, case
 from rtsim.models.nesc import BRICK, SPHERE
-from rtsim.solve.rk4 import RK4
+from rtsim.solve.fixed_step import RK4
 
 COMPILES = settings(deadline=None)  # the first call of a helper compiles it
 angles = st.floats(-math.pi, math.pi)

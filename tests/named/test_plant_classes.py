@@ -186,8 +186,7 @@ class Room(rt.Plant):
 
     @cold.reset
     def start(self) -> None:
-        self.heating = "on"
-        self.switched += 1
+        self.heating, self.switched = "on", self.switched + 1
 
     @rt.rising
     def warm(self) -> float:

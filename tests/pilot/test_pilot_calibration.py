@@ -18,8 +18,8 @@ from rtsim.pilot.devices.calibration import (
     LEAST_LOOKS,
     Calibration,
     calibrated,
+    mapping_text,
     own_tables,
-    to_toml,
 )
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.device import DeviceSample, Stick
@@ -65,7 +65,7 @@ def one_stick(*axes: float, kind: str = "joystick", name: str = "Extreme 3D") ->
 
 def file_of(person: Person, path: Path, values: Signals) -> dict[str, object]:
     found = person.calibration.found
-    path.write_text(to_toml(calibrated(own_tables(values), found, values), ["here"], values))
+    path.write_text(mapping_text(calibrated(own_tables(values), found, values), ["here"], values))
     return tomllib.loads(path.read_text())
 
 
@@ -267,7 +267,7 @@ def test_a_name_that_is_no_toml_is_written_so_that_it_is_read(tmp_path: Path) ->
         assert person.does(**held) == ""
     written = file_of(person, tmp_path / "odd.toml", PITCH)
     assert written["pitch"]["joystick"]["name"] == name  # type: ignore[index]
-    remarks = to_toml({}, ["a\nb = 1", "\x07c"], PITCH)
+    remarks = mapping_text({}, ["a\nb = 1", "\x07c"], PITCH)
     assert tomllib.loads(remarks) == {}
 
 

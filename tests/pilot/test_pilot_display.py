@@ -23,8 +23,8 @@ from rtsim.pilot.devices.switches import GAMEPAD_BUTTONS, OF_THE_WINDOW, WINDOW_
 from rtsim.pilot.scenes.scene import CHASE
 from rtsim.pilot.shared import NOBODY, VIEWER
 from rtsim.pilot.viewer import window
-from rtsim.pilot.viewer.frames import _HEARD_NS, _KEYS, _SHIFTED, BACK_S, FAR_BACK_S
-from rtsim.pilot.viewer.overlay import STEP
+from rtsim.pilot.viewer.frames import _HEARD_NS, BACK_S, FAR_BACK_S
+from rtsim.pilot.viewer.overlay import KEYS, SHIFTED, STEP
 from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, PictureSaver
 from rtsim.pilot.viewer.state import Telling
 from rtsim.pilot.viewer.window import NoWindow, check_one_pygame, open_window
@@ -251,7 +251,7 @@ def test_a_folder_of_pictures_that_vanishes_ends_nothing(
 def test_buttons_of_a_device_give_the_windows_commands(viewer: Viewer) -> None:
     """By the mapping of rtsim itself: a gamepad's start pauses, its back changes the view."""
     assert viewer.display.commands.keys() == WINDOW_COMMANDS.keys()
-    assert set(_KEYS.values()) | set(_SHIFTED.values()) == WINDOW_COMMANDS.keys()
+    assert set(KEYS.values()) | set(SHIFTED.values()) == WINDOW_COMMANDS.keys()
     pad = VirtualJoystick(6, 15, GAMEPAD)
     viewer.publish()
     viewer.display.frame()
@@ -268,12 +268,12 @@ def test_buttons_of_a_device_give_the_windows_commands(viewer: Viewer) -> None:
     values = viewer.cockpit.stick.poll()
     assert values is not None
     assert values[0] == pytest.approx(0.01)  # nose up, and recorded as the stick is
-    assert "trim of pitch: +0.01" in viewer.display._present_notes()
+    assert "trim of pitch: +0.01" in viewer.display.present_notes()
     pad.unplug()
 
 
 def test_no_mapping_may_take_a_key_of_the_window() -> None:
-    kept = {pygame.key.name(key) for key in _KEYS}
+    kept = {pygame.key.name(key) for key in KEYS}
     assert kept == OF_THE_WINDOW
 
 

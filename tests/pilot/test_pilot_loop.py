@@ -28,8 +28,7 @@ from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import shared
 from rtsim.pilot.loop import FADE_NS, SAFE_NS, Cockpit, SharedStick
 from rtsim.pilot.pacing import POLL_NS, Durations, VideoFrames
-from rtsim.pilot.sequence import Reader, Shape, Writer
-from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
+from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK, Reader, Shape, Writer
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact

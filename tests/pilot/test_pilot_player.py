@@ -20,8 +20,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import MOST_RATE, Playback
 from rtsim.pilot.processes import Window
-from rtsim.pilot.scenes.registry import scene_named
-from rtsim.pilot.scenes.scene import SceneMoment
+from rtsim.pilot.scenes.scene import SceneMoment, scene_named
 from rtsim.pilot.viewer.overlay import SeekBar
 from rtsim.pilot.viewer.player import Player, play
 from rtsim.record.file import FileRecorder
@@ -256,7 +255,7 @@ def test_a_picture_of_the_window(playing: Playing, tmp_path: Path) -> None:
     assert (pygame.surfarray.array3d(playing.surface) != with_note).any()
     playing.player.screenshots = tmp_path / "gone"
     assert playing.press(pygame.K_F12) > 0.0
-    assert playing.player._note.startswith("cannot save the picture ")
+    assert playing.player._notes[-1][1].startswith("cannot save the picture ")
 
 
 def test_the_collector_stands_still_while_it_plays(

@@ -11,8 +11,7 @@ import pytest
 from pilot_parts import flight
 
 from rtsim.cli.run_options import RunOptions, Wanted
-from rtsim.cli.running import run_segments
-from rtsim.cli.summary import RunSummary
+from rtsim.cli.running import RunSummary, run_segments
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import CheckpointError, RecordingError
 from rtsim.core.tag import Tag

@@ -29,8 +29,7 @@ from rtsim.pilot.scenes.checking import check_scene
 from rtsim.pilot.scenes.f16 import F16Scene, TaskDrawing
 from rtsim.pilot.scenes.hud import GREEN, FlightScene, Ground, HeadUp, HudFigures, geodetic, pegged
 from rtsim.pilot.scenes.orbit import ARROW, MOON, PLANET, TRACK, OrbitScene
-from rtsim.pilot.scenes.registry import scene_named
-from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
+from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown, scene_named
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.scenes.text import Colour
 from rtsim.pilot.scenes.tracking import BACK, OWN, TARGET, TrackingScene

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals
-from rtsim.pilot.sequence import LINE, Reader, Shape, Writer
-from rtsim.pilot.shared import PAIR, Schema, Shared
+from rtsim.pilot.shared import LINE, PAIR, Reader, Schema, Shape, Shared, Writer
 
 SIZE = 4096
 READS = 20_000

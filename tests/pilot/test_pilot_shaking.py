@@ -25,10 +25,9 @@ from rtsim.pilot.devices.horn import BEAT_HZ, PITCH_HZ, RATE, Horn, NoSound, ton
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import Playback
-from rtsim.pilot.scenes.registry import scene_named
+from rtsim.pilot.scenes.scene import scene_named
 from rtsim.pilot.shared import RUN, Shared
-from rtsim.pilot.sounds import Sounding
-from rtsim.pilot.viewer.cueing import Cueing
+from rtsim.pilot.viewer.cueing import Cueing, Sounding
 from rtsim.pilot.viewer.frames import Display
 from rtsim.pilot.viewer.player import Player
 from rtsim.pilot.viewer.state import Picture, RunState, Telling

@@ -20,8 +20,7 @@ from rtsim.pilot.devices.horn import Stream
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.scene import Shown
-from rtsim.pilot.sounds import _LOUD, BLOCK, RATE, Sounding, Synthesiser
-from rtsim.pilot.viewer.cueing import Cueing
+from rtsim.pilot.viewer.cueing import _LOUD, BLOCK, RATE, Cueing, Sounding, Synthesiser
 from rtsim.pilot.viewer.process import _display, _mapping
 from rtsim.pilot.viewer.state import RunState
 from rtsim.scenario.shown import Sound

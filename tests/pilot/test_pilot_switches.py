@@ -206,7 +206,7 @@ SWITCH = {"button": "button0", "do": "toggle"}
     [
         (
             {"gear": {"switches": {"button": "button0"}}},
-            "gear.switches 1: do is missing; write one of toggle",
+            "gear.switches: do is missing; write one of toggle",
         ),
         ({"gear": {"switches": {"do": "toggle"}}}, "write either a button or a key"),
         ({"gear": {"switches": {**SWITCH, "key": "g"}}}, "write either a button or a key"),
@@ -236,7 +236,7 @@ SWITCH = {"button": "button0", "do": "toggle"}
         ({"pitch": {"detents": [3.0]}}, "outside the range -1 to 1"),
         ({"pitch": {"detents": [0.0, 0.01]}}, "rise by more than 0.08"),
         ({"commands": {"paus": {"key": "j"}}}, "unknown key 'paus'.*pause"),
-        ({"commands": {"pause": 3}}, "pause: element 1, 3 is not valid .*button4"),
+        ({"commands": {"pause": 3}}, "pause = 3 is not valid .*button4"),
         ({"commands": {"pause": {"key": "j"}, "mark": {"key": "j"}}}, "j already gives .* pause"),
         ({"commands": 3}, "commands = 3 is not valid"),
     ],

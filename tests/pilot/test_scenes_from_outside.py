@@ -25,8 +25,7 @@ from rtsim.pilot.playback import Playback
 from rtsim.pilot.processes import Window
 from rtsim.pilot.scenes.checking import check_scene
 from rtsim.pilot.scenes.orbit import OrbitScene
-from rtsim.pilot.scenes.registry import check_scene_name, known_scenes, scene_named
-from rtsim.pilot.scenes.scene import SceneMoment, Shown
+from rtsim.pilot.scenes.scene import SceneMoment, Shown, check_scene_name, known_scenes, scene_named
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.viewer.player import play
 from rtsim.record.reading import Recording

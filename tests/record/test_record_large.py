@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from record_samples import fly, ticking
 
 from rtsim.cli.main import main
-from rtsim.cli.recordings import message_rows
+from rtsim.cli.recordings import FoundMessages
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.record import chunks, reading, replay_comparison
@@ -163,7 +163,7 @@ def test_messages_are_told_in_order_whatever_fits_at_once(
     words = ["run", "valves", "--until", "3", "-o", str(path)]
     assert CliRunner().invoke(main, words).exit_code == 0
     expected = [
-        json.dumps(message_rows(Recording.open(path), "*", True, changes))
+        json.dumps(list(FoundMessages.of(Recording.open(path), "*", True, changes).rows()))
         for changes in (False, True)
     ]
     printed = CliRunner().invoke(main, ["messages", str(path), "--inputs"]).stdout
@@ -171,7 +171,7 @@ def test_messages_are_told_in_order_whatever_fits_at_once(
     monkeypatch.setattr("rtsim.cli.recordings._PIECE", 1 << 9)
     monkeypatch.setattr("rtsim.cli.terminal._PAGE", 5)
     for changes, before in zip((False, True), expected, strict=True):
-        rows = message_rows(Recording.open(path), "*", True, changes)
+        rows = list(FoundMessages.of(Recording.open(path), "*", True, changes).rows())
         assert json.dumps(rows) == before
         stamps = [(r["initiated"], r["initiated_step"]) for r in rows]
         assert stamps == sorted(stamps)

@@ -22,7 +22,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver
-from rtsim.solve.embedded import BS32_TABLEAU
+from rtsim.solve.adaptive import BS32_TABLEAU
 
 TIGHT = Adaptive(rtol=1e-10, atol=1e-12)
 HOW: list[Any] = [

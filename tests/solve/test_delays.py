@@ -18,8 +18,7 @@ from delay_parts import DECAY, S, by_steps, decay, ran, single
 from rtsim import Delayed, Guard, Model, Scenario, Signal, Signals, simulate
 from rtsim.core.errors import ModelError, RtsimError, ScenarioError, UnknownName
 from rtsim.core.signals import Vector
-from rtsim.equations.delayed_values import ORDER
-from rtsim.equations.history import History
+from rtsim.equations.history import ORDER, History
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.solve import Adaptive, Solver
 

@@ -21,8 +21,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver
-from rtsim.solve.adaptive import EVALUATIONS
-from rtsim.solve.embedded import BS32_TABLEAU
+from rtsim.solve.adaptive import BS32_TABLEAU, EVALUATIONS
 
 MS = 1_000_000
 S = 1000 * MS

@@ -20,10 +20,11 @@ from rtsim.equations.model import Guard, Model, bind
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
-from rtsim.solve import GOOD, RODAS5P, TOO_MANY, Rosenbrock, Stepper, quotients
+from rtsim.solve import GOOD, RODAS5P, TOO_MANY, Rosenbrock, Stepper, jacobians
 from rtsim.solve.adaptive import EVALUATIONS, REJECTED, STEPS
-from rtsim.solve.band import factor, height, substitute
-from rtsim.solve.rosenbrock import FACTORS, JACOBIANS, RODAS5P_TABLEAU, RosenbrockTableau, triangle
+from rtsim.solve.base import lower_triangle
+from rtsim.solve.linear_algebra import factor, height, substitute
+from rtsim.solve.rosenbrock import FACTORS, JACOBIANS, RODAS5P_TABLEAU, RosenbrockTableau
 from rtsim.testing.solvers import FORCED, NONE, check_pair
 
 S = 1_000_000_000
@@ -37,8 +38,8 @@ def conditions(table: RosenbrockTableau, stages: Vector) -> Vector:
 
     Source: Hairer, Wanner, Solving Ordinary Differential Equations II, table IV.7.1.
     """
-    inverse = np.linalg.inv(np.eye(len(table.b)) / table.gamma - triangle(table.e))
-    alpha = triangle(table.a) @ inverse
+    inverse = np.linalg.inv(np.eye(len(table.b)) / table.gamma - lower_triangle(table.e))
+    alpha = lower_triangle(table.a) @ inverse
     b, beta = stages @ inverse, alpha + inverse
     c, r = alpha.sum(axis=1), beta.sum(axis=1)
     return np.array([
@@ -184,8 +185,8 @@ def advanced(solver: Rosenbrock, model: Model, end: int, compile: bool = True) -
 
 def test_states_are_ordered_so_that_the_band_is_narrow() -> None:
     model, n = chained(), 100
-    matrix = quotients.matrix_arrays(bind(model, compile=False), np.ones(n))
-    assert matrix["matrix"][[quotients.BELOW, quotients.ABOVE]].tolist() == [1, 1]
+    matrix = jacobians.matrix_arrays(bind(model, compile=False), np.ones(n))
+    assert matrix["matrix"][[jacobians.BELOW, jacobians.ABOVE]].tolist() == [1, 1]
     assert matrix["lu"].shape == (n, 4)
     assert matrix["groups"].size < 6, "few groups of columns"
     end, memory = advanced(RODAS5P, model, S // 1000)

@@ -45,7 +45,7 @@ from rtsim.solve import (
     Tableau,
 )
 from rtsim.solve.adaptive import EVALUATIONS, REJECTED, STEP, STEPS
-from rtsim.solve.rkn4 import RKN4_TABLEAU
+from rtsim.solve.fixed_step import RKN4_TABLEAU
 from rtsim.testing.solvers import END_NS, FORCED, NONE, allocations, check_solver
 
 BUDGETED = (Adaptive(budget=40), Adaptive(budget=40, fallback="stop"))

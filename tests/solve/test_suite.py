@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from rtsim.core.signals import Vector
-from rtsim.equations.addresses import vector_at
 from rtsim.equations.model import BoundModel
 from rtsim.solve import (
     BS32,
@@ -26,7 +25,8 @@ from rtsim.solve import (
     Stepper,
 )
 from rtsim.solve.adaptive import StepTolerance
-from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
+from rtsim.solve.internal_steps import STEP_LAYOUT, Method
+from rtsim.solve.resident import stepper
 from rtsim.testing.solvers import (
     FORCED,
     allocations,
@@ -232,15 +232,14 @@ def test_a_tolerance_that_is_not_kept() -> None:
 
 
 _WASTEFUL = STEP_LAYOUT.extended("a wasteful step", slope=("states",))
-_AT = _WASTEFUL.at
 
 
 def resident_wasteful(words: Any, t: float, h: float) -> int:
     """Euler's method for x'' = 0 with room of its own in each step."""
-    x, out = vector_at(words, _AT.x), vector_at(words, _AT.out)
+    x, out = words.x, words.out
     room = np.zeros(x.size)
     for j in range(x.size):
-        room[j] = x[j] + h * vector_at(words, _AT.slope)[j] * t
+        room[j] = x[j] + h * words.slope[j] * t
     for j in range(x.size):
         out[j] = room[j]
     return -1

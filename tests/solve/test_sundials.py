@@ -87,7 +87,9 @@ def test_small_steps_after_one_that_failed_far_ahead_are_no_standstill() -> None
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sksundae", None)
-    with pytest.raises(ScenarioError, match=r"scikit-sundae; install it with pip install 'rtsim\["):
+    with pytest.raises(
+        ScenarioError, match=r"the solver ida needs the package sksundae.*'rtsim\[sundae\]'"
+    ):
         IDA.stepper(bind(ROBERTSON, compile=False))
 
 

@@ -14,10 +14,8 @@ from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Guard, Model
 from rtsim.scenario.scenario import Scenario
-from rtsim.solve.guard_watch import GuardWatch
-from rtsim.solve.look import LEFT_AT, SIDE_BEFORE, SIGN
-from rtsim.solve.motion import Motion, moving
-from rtsim.solve.zeno import ZENO_IN_A_ROW, ZENO_NS
+from rtsim.solve.guard_table import LEFT_AT, SIDE_BEFORE, SIGN
+from rtsim.solve.guard_watch import ZENO_IN_A_ROW, ZENO_NS, GuardWatch, Motion, moving
 
 MS = 1_000_000
 

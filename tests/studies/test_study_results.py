@@ -22,7 +22,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.studies.designs.base import rate
-from rtsim.studies.measures import Measures
+from rtsim.studies.measures import Measures, Requirement
 from rtsim.studies.reductions import (
     FirstCrossing,
     IntegralSquaredError,
@@ -38,7 +38,6 @@ from rtsim.studies.reductions import (
     reduction_of,
     reduction_of_text,
 )
-from rtsim.studies.requirements import Requirement
 from tools.bench.study import GROWTH, peaks
 
 T = np.array([0.0, 1.0, 2.0, 2.0, 3.0, 4.0])

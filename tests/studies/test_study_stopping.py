@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli.main import main
+from rtsim.core.cache import cache_folder
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import interval
@@ -94,7 +95,7 @@ def test_a_look_takes_the_runs_before_it_and_no_others(tmp_path: Path) -> None:
 
 
 def test_the_pass_rate_of_a_requirement_can_stop_a_study(tmp_path: Path) -> None:
-    from rtsim.studies.requirements import Requirement
+    from rtsim.studies.measures import Requirement
 
     rule = [Requirement("last", below=2.0, name="near")]
     folder = start("unstable", tmp_path / "s", study("near:0.08,looks=20 50", requirements=rule))
@@ -266,6 +267,10 @@ def test_workers_end_with_the_process_of_the_study(
     """The run is compiled code that never returns, so that no thread of Python can end it."""
     (tmp_path / "endless.py").write_text(ENDLESS)
     (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "cache").mkdir()
+    for one in cache_folder().glob("*"):  # what is compiled, but not the folder of the workers
+        if one.name != "workers":
+            (tmp_path / "cache" / one.name).symlink_to(one)
     client = subprocess.Popen(
         [sys.executable, "endless.py"], cwd=tmp_path, start_new_session=True,
         env={**os.environ, "RTSIM_CACHE_DIR": str(tmp_path / "cache")}, stderr=subprocess.DEVNULL,

@@ -20,17 +20,17 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
-from rtsim.equations.compiling import CHECKED, compiled
-from rtsim.equations.first_call import check as check_first
+from rtsim.equations.addresses import INTEGER, NUMBER
+from rtsim.equations.calls import check as check_first
+from rtsim.equations.compiling import CHECKED, compile_function
 from rtsim.equations.model import BoundModel, bind
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.scenario import case
 from rtsim.models.f16.trim import bound_f16
 from rtsim.solve import solver_named
-from rtsim.solve.explicit import LAYOUT, explicit_arrays, explicit_step
-from rtsim.solve.method import functions_of
-from rtsim.solve.resident import model_sizes
-from rtsim.solve.rk4 import RK4
+from rtsim.solve.fixed_step import EXPLICIT_LAYOUT as LAYOUT
+from rtsim.solve.fixed_step import RK4, explicit_arrays, explicit_step
+from rtsim.solve.internal_steps import functions_of, model_sizes
 from tools.bench.f16_c import FLAGS, NATIVE_FLAGS, CStep, NoCompiler, compile_step
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread
@@ -46,7 +46,6 @@ class Void(RtsimError):
     """The C program computes something else; nothing is compared."""
 
 
-@compiled
 def _many(there: Any, back: Any, h: float, count: int) -> None:
     for _ in range(count // 2):  # to and fro, so that nothing is copied
         explicit_step(there, 0.0, h)
@@ -73,24 +72,24 @@ class Flight:
     def kernel(self) -> Callable[[Vector, int], None]:
         """Steps ``x`` in place, an even number in one call."""
         bound, x, out = self.bound, np.zeros(13), np.zeros(13)
-        handles = functions_of(bound)
+        handles, sizes = functions_of(bound), model_sizes(bound)
         rest = {
             "z": np.zeros(0),
             "u": self.u,
             "p": self.p,
-            "memory": np.zeros(0),
-            "after": np.zeros(0),
-            "notes": LAYOUT.zeros("notes", model_sizes(bound)),
-            **explicit_arrays(RK4.tableau, 13),
+            **explicit_arrays(RK4.tableau),
         }
         there, back = (
-            LAYOUT.block(handles, {"x": a, "out": b, **rest}, model_sizes(bound))
+            LAYOUT.block(handles, LAYOUT.filled({"x": a, "out": b, **rest}, sizes), sizes)
             for a, b in ((x, out), (out, x))
         )
 
+        kinds = (LAYOUT.kind, LAYOUT.kind, NUMBER, INTEGER)
+        many = compile_function(_many, kinds, "many steps").on(there, back)
+
         def fly(state: Vector, count: int) -> None:
             x[:] = state
-            _many(there.words, back.words, H, count)
+            many(H, count)
             state[:] = x
 
         return fly

@@ -5,6 +5,7 @@
 const fs = require("fs");
 const path = require("path");
 const chips = require("./chips.cjs");
+const { reply, serve } = require("../pipe.cjs");
 const { Spi } = require("./spi.cjs");
 const { addTimers } = require("./timers.cjs");
 const { Twi } = require("./twi.cjs");
@@ -16,7 +17,7 @@ const version = JSON.parse(fs.readFileSync(path.join(library, "package.json"), "
 
 const processor = chips[process.argv[3] || "atmega328p"](avr);
 const { flash: FLASH, sram: SRAM, ramBegins: RAM_BEGINS, channels: CHANNELS } = processor;
-const PINS = 8 * processor.ports.length, FRAME = 1 << 20, RECORD = 12, MOST_EVENTS = 65536;
+const PINS = 8 * processor.ports.length, RECORD = 12, MOST_EVENTS = 65536;
 const BYTE_IN = 0, LEVEL_IN = 1, VOLTS_IN = 2, BUS_IN = 3;
 const BYTE_OUT = 0, EDGE = 1, LOST = 2, RESTARTED = 3, BUS = 4;
 const UNTIL_BYTE = 1;
@@ -265,44 +266,5 @@ function handle(kind, body) {
   throw new Error("no such request");
 }
 
-// ---- the pipe; synchronous, so that nothing runs between two requests
-function write(bytes) {
-  for (let at = 0; at < bytes.length;) at += fs.writeSync(1, bytes, at);
-}
-
-function reply(kind, body) {
-  const frame = Buffer.alloc(5 + body.length);
-  frame.writeUInt32LE(body.length);
-  frame[4] = kind.charCodeAt(0);
-  Buffer.from(body).copy(frame, 5);
-  write(frame);
-}
-
-function read(length) {
-  const bytes = Buffer.alloc(length);
-  for (let at = 0; at < length;) {
-    let got = 0;
-    try {
-      got = fs.readSync(0, bytes, at, length - at, null);
-    } catch (error) {
-      if (error.code !== "EOF") throw error; // Windows says it so
-    }
-    if (got === 0) process.exit(0);
-    at += got;
-  }
-  return bytes;
-}
-
 build(null);
-reply("H", Buffer.from(`rtsim-board 1 avr8js ${version}`));
-for (;;) {
-  const head = read(5);
-  const length = head.readUInt32LE(0);
-  if (length > FRAME) process.exit(3);
-  const body = read(length);
-  try {
-    handle(String.fromCharCode(head[4]), body);
-  } catch (error) {
-    reply("E", Buffer.from(String(error.message).slice(0, 500)));
-  }
-}
+serve("avr8js", version, handle);

@@ -7,11 +7,12 @@ const path = require("path");
 const v8 = require("v8");
 const vm = require("vm");
 const { Chip } = require("./chip.cjs");
+const { reply, serve } = require("../pipe.cjs");
 
 const library = path.resolve(process.argv[2]);
 const version = JSON.parse(fs.readFileSync(path.join(library, "package.json"), "utf8")).version;
 
-const FLASH = 2 << 20, FRAME = 1 << 20, RECORD = 12, MOST_EVENTS = 65536, PINS = 30, CHANNELS = 4;
+const FLASH = 2 << 20, RECORD = 12, MOST_EVENTS = 65536, PINS = 30, CHANNELS = 4;
 const BYTE_IN = 0, LEVEL_IN = 1, VOLTS_IN = 2, BUS_IN = 3;
 const BYTE_OUT = 0, EDGE = 1, LOST = 2, RESTARTED = 3, BUS = 4;
 const UNTIL_BYTE = 1;
@@ -201,44 +202,5 @@ function handle(kind, body) {
   throw new Error("no such request");
 }
 
-// ---- the pipe; synchronous, so that nothing runs between two requests
-function write(bytes) {
-  for (let at = 0; at < bytes.length;) at += fs.writeSync(1, bytes, at);
-}
-
-function reply(kind, body) {
-  const frame = Buffer.alloc(5 + body.length);
-  frame.writeUInt32LE(body.length);
-  frame[4] = kind.charCodeAt(0);
-  Buffer.from(body).copy(frame, 5);
-  write(frame);
-}
-
-function read(length) {
-  const bytes = Buffer.alloc(length);
-  for (let at = 0; at < length;) {
-    let got = 0;
-    try {
-      got = fs.readSync(0, bytes, at, length - at, null);
-    } catch (error) {
-      if (error.code !== "EOF") throw error; // Windows says it so
-    }
-    if (got === 0) process.exit(0);
-    at += got;
-  }
-  return bytes;
-}
-
 build(0, null, 0);
-reply("H", Buffer.from(`rtsim-board 1 rp2040js ${version}`));
-for (;;) {
-  const head = read(5);
-  const length = head.readUInt32LE(0);
-  if (length > FRAME) process.exit(3);
-  const body = read(length);
-  try {
-    handle(String.fromCharCode(head[4]), body);
-  } catch (error) {
-    reply("E", Buffer.from(String(error.message).slice(0, 500)));
-  }
-}
+serve("rp2040js", version, handle);

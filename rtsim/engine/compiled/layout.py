@@ -68,18 +68,11 @@ between two tags is 0."""
     P_COUPLED,
     P_TRACK,
     P_DRIVE,  # the way under guards; 0 if the plant has none
-    P_LEG, P_RETAKE, P_BETWEEN,
-    P_LOOK, P_LOOK_LENGTH,
-    P_KNOWN, P_KNOWN_LENGTH,  # what is known of the guards here, and at the provisional end
-    P_AHEAD, P_AHEAD_LENGTH,
-    P_DIRECTIONS, P_DIRECTIONS_LENGTH,
-    P_AT_START, P_AT_START_LENGTH,
-    P_FIRED, P_FIRED_LENGTH,
-    P_REACHED, P_REACHED_LENGTH,
+    P_GUARD_TABLE, P_GUARD_TABLE_LENGTH,  # of rtsim.solve.guard_table
     P_GUARDS, P_GUARDS_LENGTH,  # the block of the guards' values
     P_G, P_G_LENGTH,
     PLANT,
-) = range(50)  # fmt: skip
+) = range(35)  # fmt: skip
 (S_NS, S_TARGET, S_K, S_GRID, S_STALE, S_TOUCHED, S_UNSETTLED, S_HERE, PLANT_STATE) = range(9)
 
 # -- a task: a controller, a sensor, or the discrete update of a plant

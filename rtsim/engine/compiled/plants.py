@@ -11,14 +11,14 @@ from typing import Any
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.messages import UNRECORDED, gather, new_row, tick
-from rtsim.equations.addresses import call_drive, call_step, vector_at, words_at
+from rtsim.equations.addresses import call_drive, call_step, matrix_at, vector_at, words_at
+from rtsim.equations.calls import evaluate
 from rtsim.equations.compiling import compiled
-from rtsim.equations.evaluation import evaluate
 from rtsim.solve import GOOD, PAUSED
-from rtsim.solve.flips import sign
-from rtsim.solve.look import CAME_TO, LEFT_AT, SIDE_BEFORE, SIGN
+from rtsim.solve.guard_table import CAME_TO, GUARD_TABLE, LEFT_AT, SIDE_BEFORE, SIGN, sign
 
 _evaluate = compiled(evaluate)
+_AT = GUARD_TABLE.at
 
 
 @compiled
@@ -39,13 +39,13 @@ def begin(w: Any) -> bool:
         if _take_inputs(w, r) and not _sample(w, r, 0):
             return False
         if w[r + at.P_DRIVE]:
-            known, g = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_G)
-            at_start = vector_at(w, r + at.P_AT_START)
+            guards, g = words_at(w, r + at.P_GUARD_TABLE), vector_at(w, r + at.P_G)
+            known, at_start = matrix_at(guards, _AT.here), vector_at(guards, _AT.at_start)
             _evaluate(words_at(w, r + at.P_GUARDS), 0.0)
-            for j in range(known.size):
-                known[j] = 0.0
             for j in range(g.size):
-                known[SIGN * g.size + j] = known[SIDE_BEFORE * g.size + j] = sign(g[j])
+                for row in range(known.shape[0]):
+                    known[row, j] = 0.0
+                known[SIGN, j] = known[SIDE_BEFORE, j] = sign(g[j])
                 if math.isnan(g[j]) or (at_start[j] != 0.0 and sign(g[j]) == at_start[j]):
                     return False
         if not _plant_row(w, r, 0, 0, 0):
@@ -96,14 +96,12 @@ def _advance(w: Any, r: int, now: int, target: int) -> int:
             return target
         w[w[at.CHANGING] + at.PAUSED] = answer == PAUSED
         return at.NOTHING
-    answer = call_drive(
-        w[r + at.P_DRIVE], w[r + at.P_LEG], w[r + at.P_RETAKE], w[r + at.P_BETWEEN], words,
-        words_at(w, r + at.P_LOOK), now, target,
-    )  # fmt: skip
+    guards = words_at(w, r + at.P_GUARD_TABLE)
+    answer = call_drive(w[r + at.P_DRIVE], words, guards, now, target)
     if answer != GOOD:
         w[w[at.CHANGING] + at.PAUSED] = answer == PAUSED
         return at.NOTHING
-    return now + int(vector_at(w, r + at.P_REACHED)[0])
+    return now + int(vector_at(guards, _AT.reached)[0])
 
 
 @compiled
@@ -117,9 +115,11 @@ def commit_all(w: Any, ns: int) -> bool:
         if w[r + at.P_DRIVE]:
             if _fires(w, r):
                 return False
-            known, ahead = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_AHEAD)
-            for j in range(known.size):
-                known[j] = ahead[j]
+            guards = words_at(w, r + at.P_GUARD_TABLE)
+            known, ahead = matrix_at(guards, _AT.here), matrix_at(guards, _AT.there)
+            for row in range(known.shape[0]):
+                for j in range(known.shape[1]):
+                    known[row, j] = ahead[row, j]
         x, end = vector_at(w, r + at.P_X), vector_at(w, r + at.P_NEXT)
         for j in range(x.size):
             x[j] = end[j]
@@ -139,7 +139,7 @@ def commit_all(w: Any, ns: int) -> bool:
 @compiled
 def _fires(w: Any, r: int) -> bool:
     """A guard crosses zero at the end of the provisional step."""
-    fired = vector_at(w, r + at.P_FIRED)
+    fired = vector_at(words_at(w, r + at.P_GUARD_TABLE), _AT.fired)
     found = False
     for i in range(fired.size):
         found = found or fired[i] != 0.0
@@ -217,21 +217,20 @@ def _guards_stay(w: Any, r: int, ns: int) -> bool:
 
     These cases are rare, and the interpreter's.
     """
-    known, g = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_G)
-    directions = vector_at(w, r + at.P_DIRECTIONS)
+    guards, g = words_at(w, r + at.P_GUARD_TABLE), vector_at(w, r + at.P_G)
+    known, directions = matrix_at(guards, _AT.here), vector_at(guards, _AT.directions)
     _evaluate(words_at(w, r + at.P_GUARDS), ns / NS_PER_S)
-    m = g.size
-    for i in range(m):
+    for i in range(g.size):
         now = sign(g[i])
-        left = known[SIGN * m + i] != now and now != 0.0
+        left = known[SIGN, i] != now and now != 0.0
         if (
             math.isnan(g[i])
             or (left and directions[i] in (0.0, now))
-            or known[CAME_TO * m + i] != 0.0
-            or known[LEFT_AT * m + i] != 0.0
+            or known[CAME_TO, i] != 0.0
+            or known[LEFT_AT, i] != 0.0
         ):
             return False
-        known[SIGN * m + i] = now
+        known[SIGN, i] = now
         if now != 0.0:
-            known[SIDE_BEFORE * m + i] = now
+            known[SIDE_BEFORE, i] = now
     return True

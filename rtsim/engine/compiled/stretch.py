@@ -28,7 +28,7 @@ from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.equations.addresses import WORDS
 from rtsim.equations.compiling import Native, compile_function, kept
-from rtsim.solve.legs import nothing
+from rtsim.solve.internal_steps import nothing
 from rtsim.timing.pacing import Pacer
 
 AUTO, COMPILED, INTERPRETED = ENGINES = ("auto", "compiled", "interpreted")

@@ -308,7 +308,7 @@ class Table:
             assert step is not None
             found += [plant.values, step.memory]
             if plant.watch is not None and (guards := plant.watch.native()) is not None:
-                found.append(guards.drive.here.reshape(-1))
+                found.append(guards.here.reshape(-1))
             if plant.wiring is not None:
                 found.append(plant.wiring.into)
         self._plant_spans = sum(f.size > 0 for f in found)
@@ -375,17 +375,9 @@ class Table:
             self._fill_guards(r, guards)
 
     def _fill_guards(self, r: int, guards: NativeGuards) -> None:
-        w, drive = self.w, guards.drive
-        w[r + at.P_DRIVE] = drive.handle
-        w[r + at.P_LEG], w[r + at.P_RETAKE], w[r + at.P_BETWEEN] = drive.functions
-        self._point(r + at.P_WORDS, drive.words)
-        self._point(r + at.P_LOOK, drive.look)
-        self._point(r + at.P_KNOWN, drive.here.reshape(-1))
-        self._point(r + at.P_AHEAD, drive.there.reshape(-1))
-        self._point(r + at.P_DIRECTIONS, drive.directions)
-        self._point(r + at.P_AT_START, drive.at_start)
-        self._point(r + at.P_FIRED, drive.fired)
-        self._point(r + at.P_REACHED, drive.reached)
+        self.w[r + at.P_DRIVE] = guards.handle
+        self._point(r + at.P_WORDS, guards.words)
+        self._point(r + at.P_GUARD_TABLE, guards.table)
         self.alive.append(guards.block)
         self._point(r + at.P_GUARDS, guards.block.words)
         self._point(r + at.P_G, guards.g)

@@ -21,7 +21,7 @@ from rtsim.engine.compiled.stretch import Stretches
 from rtsim.engine.compiled.table import Table
 from rtsim.engine.compiled.transfer import call, copy_in, give_up, undo
 from rtsim.record.track import BLOCK_BYTES
-from rtsim.solve.legs import nothing
+from rtsim.solve.internal_steps import nothing
 
 Sink = Callable[[NDArray[np.int64]], object]
 """Receives rows (n, columns) of a track; the array is valid only during the call."""

@@ -16,7 +16,6 @@ ends by itself.  The fault does not act from ``until`` on.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -38,6 +37,7 @@ from rtsim.core.toml import (
     read,
     seconds,
     text,
+    to_toml,
     whole,
 )
 from rtsim.engine.faults.at_loop import LOOP_KINDS
@@ -311,7 +311,11 @@ def write_faults(
         )
     lines = [f"# {line}" for line in about]
     for fault in faults:
-        lines += ["", "[[fault]]", *(f"{k} = {_toml(v)}" for k, v in fault.describe().items())]
+        lines += [
+            "",
+            "[[fault]]",
+            *(f"{k} = {to_toml(_decimal(v))}" for k, v in fault.describe().items()),
+        ]
     try:
         if force:
             _refuse_to_overwrite(path)
@@ -338,20 +342,15 @@ def _refuse_to_overwrite(path: Path) -> None:
         ) from None
 
 
-def _toml(value: Any) -> str:
-    """Return ``value`` as TOML; a text is written as JSON, which is valid TOML."""
-    if isinstance(value, str):
-        return json.dumps(_decimal(value))
-    return repr(value)
-
-
-def _decimal(text: str) -> str:
-    """Return an exact time as a decimal number if possible, such as 0.03 for 3/100."""
+def _decimal(value: Any) -> Any:
+    """Return an exact time as a decimal number if possible, such as "0.03" for "3/100"."""
+    if not isinstance(value, str):
+        return value
     try:
-        exact = Fraction(text) * 10**9
+        exact = Fraction(value) * 10**9
     except (ValueError, ZeroDivisionError):
-        return text
+        return value
     if exact.denominator != 1 or exact < 0:
-        return text
+        return value
     whole, rest = divmod(int(exact), 10**9)
     return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")

@@ -12,7 +12,7 @@ import numpy as np
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel, bind
-from rtsim.linear.points import Point
+from rtsim.linear.plants import Point
 from rtsim.linear.trimming import trim as find_trim
 from rtsim.models.body import direction_cosines, initial_state
 from rtsim.models.f16.plant import CONTROLS, F16

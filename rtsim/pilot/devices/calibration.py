@@ -9,7 +9,6 @@ positions.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.signals import Signals
-from rtsim.core.toml import open_toml
+from rtsim.core.toml import open_toml, to_toml
 from rtsim.pilot.devices.device import DeviceSample, Stick, Which
 from rtsim.pilot.devices.mapping import COMMANDS, DeviceMapping, mapping_of
 from rtsim.pilot.devices.sources import GAMEPAD_AXES, LEAST_TRAVEL, AxisSource
@@ -316,7 +315,7 @@ def _source(found: MeasuredAxis) -> dict[str, Any]:
     return out
 
 
-def to_toml(tables: Mapping[str, Any], remarks: Iterable[str], stick: Signals) -> str:
+def mapping_text(tables: Mapping[str, Any], remarks: Iterable[str], stick: Signals) -> str:
     """Return a mapping as text for :func:`rtsim.pilot.devices.mapping.read_mapping`."""
     lines = [f"# {_one_line(remark)}" for remark in remarks]
     for name, table in tables.items():
@@ -324,21 +323,9 @@ def to_toml(tables: Mapping[str, Any], remarks: Iterable[str], stick: Signals) -
         lines += ["", f"[{name}]" + (f"  # {_one_line(about)}" if about else "")]
         sources = [key for key in _ORDER if key in table]
         for key in [*sources, *(key for key in table if key not in _ORDER)]:
-            lines.append(f"{key} = {_toml(table[key])}")
+            lines.append(f"{key} = {to_toml(table[key])}")
     return "\n".join(lines) + "\n"
 
 
 def _one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):  # JSON escapes all characters that TOML forbids, except DEL
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
-    return repr(value)

@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pygame
-
 from rtsim.core.clock import stopwatch
+from rtsim.core.extras import needs
 from rtsim.pilot.devices.device import Described, DeviceSample, Stick
 from rtsim.pilot.devices.sources import GAMEPAD_AXES, MOST_AXES
 from rtsim.pilot.devices.switches import GAMEPAD_BUTTONS
+
+with needs("pilot", "a joystick or a window"):
+    import pygame
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 os.environ.setdefault("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1")

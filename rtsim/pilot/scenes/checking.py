@@ -11,8 +11,7 @@ import numpy as np
 import pygame
 from numpy.typing import NDArray
 
-from rtsim.pilot.scenes.registry import SceneFactory
-from rtsim.pilot.scenes.scene import SceneMoment, views_of
+from rtsim.pilot.scenes.scene import SceneFactory, SceneMoment, views_of
 
 SIZES = ((160, 120), (640, 360), (1280, 720))
 _UNTOUCHED = (255, 0, 255)

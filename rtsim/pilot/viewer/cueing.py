@@ -1,15 +1,169 @@
-"""Shakes the stick and sounds the horn for cues, and lets the sounds of the scenario be heard."""
+"""Shakes the stick and sounds the horn for cues, and lets the sounds of the scenario be heard.
+
+The sounds are computed in blocks of samples without clock or files.  A tone is a sum of harmonics
+of one phase.  Noise is low-passed noise that the same phase moves to the pitch (single-sideband
+modulation), so that its filter never changes.  Pitch and level go linearly from the end of one
+block to the end of the next.  The samples are therefore continuous from block to block.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 from rtsim.pilot.cues import Cues, Shaker
 from rtsim.pilot.scenes.scene import Shown, Warned
-from rtsim.pilot.sounds import Sounding
-from rtsim.scenario.shown import Cue
+from rtsim.scenario.shown import Cue, Sound
+
+RATE = 22050
+BLOCK = 2048
+"""Samples of a block, 93 ms."""
+_LOUD = 0.35
+_PEAK = 3.0
+"""Noise is scaled so that this many standard deviations are the full level."""
+_HIGHEST, _BAND = 0.45 * RATE, 0.05 * RATE
+"""Harmonics fade out in a band below this frequency, Hz."""
+Wave = NDArray[np.float64]
+
+
+class Synthesiser:
+    """The sum of all sounds; call :meth:`block` for each block of samples."""
+
+    def __init__(self, sounds: Sequence[Sound]) -> None:
+        self._voices = [_Voice(sound) for sound in sounds]
+
+    def block(self, plants: Mapping[str, Shown], silent: bool = False) -> NDArray[np.int16]:
+        """Return the next samples (BLOCK,), for the present states; ``silent`` fades them out."""
+        wave = np.zeros(BLOCK)
+        for voice in self._voices:
+            wave += voice.block(plants, silent)
+        return np.round(32767.0 * np.clip(_LOUD * wave, -1.0, 1.0)).astype(np.int16)
+
+    @property
+    def silent(self) -> bool:
+        """True if the last block ended in silence."""
+        return all(voice.level == 0.0 for voice in self._voices)
+
+    def restart(self) -> None:
+        """Begin the next block in silence, because the samples before it have not been heard."""
+        for voice in self._voices:
+            voice.level = 0.0
+
+
+class _Voice:
+    """One sound; ``level`` and ``_pitch`` are those at the end of the last block."""
+
+    def __init__(self, sound: Sound) -> None:
+        self.level = 0.0
+        self._sound = sound
+        self._plant, _, self._signal = sound.signal.partition(".")
+        self._pitch = sound.pitch[0][1]
+        self._phase = 0.0
+        self._total = sum(sound.harmonics)
+        self._keeps = math.exp(-math.pi * sound.width / RATE)
+        """The pole of both low-pass filters; the bandwidth counts both sides of the pitch."""
+        self._memory: Wave = np.zeros((2, 2))
+        self._random = np.random.default_rng(crc32(sound.name.encode()))
+
+    def block(self, plants: Mapping[str, Shown], silent: bool) -> Wave:
+        shown = plants.get(self._plant)
+        value = math.nan if silent or shown is None else shown[self._signal]
+        pitch, level = self._pitch, 0.0
+        if math.isfinite(value):
+            pitch, level = _at(self._sound.pitch, value), _at(self._sound.level, value)
+        ramp = np.arange(1, BLOCK + 1) / BLOCK
+        pitches = self._pitch + ramp * (pitch - self._pitch)
+        levels = self.level + ramp * (level - self.level)
+        phases = self._phase + np.cumsum(2.0 * math.pi * pitches / RATE)
+        self._pitch, self.level = pitch, level
+        self._phase = float(phases[-1]) % (2.0 * math.pi)
+        wave = self._noise(phases) if self._sound.width else self._tone(phases, pitches)
+        return np.asarray(levels * wave, dtype=np.float64)
+
+    def _tone(self, phases: Wave, pitches: Wave) -> Wave:
+        wave = np.zeros(BLOCK)
+        for k, amplitude in enumerate(self._sound.harmonics, start=1):
+            heard = np.clip((_HIGHEST - k * pitches) / _BAND, 0.0, 1.0)
+            wave += amplitude / self._total * heard * np.sin(k * phases)
+        return wave
+
+    def _noise(self, phases: Wave) -> Wave:
+        a = self._keeps
+        parts = self._random.standard_normal((2, BLOCK))
+        low, self._memory = lfilter(
+            [(1.0 - a) ** 2], [1.0, -2.0 * a, a * a], parts, zi=self._memory
+        )
+        deviation = math.sqrt((1.0 - a) ** 4 * (1.0 + a * a) / (1.0 - a * a) ** 3)
+        moved = low[0] * np.cos(phases) - low[1] * np.sin(phases)
+        return np.asarray(moved / (_PEAK * deviation), dtype=np.float64)
+
+
+def _at(points: Sequence[tuple[float, float]], value: float) -> float:
+    across, up = zip(*points, strict=True)
+    return float(np.interp(value, across, up))
+
+
+# A stream to the mixer gets a block whenever it wants one.
+
+_MOST_AT_ONCE = 2
+
+
+class Heard(Protocol):
+    """The interface of a stream, :class:`rtsim.pilot.devices.horn.Stream`."""
+
+    @property
+    def dry(self) -> bool: ...
+    @property
+    def wants(self) -> bool: ...
+    def feed(self, block: NDArray[np.int16]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Sounding:
+    """The sounds of a window; call :meth:`follow` in every frame.
+
+    ``news`` are messages for the window; the reader clears the list.
+    """
+
+    def __init__(self, sounds: Sequence[Sound] = ()) -> None:
+        self.news: list[str] = []
+        self._synthesiser = Synthesiser(sounds)
+        self._stream = self._opened() if sounds else None
+
+    def follow(self, plants: Mapping[str, Shown], standing: bool) -> None:
+        """Play on, with the sounds of the states ``plants``; a paused run becomes silent."""
+        stream = self._stream
+        if stream is None:
+            return
+        if stream.dry:
+            self._synthesiser.restart()
+        for _ in range(_MOST_AT_ONCE):
+            if not stream.wants or (standing and self._synthesiser.silent):
+                return
+            stream.feed(self._synthesiser.block(plants, silent=standing))
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def _opened(self) -> Heard | None:
+        from rtsim.pilot.devices.horn import NoSound, Stream
+
+        try:
+            return Stream()
+        except NoSound as error:
+            self.news.append(f"no sound: {error}")
+            return None
+
+
+# The signals of cues: horn and stick shaker.
 
 
 class Hooting(Protocol):

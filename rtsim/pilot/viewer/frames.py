@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 import pygame
 
@@ -17,17 +13,13 @@ from rtsim.pilot import shared
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.pilot.pacing import Durations, VideoFrames
-from rtsim.pilot.scenes.scene import Scene, SceneMoment, Shown, Warned, views_of
+from rtsim.pilot.scenes.scene import Scene, SceneMoment, Shown, Warned
 from rtsim.pilot.scenes.text import draw_cues
 from rtsim.pilot.viewer.cueing import Cueing
-from rtsim.pilot.viewer.overlay import COMMANDS as LOOK_COMMANDS
-from rtsim.pilot.viewer.overlay import LOOK_KEYS as LOOK_KEYS
-from rtsim.pilot.viewer.overlay import Look, draw_help, draw_notes, draw_strip
+from rtsim.pilot.viewer.overlay import SceneWindow, draw_help, draw_notes, draw_strip
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
-from rtsim.pilot.viewer.window import toggled_full_screen
 from rtsim.pilot.views import Viewpoint
 
-_NOTE_NS = 4 * NS_PER_S
 _FIGURES = 30
 """Number of frames between two reports of the viewer's figures."""
 _LEAD_SHARE = 0.02
@@ -36,22 +28,10 @@ _HEARD_NS = 5 * NS_PER_S
 DARK = (18, 26, 38)
 _WAITING = "waiting for the simulation: a model is compiled before its first run"
 BACK_S, FAR_BACK_S = 5.0, 30.0
-_KEYS = {
-    pygame.K_F1: "help", pygame.K_h: "help", pygame.K_v: "view", pygame.K_m: "mouse",
-    pygame.K_PAGEDOWN: "next_page", pygame.K_PAGEUP: "previous_page",
-    pygame.K_p: "pause", pygame.K_SPACE: "pause", pygame.K_n: "step",
-    pygame.K_PLUS: "faster", pygame.K_EQUALS: "faster", pygame.K_KP_PLUS: "faster",
-    pygame.K_MINUS: "slower", pygame.K_KP_MINUS: "slower", pygame.K_1: "real_time",
-    pygame.K_b: "mark", pygame.K_c: "checkpoint", pygame.K_x: "return", pygame.K_r: "reset",
-    pygame.K_BACKSPACE: "rewind", pygame.K_F12: "screenshot", pygame.K_ESCAPE: "quit",
-    pygame.K_F11: "full_screen", **LOOK_KEYS,
-}  # fmt: skip
-_SHIFTED = {"rewind": "rewind_far"}
-"""The commands that a key gives while shift is held."""
 WATCHES = "another window has control of the stick; this window only watches"
 
 
-class Display:
+class Display(SceneWindow):
     """The window of a run: draws its states, and sends stick and orders to it."""
 
     def __init__(
@@ -69,49 +49,34 @@ class Display:
         beside: bool = False,
     ) -> None:
         """``beside`` is True for a window beside the one that has the stick."""
-        self.closed = False
-        """True if the window must close."""
+        super().__init__(surface, scene, lambda: stopwatch(), viewpoint)
         self.quit = False
         """True if this window ended the run; the window stays open until :attr:`heard`."""
         self._quit_order = self._quit_until = 0
         self.drawing = Durations()
         """Durations from the deadline of a frame to the end of its drawing."""
-        self.screenshots = Path()
-        self._surface, self._scene = surface, scene
         self._picture, self._said, self._telling = picture, said, telling
         self._controls, self._frames = controls, frames
         self._offset = getattr(clock, "offset_ns", 0)
-        self._devices = Devices(self._handle)
+        self._devices = Devices(self.handle)
         self._cueing = cueing or Cueing(())
         self._waits = True
         """True until the first state, while the picture is free for the help."""
         self._lead = 0.0
         """Mean time from the deadline of a frame to its appearance on the screen, ns, filtered."""
-        point = viewpoint or Viewpoint()
-        self._views = views_of(scene)
-        self._view = point.view if point.view in self._views else self._views[0]
-        self.look = Look(point.look)
         self._beside, self._drawn_ns = beside, 0
-        self._size = surface.get_size()
-        self._page = 0
-        self._help = False
-        self._notes: deque[tuple[int, str]] = deque(maxlen=4)
         self._done: deque[int] = deque(maxlen=60)
-        self.commands: dict[str, Callable[[], object]] = {
-            "help": self._toggle_help, "view": self._next_view, "mouse": self._mouse,
-            "next_page": lambda: self._turn(1), "previous_page": lambda: self._turn(-1),
-            "pause": self._pause, "step": lambda: self._tell(shared.STEP, "single step"),
+        self.commands |= {
+            "mouse": self._mouse, "pause": self._pause,
+            "step": lambda: self._tell(shared.STEP, "single step"),
             "faster": lambda: self._rate(2.0), "slower": lambda: self._rate(0.5),
             "real_time": lambda: self._rate(0.0), "mark": lambda: self._tell(shared.MARK, "mark"),
             "checkpoint": lambda: self._tell(shared.CHECKPOINT, "checkpoint"),
             "return": lambda: self._tell(shared.RETURN, "back to the checkpoint"),
             "rewind": lambda: self._rewind(BACK_S), "rewind_far": lambda: self._rewind(FAR_BACK_S),
             "reset": lambda: self._tell(shared.RESET, "reset to the beginning"),
-            "screenshot": self._screenshot, "quit": self._quit,
-            "full_screen": self._full_screen,
-            **{name: partial(self.look.order, name) for name in LOOK_COMMANDS},
+            "quit": self._quit,
         }  # fmt: skip
-        """The commands of the window by name; keys and the mapping's presses give them."""
 
     # -- a frame
 
@@ -148,7 +113,7 @@ class Display:
         self._surface.fill(DARK)
         if self._help_shown():
             draw_help(self._surface, self._controls.movers)
-        draw_notes(self._surface, [_WAITING, *self._present_notes()])
+        draw_notes(self._surface, [_WAITING, *self.present_notes()])
         pygame.display.flip()
 
     def close(self) -> None:
@@ -177,7 +142,7 @@ class Display:
         self._controls.orders.clear()
 
     def _overlay(self) -> None:
-        notes = self._present_notes()
+        notes = self.present_notes()
         refusal = self._said.refusal()
         if refusal:
             self.note(f"refused: {refusal}")
@@ -220,30 +185,10 @@ class Display:
 
     # -- keys and events
 
-    def _handle(self, event: Any) -> None:
-        if event.type == pygame.KEYDOWN and event.key in _KEYS:
-            name = _KEYS[event.key]
-            if pygame.key.get_mods() & pygame.KMOD_SHIFT:
-                name = _SHIFTED.get(name, name)
-            self.commands[name]()
-        elif event.type == pygame.QUIT:  # only the window is closed; the run continues
-            self.closed = True
-        elif event.type == pygame.VIDEORESIZE:
-            self._surface = pygame.display.get_surface() or self._surface
-
     def _note_all(self, news: list[str]) -> None:
         for text in news:
             self.note(text)
         news.clear()
-
-    def _present_notes(self) -> list[str]:
-        now = stopwatch()
-        return [text for until, text in self._notes if until > now]
-
-    def note(self, text: str) -> None:
-        """Show ``text`` for some seconds, if it is not empty."""
-        if text:
-            self._notes.append((stopwatch() + _NOTE_NS, text))
 
     def _tell(self, kind: int, text: str, value: float = 0.0) -> bool:
         told = self._telling.order(kind, value)
@@ -259,17 +204,6 @@ class Display:
         flies = bool(self._controls.movers) and self._telling.flies
         return self._help or (flies and self._waits)
 
-    def _next_view(self) -> None:
-        self._view = self._views[(self._views.index(self._view) + 1) % len(self._views)]
-
-    def _full_screen(self) -> None:
-        if not self._surface.get_flags() & pygame.FULLSCREEN:
-            self._size = self._surface.get_size()
-        self._surface = toggled_full_screen(self._surface, self._size)
-
-    def _turn(self, pages: int) -> None:
-        self._page += pages
-
     def _mouse(self) -> None:
         self._devices.mouse_flies = not self._devices.mouse_flies
         flies = self._devices.mouse_flies
@@ -282,21 +216,6 @@ class Display:
     def _rate(self, factor: float) -> None:
         rate = 1.0 if factor == 0.0 else (self._said.rate or 1.0) * factor
         self._tell(shared.RATE, f"rate x{rate:g}", rate)
-
-    def _screenshot(self) -> None:
-        number = 1
-        while os.path.lexists(path := self.screenshots / f"rtsim-{number:03d}.png"):
-            number += 1
-        try:
-            self.save(path)
-        except (pygame.error, OSError) as error:
-            self.note(f"cannot save the picture {path}: {error}")
-        else:
-            self.note(f"picture saved: {path}")
-
-    def save(self, path: Path) -> None:
-        """Save the present picture; raises :class:`pygame.error` or :class:`OSError`."""
-        pygame.image.save(self._surface, str(path))
 
     def _rewind(self, back: float) -> None:
         self._tell(shared.REWIND, f"{back:g} s back", back)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 import pygame
 
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.devices.controls import Moved
+from rtsim.pilot.scenes.scene import Scene, views_of
 from rtsim.pilot.scenes.text import Colour, shade, write
+from rtsim.pilot.viewer.window import toggled_full_screen
+from rtsim.pilot.views import Viewpoint
 
 INK: Colour = (226, 232, 238)
 WARN: Colour = (255, 190, 60)
@@ -205,9 +213,109 @@ LOOK_KEYS: Mapping[int, str] = {
 """The keys that move the direction of looking, with their commands."""
 
 
-def look_keys(look: Look) -> dict[int, Callable[[], None]]:
-    """Return what each of :data:`KEYS` does with ``look``."""
-    return {key: partial(look.order, command) for key, command in LOOK_KEYS.items()}
+# What the windows of a run and of a recording share.
+
+KEYS = {
+    pygame.K_F1: "help", pygame.K_h: "help", pygame.K_v: "view", pygame.K_m: "mouse",
+    pygame.K_PAGEDOWN: "next_page", pygame.K_PAGEUP: "previous_page",
+    pygame.K_p: "pause", pygame.K_SPACE: "pause", pygame.K_n: "step",
+    pygame.K_PLUS: "faster", pygame.K_EQUALS: "faster", pygame.K_KP_PLUS: "faster",
+    pygame.K_MINUS: "slower", pygame.K_KP_MINUS: "slower", pygame.K_1: "real_time",
+    pygame.K_b: "mark", pygame.K_c: "checkpoint", pygame.K_x: "return", pygame.K_r: "reset",
+    pygame.K_BACKSPACE: "rewind", pygame.K_F12: "screenshot", pygame.K_ESCAPE: "quit",
+    pygame.K_F11: "full_screen", **LOOK_KEYS,
+}  # fmt: skip
+"""The commands of the keys of a window by name; a window has some of them."""
+SHIFTED = {"rewind": "rewind_far"}
+"""The commands that a key gives while shift is held."""
+_NOTE_NS = 4 * NS_PER_S
+
+
+class SceneWindow:
+    """A window that shows a scene: its views, pages, direction of looking, notes and keys.
+
+    ``clock`` returns the time by which notes disappear, ns.
+    """
+
+    keys: Mapping[int, str] = KEYS
+
+    def __init__(
+        self,
+        surface: pygame.Surface,
+        scene: Scene,
+        clock: Callable[[], int],
+        viewpoint: Viewpoint | None = None,
+    ) -> None:
+        self.closed = False
+        """True if the window must close."""
+        self.screenshots = Path()
+        self._surface, self._scene, self._clock = surface, scene, clock
+        point = viewpoint or Viewpoint()
+        self._views = views_of(scene)
+        self._view = point.view if point.view in self._views else self._views[0]
+        self.look = Look(point.look)
+        self._size = surface.get_size()
+        self._page = 0
+        self._help = False
+        self._notes: deque[tuple[int, str]] = deque(maxlen=4)
+        self.commands: dict[str, Callable[[], object]] = {
+            "help": self._toggle_help, "view": self._next_view, "screenshot": self._screenshot,
+            "next_page": lambda: self._turn(1), "previous_page": lambda: self._turn(-1),
+            "full_screen": self._full_screen,
+            **{name: partial(self.look.order, name) for name in COMMANDS},
+        }  # fmt: skip
+        """The commands of the window by name; keys and the mapping's presses give them."""
+
+    def handle(self, event: Any) -> None:
+        """Give the command of a key; close or resize the window."""
+        if event.type == pygame.KEYDOWN:
+            name = self.keys.get(event.key, "")
+            if pygame.key.get_mods() & pygame.KMOD_SHIFT:
+                name = SHIFTED.get(name, name)
+            if name in self.commands:
+                self.commands[name]()
+        elif event.type == pygame.QUIT:  # only the window is closed; a run continues
+            self.closed = True
+        elif event.type == pygame.VIDEORESIZE:
+            self._surface = pygame.display.get_surface() or self._surface
+
+    def note(self, text: str) -> None:
+        """Show ``text`` for some seconds, if it is not empty."""
+        if text:
+            self._notes.append((self._clock() + _NOTE_NS, text))
+
+    def present_notes(self) -> list[str]:
+        now = self._clock()
+        return [text for until, text in self._notes if until > now]
+
+    def save(self, path: Path) -> None:
+        """Save the present picture; raises :class:`pygame.error` or :class:`OSError`."""
+        pygame.image.save(self._surface, str(path))
+
+    def _toggle_help(self) -> None:
+        self._help = not self._help
+
+    def _next_view(self) -> None:
+        self._view = self._views[(self._views.index(self._view) + 1) % len(self._views)]
+
+    def _turn(self, pages: int) -> None:
+        self._page += pages
+
+    def _full_screen(self) -> None:
+        if not self._surface.get_flags() & pygame.FULLSCREEN:
+            self._size = self._surface.get_size()
+        self._surface = toggled_full_screen(self._surface, self._size)
+
+    def _screenshot(self) -> None:
+        number = 1
+        while os.path.lexists(path := self.screenshots / f"rtsim-{number:03d}.png"):
+            number += 1
+        try:
+            self.save(path)
+        except (pygame.error, OSError) as error:
+            self.note(f"cannot save the picture {path}: {error}")
+        else:
+            self.note(f"picture saved: {path}")
 
 
 # The seek bar below a recording.

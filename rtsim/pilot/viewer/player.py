@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pygame
@@ -15,12 +13,11 @@ from rtsim.pilot.cues import Cues
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.pilot.processes import Window
-from rtsim.pilot.scenes.registry import scene_named
-from rtsim.pilot.scenes.scene import Scene, views_of
+from rtsim.pilot.scenes.scene import Scene, scene_named
 from rtsim.pilot.scenes.text import draw_cues
-from rtsim.pilot.viewer.overlay import Keys, Look, SeekBar, draw_help, draw_notes, look_keys
+from rtsim.pilot.viewer import overlay
+from rtsim.pilot.viewer.overlay import Keys, SceneWindow, SeekBar, draw_help, draw_notes
 from rtsim.pilot.viewer.process import PictureSaver
-from rtsim.pilot.viewer.window import toggled_full_screen
 from rtsim.timing.scheduling import SchedulingRequest, request
 
 KEYS: Keys = (
@@ -40,11 +37,14 @@ KEYS: Keys = (
 )
 _SPAN_NS = 10 * NS_PER_S
 """Time span of a trace at rate 1, ns; the span is proportional to the rate."""
-_NOTE_NS = 4 * NS_PER_S
 
 
-class Player:
+class Player(SceneWindow):
     """Plays a recording; call :meth:`frame` for each frame.  ``rate`` < 0 plays backwards."""
+
+    keys = overlay.KEYS | {
+        pygame.K_r: "reverse", pygame.K_HOME: "start", pygame.K_END: "end",
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -56,35 +56,22 @@ class Player:
         within: tuple[int, int] | None = None,
     ) -> None:
         """Play the time range ``within``: first and last simulated time, ns."""
-        self.closed = False
+        super().__init__(surface, scene, lambda: self._due or 0)
         self.playing = True
-        self.screenshots = Path()
         self.rate = rate
-        self._surface, self._scene, self._playback = surface, scene, playback
+        self._playback = playback
         self._frames = frames
         self._cues = Cues(playback.cues)
         self._first, self._end = within or (playback.first_ns, playback.end_ns)
         self._bar = SeekBar(self._first, self._end)
         self._at = float(self._first if rate >= 0 else self._end)
         self._due: int | None = None
-        self._dragging = self._help = False
-        self._views = views_of(scene)
-        self._view, self._page = self._views[0], 0
-        self.look = Look()
-        self._size = surface.get_size()
-        self._note, self._noted = "", 0
-        """The last note, and the time until which it is shown."""
-        self._keys: dict[int, Callable[[], None]] = {
-            pygame.K_F1: self._toggle_help, pygame.K_h: self._toggle_help,
-            pygame.K_SPACE: self._toggle, pygame.K_p: self._toggle,
-            pygame.K_PLUS: lambda: self._faster(2.0), pygame.K_EQUALS: lambda: self._faster(2.0),
-            pygame.K_KP_PLUS: lambda: self._faster(2.0), pygame.K_MINUS: lambda: self._faster(0.5),
-            pygame.K_KP_MINUS: lambda: self._faster(0.5), pygame.K_1: self._real_time,
-            pygame.K_r: self._turn_round, pygame.K_HOME: lambda: self.seek(self._first),
-            pygame.K_END: lambda: self.seek(self._end), pygame.K_v: self._next_view,
-            pygame.K_PAGEDOWN: lambda: self._turn(1), pygame.K_PAGEUP: lambda: self._turn(-1),
-            pygame.K_F12: self._screenshot, pygame.K_ESCAPE: self._close,
-            pygame.K_F11: self._full_screen, **look_keys(self.look),
+        self._dragging = False
+        self.commands |= {
+            "pause": self._toggle, "faster": lambda: self._faster(2.0),
+            "slower": lambda: self._faster(0.5), "real_time": self._real_time,
+            "reverse": self._turn_round, "start": lambda: self.seek(self._first),
+            "end": lambda: self.seek(self._end), "quit": self._close,
         }  # fmt: skip
 
     @property
@@ -116,12 +103,9 @@ class Player:
         self._bar.draw(self._surface, self.ns, self._status_text())
         if self._help:
             draw_help(self._surface, {}, KEYS)
-        if due < self._noted:
-            draw_notes(self._surface, [self._note])
+        if notes := self.present_notes():
+            draw_notes(self._surface, notes)
         pygame.display.flip()
-
-    def save(self, path: Path) -> None:
-        pygame.image.save(self._surface, str(path))
 
     def _status_text(self) -> str:
         state = "" if self.playing else ", PAUSED"
@@ -140,12 +124,9 @@ class Player:
 
     def _take(self, event: Any) -> None:
         size = self._surface.get_size()
-        if event.type == pygame.KEYDOWN:
-            if event.key in (pygame.K_LEFT, pygame.K_RIGHT):
-                way = 1 if event.key == pygame.K_RIGHT else -1
-                self.seek(self._at + way * self._stride(getattr(event, "mod", 0)))
-            elif event.key in self._keys:
-                self._keys[event.key]()
+        if event.type == pygame.KEYDOWN and event.key in (pygame.K_LEFT, pygame.K_RIGHT):
+            way = 1 if event.key == pygame.K_RIGHT else -1
+            self.seek(self._at + way * self._stride(getattr(event, "mod", 0)))
         elif event.type == pygame.MOUSEBUTTONDOWN and event.button == 1:
             self._dragging = self._bar.holds(size, event.pos)
             if self._dragging:
@@ -154,10 +135,8 @@ class Player:
             self.seek(self._bar.ns(size, event.pos[0]))
         elif event.type == pygame.MOUSEBUTTONUP:
             self._dragging = False
-        elif event.type == pygame.QUIT:
-            self._close()
-        elif event.type == pygame.VIDEORESIZE:
-            self._surface = pygame.display.get_surface() or self._surface
+        else:
+            self.handle(event)
 
     def _stride(self, mod: int) -> float:
         """Return the simulated time that an arrow key skips, ns; ``mod`` are the modifier keys."""
@@ -180,31 +159,6 @@ class Player:
 
     def _turn_round(self) -> None:
         self.rate = -self.rate
-
-    def _toggle_help(self) -> None:
-        self._help = not self._help
-
-    def _next_view(self) -> None:
-        self._view = self._views[(self._views.index(self._view) + 1) % len(self._views)]
-
-    def _full_screen(self) -> None:
-        if not self._surface.get_flags() & pygame.FULLSCREEN:
-            self._size = self._surface.get_size()
-        self._surface = toggled_full_screen(self._surface, self._size)
-
-    def _turn(self, pages: int) -> None:
-        self._page += pages
-
-    def _screenshot(self) -> None:
-        number = 1
-        while (path := self.screenshots / f"rtsim-{number:03d}.png").exists():
-            number += 1
-        try:
-            self.save(path)
-            self._note = f"picture saved: {path}"
-        except (pygame.error, OSError) as error:
-            self._note = f"cannot save the picture {path}: {error}"
-        self._noted = (self._due or 0) + _NOTE_NS
 
     def _close(self) -> None:
         self.closed = True

@@ -109,9 +109,8 @@ def _display(
     """Return the display; raises :class:`SharedError` if the description of the scene is wrong."""
     import pygame
 
-    from rtsim.pilot.scenes.registry import scene_named
-    from rtsim.pilot.sounds import Sounding
-    from rtsim.pilot.viewer.cueing import Cueing
+    from rtsim.pilot.scenes.scene import scene_named
+    from rtsim.pilot.viewer.cueing import Cueing, Sounding
     from rtsim.pilot.viewer.frames import Display
 
     assert isinstance(surface, pygame.Surface)

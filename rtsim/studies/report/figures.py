@@ -13,6 +13,7 @@ from rtsim.core.estimates import Estimate
 from rtsim.core.signals import Vector
 from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, go, make_subplots, plot_html
 from rtsim.studies.designs.base import Indices
+from rtsim.studies.measures import Requirement
 from rtsim.studies.report.numbers import (
     Convergence,
     Fan,
@@ -23,7 +24,6 @@ from rtsim.studies.report.numbers import (
     numbers,
     quantiles_of,
 )
-from rtsim.studies.requirements import Requirement
 
 COLORS = (BLUE, ORANGE, "#2e7d32", "#7b3fa0", "#00838f", "#8d6e63")
 COLUMNS = 3

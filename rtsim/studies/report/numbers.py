@@ -16,8 +16,7 @@ from rtsim.core.signals import Vector
 from rtsim.studies.designs import Design
 from rtsim.studies.designs.base import Columns, Integers, Marks, Share
 from rtsim.studies.folder import Folder
-from rtsim.studies.measures import OK, decided, margin_name
-from rtsim.studies.requirements import Requirement
+from rtsim.studies.measures import OK, Requirement, decided, margin_name
 from rtsim.studies.summary import quantiles, summarise
 
 # The runs as the page reads them: columns, series, margins, the worst runs.

@@ -103,7 +103,7 @@ def test_tolerances_by_pattern_and_by_variant(folder: Path) -> None:
     for wrong in ("-1", "[1]", "true", "inf", '"1"', "[1, -2]", "nan"):
         lines = (GOOD + f"[tolerance]\nforce = {wrong}\n").count("\n")
         said = complaint(folder, GOOD + f"[tolerance]\nforce = {wrong}\n")
-        assert said.startswith(f"{lines}: tolerance ")
+        assert said.startswith(f"{lines}: tolerance: force = ")
         assert "write ABSOLUTE or [ABSOLUTE, RELATIVE]" in said
 
 
@@ -120,28 +120,38 @@ def test_line_ends_of_windows(folder: Path) -> None:
 
 
 WRONG = [
-    ('name = "pid"', 'nam = "pid"', 1, "the top level has no key 'nam'; known: name"),
+    ('name = "pid"', 'nam = "pid"', 1, "unknown key 'nam'; did you mean name"),
     ('name = "pid"', 'name = "p-id"', 1, "not an identifier"),
-    ('name = "pid"', "name = 3", 1, 'write name = "..."'),
+    ('name = "pid"', "name = 3", 1, "name = 3 is not valid; write a text"),
     ('name = "pid"', f'name = "{"a" * 64}"', 1, "at most 63"),
     ('period = "1/100"', "", 1, 'write seconds, such as "1/50"'),
     ('period = "1/100"', "period = 0", 2, "must be > 0"),
-    ('period = "1/100"', "period = inf", 2, "period inf"),
-    ('period = "1/100"', "period = true", 2, "period True"),
+    ('period = "1/100"', "period = inf", 2, "period = inf is not valid"),
+    ('period = "1/100"', "period = true", 2, "period = True is not valid; write seconds"),
     ('period = "1/100"', 'period = "1/0"', 2, "write seconds"),
     ('period = "1/100"', 'period = "1e999999999"', 2, "is not a number"),
     ('sources = ["pid.c"]', "", 1, 'sources is missing; write sources = ["pid.c"]'),
     ('sources = ["pid.c"]', 'sources = [\n"pid.c",\n"no.c"]', 5, "no.c; paths are relative to"),
     ('sources = ["pid.c"]', 'sources = ["pid.c", "pid.c"]', 3, "named twice"),
     ('sources = ["pid.c"]', 'sources = ["pid.h"]', 3, "name it under headers"),
-    ('sources = ["pid.c"]', "sources = [3]", 3, "must be a text or a list"),
-    ('sources = ["pid.c"]', 'sources = [""]', 3, "contains an empty text"),
+    ('sources = ["pid.c"]', "sources = [3]", 3, "sources: element 1, 3 is not valid; write a text"),
+    (
+        'sources = ["pid.c"]',
+        'sources = [""]',
+        3,
+        "sources: element 1, '' is not valid; write a text",
+    ),
     ('sources = ["pid.c"]', 'sources = []\ninclude = ["no"]', 4, "no folder"),
     ('sources = ["pid.c"]', 'sources = []\nheaders = ["a\\"b"]', 4, "write 'pid.h'"),
-    ('sources = ["pid.c"]', 'sources = []\nreal = "int8"', 4, "choose float64 or float32"),
-    ("[code]", "[cod]", 5, "the top level has no key 'cod'"),
-    ("[code]", "[code]\nstop = 1", 6, "[code] has no key 'stop'"),
-    ("[code]", '[code]\nparameters = "never"', 6, "choose after initialize or before"),
+    (
+        'sources = ["pid.c"]',
+        'sources = []\nreal = "int8"',
+        4,
+        "unknown type of real numbers 'int8'; known: float64, float32",
+    ),
+    ("[code]", "[cod]", 5, "unknown key 'cod'; did you mean code"),
+    ("[code]", "[code]\nstop = 1", 6, "code: unknown key 'stop'; did you mean step"),
+    ("[code]", '[code]\nparameters = "never"', 6, "known: after initialize, before initialize"),
     ('  "struct in in",', '  "struct in in; // hm",', 8, "a comment of C"),
     ('  "struct in in",', '  "struct in in /* hm",', 8, "a comment of C"),
     ('"pid_initialize(&pid);"', '"pid_initialize(&pid"', 10, "'(' is never closed"),
@@ -150,10 +160,10 @@ WRONG = [
     ('"pid_initialize(&pid);"', '"#define x"', 10, "move the directive to a header"),
     ('"pid_initialize(&pid);"', '";"', 10, "it is empty"),
     ('["fast()", ', '["return 3", ', 11, "'return' would leave"),
-    ('["fast()", ', "[7, ", 11, "a step must be a text"),
-    ("every = 5", "every = 0", 11, "every must be a whole number >= 1"),
-    ("every = 5", "evry = 5", 11, "a step has no key 'evry'"),
-    ("offset = 2", "offset = -1", 11, "every must be a whole number >= 1, offset"),
+    ('["fast()", ', "[7, ", 11, "7 is not valid (no table); write a text or { call"),
+    ("every = 5", "every = 0", 11, "every = 0 is not valid; write a whole number >= 1"),
+    ("every = 5", "evry = 5", 11, "code.step 2: unknown key 'evry'; did you mean every"),
+    ("offset = 2", "offset = -1", 11, "offset = -1 is not valid; write a whole number >= 0"),
     (
         'step = ["fast()", { call = "slow()", every = 5, offset = 2 }]',
         "",
@@ -161,14 +171,14 @@ WRONG = [
         "step is missing; write step",
     ),
     ("setpoint = {", '"set point" = {', 14, "not an identifier"),
-    ('unit = "m"', 'unt = "m"', 14, "[inputs.setpoint] has no key 'unt'"),
-    ('unit = "m"', "unit = 3", 14, "unit = 3 is not a text"),
-    ('unit = "m"', 'kind = "angel"', 14, "choose scalar, angle"),
+    ('unit = "m"', 'unt = "m"', 14, "inputs.setpoint: unknown key 'unt'; did you mean unit"),
+    ('unit = "m"', "unit = 3", 14, "unit = 3 is not valid; write a text in quotes"),
+    ('unit = "m"', 'kind = "angel"', 14, "unknown kind 'angel'; did you mean angle"),
     ('unit = "m"', 'type = "int24"', 14, "unknown type 'int24'"),
-    ('unit = "m"', "type = 32", 14, "type = 32 is not a text"),
+    ('unit = "m"', "type = 32", 14, "type = 32 is not valid; write a text in quotes"),
     ('unit = "m"', 'type = "long"', 14, "unknown type 'long'"),
-    ('unit = "m"', 'shape = "3"', 14, "write, for example, shape = [3]"),
-    ('unit = "m"', "shape = [0]", 14, "write, for example, shape = [3]"),
+    ('unit = "m"', 'shape = "3"', 14, "shape = '3' is not valid; write a whole number >= 1"),
+    ('unit = "m"', "shape = [0]", 14, "shape: element 1, 0 is not valid"),
     ('unit = "m"', "shape = [256, 257]", 13, "[inputs] has 65793 elements; at most 65536"),
     ('unit = "m"', "scale = 2.0", 14, "scale and bias apply only to integers, not to float64"),
     (
@@ -182,11 +192,16 @@ WRONG = [
     ('unit = "m"', "low = nan", 14, "allow no value; give low <= high"),
     ('unit = "m"', "high = nan", 14, "allow no value; give low <= high"),
     ('unit = "m"', "low = 1.0, high = 0.0", 14, "low = 1 and high = 0 allow no value"),
-    ('unit = "m"', 'low = "lots"', 14, "'lots' is not a number"),
+    (
+        'unit = "m"',
+        'low = "lots"',
+        14,
+        "low = 'lots' is not valid (the text is not a number); write a number",
+    ),
     ('unit = "m"', 'low = "9**9999999"', 14, "is not a number"),
-    ("initial = 1.5", 'initial = "a"', 14, "'a' is not a number"),
+    ("initial = 1.5", 'initial = "a"', 14, "initial = 'a' is not valid (the text is not a number)"),
     ("initial = 1.5", "initial = [1.0, 2.0]", 14, "has 1 elements, but its initial value has 2"),
-    ("initial = 1.5", "initial = {}", 14, "{} is not a number"),
+    ("initial = 1.5", "initial = {}", 14, "initial = {} is not valid; write a number"),
     ("initial = 1.5", 'type = "bool", initial = nan', 14, "initial = nan does not fit bool"),
     ("initial = 1.5", 'type = "uint8", initial = -1', 14, "initial = -1.0 does not fit uint8"),
     ("initial = 1.5", 'type = "uint8", initial = 255.5', 14, "does not fit uint8"),
@@ -206,19 +221,29 @@ WRONG = [
     ),
     ('c = "in.setpoint"', 'c = "in.setpoint;"', 14, "it contains a ';', which ends a statement"),
     ('c = "in.setpoint"', 'c = "a[1"', 14, "'[' is never closed; write one object"),
-    ('c = "in.setpoint"', "c = 1", 14, "give a C lvalue"),
+    ('c = "in.setpoint"', "c = 1", 14, "c = 1 is not valid; write a C lvalue"),
     (
         'c = "in.setpoint"',
         'c = "in.raw"',
         15,
         "raw and setpoint are both written to in.raw; give each",
     ),
-    ("setpoint = {", "raw_1 = { shape = 1 }\nsetpoint = 3 #", 15, "write setpoint = {"),
-    ('scale = "1/256"', "scale = 0", 15, "scale not 0"),
-    ('scale = "1/256"', "scale = inf", 15, "scale not 0"),
+    (
+        "setpoint = {",
+        "raw_1 = { shape = 1 }\nsetpoint = 3 #",
+        15,
+        "setpoint = 3 is not valid (no table); write a table, such as { type",
+    ),
+    ('scale = "1/256"', "scale = 0", 15, "scale = 0 is not valid; write a finite number other"),
+    ('scale = "1/256"', "scale = inf", 15, "scale = inf is not valid"),
     ('scale = "1/256"', "bias = nan", 15, ""),
-    ('"saturate"', '"wrap"', 15, "choose error or saturate"),
-    ("shape = [2]", "shape = [2]\ninital = 3", 20, "[outputs.command] has no key 'inital'"),
+    ('"saturate"', '"wrap"', 15, "unknown overflow 'wrap'; known: error, saturate"),
+    (
+        "shape = [2]",
+        "shape = [2]\ninital = 3",
+        20,
+        "outputs.command: unknown key 'inital'; did you mean initial",
+    ),
     ("shape = [2]", 'overflow = "saturate"', 17, "not to an output"),
     (
         "[outputs.command]",
@@ -255,13 +280,13 @@ WRONG = [
         "initial = 2.0",
         "set_by_caller = 1",
         22,
-        "set_by_caller = 1 is not valid; write true or false, and only in a parameter",
+        "set_by_caller = 1 is not valid; write true or false",
     ),
     (
         "[parameters]",
         "[inputs.z]\nset_by_caller = true\n[parameters]",
         21,
-        "write true or false, and only in a parameter",
+        "set_by_caller applies only to parameters; remove it",
     ),
     (
         'period = "1/100"',
@@ -269,13 +294,18 @@ WRONG = [
         3,
         "any_period = 1 is not valid; write true or",
     ),
-    ("[parameters]", "[variants.single.x]\n[parameters]", 21, "[variants.single] has no key 'x'"),
+    (
+        "[parameters]",
+        "[variants.single.x]\n[parameters]",
+        21,
+        "variants.single: unknown key 'x'; known: flags",
+    ),
     ("[variants.single]", "[variants.single]\nname = 3", 25, "known: flags, real, sources"),
     (
         "[variants.single]\n",
         "[variants]\nsingle = 3\n[variants.x]\n",
         25,
-        "must be a table [variants.",
+        "single = 3 is not valid (no table); write a table [variants.NAME]",
     ),
 ]
 
@@ -298,7 +328,9 @@ def test_a_file_that_is_no_toml_names_the_line(folder: Path) -> None:
 def test_a_name_declared_by_inputs_and_outputs(folder: Path) -> None:
     text = GOOD.replace('setpoint = { c = "in.setpoint",', "command = {")
     said = complaint(folder, text)
-    assert said.startswith("17: command is also declared in [inputs]; rename one of them, or")
+    assert said.startswith(
+        "17: outputs: command is also declared in [inputs]; rename one of them, or"
+    )
 
 
 def test_a_variant_that_is_wrong_names_its_own_line(folder: Path) -> None:

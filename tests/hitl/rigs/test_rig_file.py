@@ -66,8 +66,8 @@ def test_its_parameters_say_what_each_pin_is() -> None:
 
 
 WRONG = [  # what is changed, into what; the line; what is said
-    ("watchdog = 0.1", "wachdog = 0.1", 3, "has no key 'wachdog'"),
-    ("watchdog = 0.1", "watchdog = 0.001", 3, "watchdog = 0.001 is not valid; give seconds"),
+    ("watchdog = 0.1", "wachdog = 0.1", 3, "unknown key 'wachdog'; did you mean watchdog"),
+    ("watchdog = 0.1", "watchdog = 0.001", 3, "watchdog = 0.001 is not valid; write seconds"),
     ("watchdog = 0.1", "watchdog = 0.1\nhold = 1", 4, "hold = 1 is not valid; write true or false"),
     ("baud = 500000", "baud = 115200", 7, r"115200 baud is \+2.1 % off"),
     ("baud = 500000", "baud = 57600", 7, r"57600 baud is \+2.1 % off"),
@@ -79,9 +79,9 @@ WRONG = [  # what is changed, into what; the line; what is said
     ('"pwm_out"', '"pwm_aut"', 10, "unknown kind 'pwm_aut'; did you mean pwm_out"),
     ('"pwm_out"', '"digital_in"', 10, "unknown kind 'digital_in'; did you mean digital_out"),
     ("per_duty = 1000", "per_dty = 1000", 10, "unknown key 'per_dty'; did you mean per_duty"),
-    ("per_duty = 1000, ", "", 10, "per_duty is missing; give the value at a duty of 1"),
+    ("per_duty = 1000, ", "", 10, "per_duty is missing; write the value at a duty of 1"),
     ("per_duty = 1000", "per_duty = 0", 10, "per_duty = 0 is not valid"),
-    (", safe = 1000", "", 10, "safe is missing; give the value"),
+    (", safe = 1000", "", 10, "safe is missing; write the value"),
     ("safe = 1000", "safe = 1001", 10, r"safe = 1001 is outside the signal's range \[0, 1000\]"),
     ("high = 1000, safe = 1000", "safe = 1004", 10, "0 .duty cycle 0. to 1000 .duty cycle 1."),
     ('"digital_in"', '"digitl_in"', 13, "lamp: unknown kind 'digitl_in'; did you mean digital_in"),
@@ -93,15 +93,15 @@ WRONG = [  # what is changed, into what; the line; what is said
     (LAMP_ROW, LAMP_ROW.replace("lamp", "light"), 13, "light is also in .to_pins."),
     ('"illumination.hex"', '"none.hex"', 19, "there is no file .*none.hex"),
     ("[devices.switch]", "[devices.node]", 18, "name node is reserved for the I/O node"),
-    ("[devices.switch]", "[devices.swich]", 21, "unknown board 'switch'; did you mean swich"),
+    ("[devices.switch]", "[devices.swich]", 23, "wires 1: unknown board 'switch'; did"),
     ('"node.D3"', '"node.D4"', 21, "D4 has no signal in \\[to_pins\\]; D3 has a"),
     ('"switch.A0"', '"switch.D4"', 21, "D4 has no ADC channel; a low pass must end at A0"),
-    ('"switch.A0"', '"A0"', 21, "to = 'A0' is not a pin of a board; write to"),
-    ("capacitance = 1e-6  # F", "", 21, "only resistance is given; a low pass needs both"),
-    ("10e3", "0", 21, "both must be finite and > 0"),
-    ('"switch.D8"', '"node.D3"', 27, "a wire must connect two boards"),
+    ('"switch.A0"', '"A0"', 23, "to = 'A0' is not a pin of a board; write to"),
+    ("capacitance = 1e-6  # F", "", 24, "only resistance is given; a low pass needs both"),
+    ("10e3", "0", 24, "both must be finite and > 0"),
+    ('"switch.D8"', '"node.D3"', 29, "a wire must connect two boards"),
     ('to = "node.D2"', 'to = "node.D5"', 27, "D5 has no signal in \\[from_pins\\]; D2 has a"),
-    ("slice = 2e-4", "slice = 1", 32, "slice = 1 is not valid; give seconds from 1e-05 to 0.01"),
+    ("slice = 2e-4", "slice = 1", 32, "slice = 1 is not valid; write seconds from 1e-05 to 0.01"),
 ]  # fmt: skip
 
 

@@ -19,12 +19,13 @@ from hitl.building.coverage import measured
 from hitl.building.toolchain import BuildError, Toolchain
 from hitl.controllers.sil import SilController
 from hitl.interface import load_interface
-from hitl.interface.fields import read_field
+from hitl.interface.fields import FIELD, read_field
 from hitl.stimuli import running as program_module
 from hitl.stimuli.file import Ranges, Stimuli, StimuliError
 from hitl.stimuli.generating import Generated, Limits, generate
 from hitl.stimuli.probes import Instrumenter
 from rtsim.core.tag import Tag
+from rtsim.core.toml import Place, read
 
 ROOT = Path(hitl.__file__).parents[1]
 MACHINE_RUNS = Limits(seed=0, runs=1500, steps=40)
@@ -418,14 +419,14 @@ def test_values_stay_in_the_ranges_of_the_interface_file(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("table", "row", "words"),
     [
-        ("inputs", {"nan": 1}, "nan = 1 is not valid"),
         ("inputs", {"nan": True, "type": "int8"}, "only to inputs of a floating-point type"),
         ("outputs", {"nan": True}, "only to inputs of a floating-point type"),
     ],
 )
 def test_the_key_nan_is_checked(table: str, row: dict[str, Any], words: str) -> None:
+    entries = read(row, FIELD, Place())
     with pytest.raises(ValueError, match=words):
-        read_field(table, "x", row, 1, "float64")
+        read_field(table, "x", entries, "float64")
 
 
 def test_a_compiler_that_refuses_distances_gets_plain_probes(

@@ -1,13 +1,14 @@
-"""The search for sign changes of guards within an internal step of a solver.
+"""The guard table of a plant, and the search for sign changes of its guards in an internal step.
 
-The search evaluates the guards on the solver's dense output.
+A guard table is an argument table (:mod:`rtsim.equations.addresses`) for the search for crossings.
+:class:`rtsim.solve.guarded.Guarded` makes it.
 
-Each guard is evaluated at the points :data:`rtsim.solve.look.PARTS` of the internal step.  If a
-guard comes nearer to zero and then goes away again, it may have crossed zero twice in between.  The
-guard is then also evaluated at its turning point.  In the first and the last interval, the search
-for a turning point begins if the guard's curve bends away from zero.  One case is not detected: a
-guard crosses zero and returns between two neighbouring points, and its values at the points do not
-indicate a turning point.
+The search evaluates the guards on the solver's dense output, at the points :data:`PARTS` of the
+internal step.  If a guard comes nearer to zero and then goes away again, it may have crossed zero
+twice in between.  The guard is then also evaluated at its turning point.  In the first and the last
+interval, the search for a turning point begins if the guard's curve bends away from zero.  One case
+is not detected: a guard crosses zero and returns between two neighbouring points, and its values at
+the points do not indicate a turning point.
 
 A guard *flips* at the point at which it changes its sign in its declared direction.  A guard that
 reaches exactly zero and stays there for a while flips at the point at which it reaches zero.  An
@@ -19,23 +20,99 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rtsim.equations.addresses import call_equation, call_step, matrix_at, vector_at
+from rtsim.equations.addresses import Layout, call_step
+from rtsim.equations.calls import call_at
 from rtsim.equations.compiling import in_both
 from rtsim.solve.base import NO_NUMBER
-from rtsim.solve.look import (
-    AT,
-    END,
-    FROM,
-    LEFT_AT,
-    LEVEL,
-    NOWHERE,
-    PARTS,
-    POINTS,
-    RATE,
-    SIDE,
-    STAYS,
-    WHERE,
+from rtsim.solve.internal_steps import END, NOTES, dense_output
+
+PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
+"""The points at which each guard is evaluated, as fractions of an internal step's length."""
+POINTS = len(PARTS)
+
+NOWHERE = -1.0
+"""The value of ``flips[WHERE]`` for a guard that does not flip."""
+WHERE, FROM, SIDE, RATE, LEVEL, STAYS = range(6)
+"""Rows of the array ``flips``:
+
+- ``WHERE``: the fraction of the internal step at which the guard flips, or :data:`NOWHERE`.
+- ``FROM``: the last fraction before the flip at which the guard was evaluated.
+- ``SIDE``: the sign of the guard after the flip; without a flip, at the beginning of the step.
+- ``RATE``: the slope of the guard at the flip (1/s).
+- ``LEVEL``: the value that the guard crosses: 0, or the value at which its reset left the guard.
+- ``STAYS``: 1 if the guard reaches exactly 0 at the flip and stays there for a while, else 0.  An
+  example is a condition that is 1.0 or 0.0.
+"""
+SIGN, CAME_TO, LEFT_AT, SIDE_BEFORE, LATE = range(5)
+"""Rows of the arrays ``here`` and ``there``, which describe each guard at a tag:
+
+- ``SIGN``: the sign of the guard; 0 if it is 0, or fired less than 1 ns before it reaches 0.
+- ``CAME_TO``: if ``SIGN`` is 0 and the guard fired, the sign towards which it crosses; else 0.
+- ``LEFT_AT``: the value at which a reset left a guard that it turned back, until the guard reaches
+  0 again; else 0.  An example is a ball that its reset left slightly under the floor.
+- ``SIDE_BEFORE``: the last sign of the guard that was not 0; 0 if there was none, or if the guard
+  fired and is 0.
+- ``LATE``: how long before the tag the state is (s), equal for all guards.  It is 0 except at an
+  event: there the state is the one at which the guard crosses zero, up to 1 ns before the tag.
+"""
+ROWS = 5
+"""The number of these rows."""
+
+GUARD_TABLE = Layout(
+    "a guard table",
+    ("guard", "slope", "leg", "retake", "between"),
+    {
+        "now": ("states",),
+        "z": ("discrete",),
+        "u": ("inputs",),
+        "p": ("parameters",),
+        "out": ("states",),
+        "notes": (NOTES,),
+        "k": ("stages", "states"),
+        "dense": ("stages", "degree"),
+        "y": ("states",),
+        "slopes": (2, "states"),
+        "directions": ("guards",),
+        "at_start": ("guards",),
+        "here": (ROWS, "guards"),
+        "there": (ROWS, "guards"),
+        "sides": ("guards",),
+        "signed": ("guards",),
+        "fired": ("guards",),
+        "g": (f"{POINTS} + 1", "guards"),
+        "visits": (2, 2 * POINTS),
+        "flips": (6, "guards"),
+        "tried": (2,),
+        "reached": (2,),
+    },
 )
+"""The layout of a guard table.  The functions are the model's guards and its derivative, and
+``leg``, ``retake`` and ``between`` of :mod:`rtsim.solve.internal_steps`.  The arrays are:
+
+- ``now``, ``out``: the state at the beginning and at the end of the internal step.
+- ``k``, ``dense``: stages and dense output of an embedded pair, else empty.
+- ``y``: the state at a fraction of the internal step.
+- ``slopes``: the derivative at both ends of the internal step, for a solver without dense output.
+- ``directions``: -1, 0 or 1 for each guard; ``at_start``: the same for a guard that fires at the
+  start of the run if it begins beyond zero, else 0.
+- ``here``, ``there``: the signs and other data of the guards at the beginning and at the end of
+  the advance.
+- ``sides``: the sign of each guard up to the present internal step; ``signed``: 1 if the guard had
+  this sign at or after the beginning of the advance, 0 if it only came from there or has none.
+- ``fired``: 1 for a guard that crosses at the end of the advance.
+- ``g``: the guards at each of :data:`PARTS`, and one row for intermediate values.
+- ``visits``: see :func:`visits`.
+- ``tried``: the ends (ns after the beginning of the advance) for which the first two rows of ``g``
+  have the guards while a crossing is located; -1 for none.
+- ``reached``: length of the advance (ns), and ``LATE`` at its end (s).
+"""
+
+
+def state_within(table: Any, part: float, taken: float) -> int:
+    """Write to ``y`` the state at the fraction ``part`` (0 to 1) of the internal step."""
+    dense_output(table, table.now, table.out, part, taken)
+    return -1
+
 
 _TURNS, _TRIALS = 12, 100
 """Maximum numbers of iterations of the searches for a turning point and for a flip."""
@@ -66,21 +143,18 @@ def sign(value: float) -> float:
 
 
 @in_both
-def values_at(between: Any, look: Any, t: float, part: float, taken: float, g: Any) -> None:
+def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
     """Write to ``g`` (m,) all guards at the fraction ``part`` (0 to 1) of an internal step.
 
     The internal step begins at ``t`` s and is ``taken`` s long.
     """
-    z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
     if part <= 0.0:
-        call_equation(look[AT.guard], t, vector_at(look, AT.now), z, u, p, g)
+        call_at(table, table.guard, t, table.now, g)
     elif part >= 1.0:
-        call_equation(
-            look[AT.guard], vector_at(look, AT.notes)[END], vector_at(look, AT.out), z, u, p, g
-        )
+        call_at(table, table.guard, table.notes[END], table.out, g)
     else:
-        call_step(between, look, part, taken)
-        call_equation(look[AT.guard], t + part * taken, vector_at(look, AT.y), z, u, p, g)
+        call_step(table.between, table, part, taken)
+        call_at(table, table.guard, t + part * taken, table.y, g)
 
 
 @in_both
@@ -96,9 +170,7 @@ def bends(f: float, near: float, far: float) -> bool:
 
 
 @in_both
-def turn_beside(
-    between: Any, look: Any, t: float, taken: float, i: int, end: int, inner: int
-) -> Any:  # fmt: skip
+def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int) -> Any:
     """Bracket a turning point of guard ``i`` near an end of the internal step.
 
     Returns three fractions of the internal step, and the distances of the guard from zero at these
@@ -109,13 +181,13 @@ def turn_beside(
     farther from zero at ``inner`` than at ``end``, but it may be nearer in between.  An example is
     a ball that its reset left slightly under the floor, by the distance that it falls in 1 ns.
     """
-    rows, g = matrix_at(look, AT.g), matrix_at(look, AT.g)[POINTS]
+    rows, g = table.g, table.g[POINTS]
     side = sign(rows[end, i])
     f, near, away = side * rows[end, i], side * rows[inner, i], PARTS[inner] - PARTS[end]
     while abs(away) * taken > _SHORTEST:
         before, wide = near, away
         away /= _CLOSER
-        values_at(between, look, t, PARTS[end] + away, taken, g)
+        values_at(table, t, PARTS[end] + away, taken, g)
         near = side * g[i]
         if near < f:
             if end == 0:
@@ -125,21 +197,21 @@ def turn_beside(
 
 
 @in_both
-def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: int) -> float:
+def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
     """Return a fraction of the internal step near point ``j`` at which guard ``i`` is beyond zero.
 
     Returns ``NOWHERE`` if the guard turns back before zero.  Point ``j`` is an end of the internal
     step, or a point at which the guard is nearer to zero than at both neighbours.  The search uses
     parabolas through three points, and the golden section if a parabola does not help.
     """
-    rows, g = matrix_at(look, AT.g), matrix_at(look, AT.g)[POINTS]
+    rows, g = table.g, table.g[POINTS]
     side = sign(rows[j, i])
     if 0 < j < POINTS - 1:
         a, b, c = PARTS[j - 1], PARTS[j], PARTS[j + 1]
         fa, fb, fc = side * rows[j - 1, i], side * rows[j, i], side * rows[j + 1, i]
     else:
         inner = 1 if j == 0 else j - 1
-        a, b, c, fa, fb, fc = turn_beside(between, look, t, taken, i, j, inner)
+        a, b, c, fa, fb, fc = turn_beside(table, t, taken, i, j, inner)
     if b == NOWHERE or fb < 0.0:
         return b
     for _ in range(_TURNS):
@@ -149,7 +221,7 @@ def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: in
             v = b - ((b - a) * left - (b - c) * right) / (2.0 * (left - right))
         if not (a < v < c and abs(v - b) > 1e-6 * (c - a)):
             v = b + 0.38 * (c - b if c - b > b - a else a - b)
-        values_at(between, look, t, v, taken, g)
+        values_at(table, t, v, taken, g)
         f = side * g[i]
         if f < 0.0:
             return v
@@ -170,7 +242,7 @@ def turning_point(between: Any, look: Any, t: float, taken: float, i: int, j: in
 
 @in_both
 def bracketed(
-    between: Any, look: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
+    table: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
 ) -> float:
     """Return the fraction in (low, high] of the step at which guard ``i`` gets the sign ``behind``.
 
@@ -178,13 +250,13 @@ def bracketed(
     Illinois modification: if one end of the bracket does not move twice in a row, the guard's value
     at this end is halved.
     """
-    g = matrix_at(look, AT.g)[POINTS]
-    values_at(between, look, t, low, taken, g)
+    g = table.g[POINTS]
+    values_at(table, t, low, taken, g)
     a, fa = low, behind * g[i]
-    values_at(between, look, t, high, taken, g)
+    values_at(table, t, high, taken, g)
     b, fb = high, behind * g[i]
     if fa == 0.0:
-        a, b = stands_until(between, look, t, taken, i, low, high)
+        a, b = stands_until(table, t, taken, i, low, high)
     stood = 0
     for trial in range(_TRIALS):
         if not (b - a) * taken > _FINE or fa >= 0.0:
@@ -194,7 +266,7 @@ def bracketed(
             v = 0.5 * (a + b)
             if not a < v < b:
                 break
-        values_at(between, look, t, v, taken, g)
+        values_at(table, t, v, taken, g)
         f = behind * g[i]
         if f > 0.0:
             b, fb = v, f
@@ -206,32 +278,30 @@ def bracketed(
             stood = -1
             if f == 0.0:
                 break
-    flips = matrix_at(look, AT.flips)
+    flips = table.flips
     flips[RATE, i] = 0.0
     width = max(b - a, 1e-6)
     near, far = max(0.0, b - width), min(1.0, b + width)
-    values_at(between, look, t, near, taken, g)
+    values_at(table, t, near, taken, g)
     before = g[i]
-    values_at(between, look, t, far, taken, g)
+    values_at(table, t, far, taken, g)
     flips[RATE, i] = (g[i] - before) / ((far - near) * taken)
     return b if fa < 0.0 else a
 
 
 @in_both
-def stands_until(
-    between: Any, look: Any, t: float, taken: float, i: int, zero: float, other: float
-) -> Any:  # fmt: skip
+def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> Any:
     """Bracket the end of the time at which guard ``i`` is exactly zero, by bisection.
 
     The guard is zero at the fraction ``zero`` of the internal step, but not at ``other``, before or
     after it.  Returns the fractions nearest to each other at which it still is zero, and is not.
     """
-    g = matrix_at(look, AT.g)[POINTS]
+    g = table.g[POINTS]
     for _ in range(_TRIALS):
         middle = 0.5 * (zero + other)
         if not abs(zero - other) * taken > _FINE or middle in (zero, other):
             break
-        values_at(between, look, t, middle, taken, g)
+        values_at(table, t, middle, taken, g)
         if g[i] == 0.0:
             zero = middle
         else:
@@ -240,64 +310,61 @@ def stands_until(
 
 
 @in_both
-def just_after(between: Any, look: Any, t: float, part: float, taken: float, g: Any) -> None:
+def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
     """Write to ``g`` (m,) all guards at a fraction that can be slightly after the internal step."""
     if part <= 1.0:
-        values_at(between, look, t, part, taken, g)
+        values_at(table, t, part, taken, g)
         return
-    out, y, slope = vector_at(look, AT.out), vector_at(look, AT.y), matrix_at(look, AT.slopes)[1]
-    z, u, p = vector_at(look, AT.z), vector_at(look, AT.u), vector_at(look, AT.p)
-    end: float = vector_at(look, AT.notes)[END]
-    call_equation(look[AT.slope], end, out, z, u, p, slope)
+    out, y, slope = table.out, table.y, table.slopes[1]
+    end: float = table.notes[END]
+    call_at(table, table.slope, end, out, slope)
     ahead: float = (part - 1.0) * taken
     for j in range(out.size):
         y[j] = out[j] + ahead * slope[j]
-    call_equation(look[AT.guard], end + ahead, y, z, u, p, g)
+    call_at(table, table.guard, end + ahead, y, g)
 
 
 @in_both
-def jumps(
-    between: Any, look: Any, t: float, taken: float, i: int, zero: float, other: float
-) -> bool:  # fmt: skip
+def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> bool:
     """Return whether guard ``i`` jumps between zero and the value that it has at ``other``.
 
     It is zero at the fraction ``zero`` of the internal step.  A guard that comes to zero
     continuously, or leaves it, is nearest to zero beside the time at which it is zero.
     """
-    g = matrix_at(look, AT.g)[POINTS]
-    _, edge = stands_until(between, look, t, taken, i, zero, other)
+    g = table.g[POINTS]
+    _, edge = stands_until(table, t, taken, i, zero, other)
     away = _BESIDE / taken
-    values_at(between, look, t, edge, taken, g)
+    values_at(table, t, edge, taken, g)
     beside = abs(g[i])
-    just_after(between, look, t, edge + (away if other > zero else -away), taken, g)
+    just_after(table, t, edge + (away if other > zero else -away), taken, g)
     return bool(beside > 0.5 * abs(g[i]))
 
 
 @in_both
-def turns_after(between: Any, look: Any, t: float, taken: float, i: int, side: float) -> bool:
+def turns_after(table: Any, t: float, taken: float, i: int, side: float) -> bool:
     """Return whether guard ``i``, which is zero at the end of the step, goes back to ``side``."""
-    g = matrix_at(look, AT.g)[POINTS]
-    just_after(between, look, t, 1.0 + _BESIDE / taken, taken, g)
+    g = table.g[POINTS]
+    just_after(table, t, 1.0 + _BESIDE / taken, taken, g)
     return sign(g[i]) == side
 
 
 @in_both
 def stays_from(
-    between: Any, look: Any, t: float, taken: float, i: int, n: int, count: int, before: float
+    table: Any, t: float, taken: float, i: int, n: int, count: int, before: float
 ) -> float:  # fmt: skip
     """Return where guard ``i``, which is zero at the visit ``n``, reached zero to stay there.
 
     ``before`` is the last fraction of the internal step at which it was not zero.  Returns
     ``NOWHERE`` if it is zero only at this point, as a guard that touches or crosses zero can be.
     """
-    seen = matrix_at(look, AT.visits)
+    seen = table.visits
     part: float = seen[0, n]
     if n + 1 < count and seen[1, n + 1] != 0.0:
         return NOWHERE
-    since, _ = stands_until(between, look, t, taken, i, part, before)
+    since, _ = stands_until(table, t, taken, i, part, before)
     if n + 1 < count or part - since > _STANDS * (part - before):
         return since  # type: ignore[no-any-return]
-    return since if jumps(between, look, t, taken, i, part, before) else NOWHERE
+    return since if jumps(table, t, taken, i, part, before) else NOWHERE
 
 
 @in_both
@@ -315,20 +382,19 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 
 
 @in_both
-def visits(between: Any, look: Any, t: float, taken: float, i: int) -> int:
+def visits(table: Any, t: float, taken: float, i: int) -> int:
     """Fill ``visits`` with the points of guard ``i`` in order of time; return their number.
 
     The first row has the points as fractions of the internal step, the second row the signs of the
     guard.  The points are all :data:`PARTS` except the first, and the turning points beyond zero.
     """
-    rows = matrix_at(look, AT.g)
-    out = matrix_at(look, AT.visits)
+    rows, out = table.g, table.visits
     count = 0
     for j in range(POINTS):
         here = sign(rows[j, i])
         turned = NOWHERE
         if turns_at(rows, i, j):
-            turned = turning_point(between, look, t, taken, i, j)
+            turned = turning_point(table, t, taken, i, j)
         if NOWHERE < turned < PARTS[j]:
             out[0, count], out[1, count] = turned, -here
             count += 1
@@ -342,19 +408,18 @@ def visits(between: Any, look: Any, t: float, taken: float, i: int) -> int:
 
 
 @in_both
-def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> int:
+def find_flips(table: Any, t: float, taken: float, last: bool) -> int:
     """Fill ``flips`` for the internal step that begins at ``t`` s; return how many guards flip.
 
     If a guard does not flip, its ``sides`` becomes its sign at the end of the internal step.  At
     the end of the ``last`` internal step a guard that is exactly zero flips too, unless it was zero
     all the time or turns back there.  Returns :data:`NO_NUMBER` if a guard is not a number.
     """
-    directions, sides = vector_at(look, AT.directions), vector_at(look, AT.sides)
-    signed, m = vector_at(look, AT.signed), directions.size
-    rows, flips, known = matrix_at(look, AT.g), matrix_at(look, AT.flips), matrix_at(look, AT.here)
-    seen = matrix_at(look, AT.visits)
+    directions, sides = table.directions, table.sides
+    signed, m = table.signed, directions.size
+    rows, flips, known, seen = table.g, table.flips, table.here, table.visits
     for j in range(POINTS):
-        values_at(between, look, t, PARTS[j], taken, rows[j])
+        values_at(table, t, PARTS[j], taken, rows[j])
         for i in range(m):
             if math.isnan(rows[j, i]):
                 return NO_NUMBER
@@ -364,7 +429,7 @@ def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> i
         side, before, left_at = sides[i], 0.0, known[LEFT_AT, i]
         flips[SIDE, i] = side
         last_here = sign(rows[0, i])
-        count, stood = visits(between, look, t, taken, i), rows[0, i] == 0.0
+        count, stood = visits(table, t, taken, i), rows[0, i] == 0.0
         for n in range(count):
             part, here = seen[0, n], seen[1, n]
             stood = stood and here == 0.0
@@ -373,13 +438,13 @@ def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> i
                 if n == 0 and last_here == 0.0:
                     since = 0.0
                 elif last_here != 0.0:
-                    since = stays_from(between, look, t, taken, i, n, count, before)
+                    since = stays_from(table, t, taken, i, n, count, before)
             if since != NOWHERE and directions[i] * side > 0.0:  # it fires when it leaves zero
                 since, side, signed[i] = NOWHERE, -directions[i], 0.0
             ends = last and n == count - 1 and here == 0.0 and not stood and signed[i] != 0.0
-            ends = ends and not turns_after(between, look, t, taken, i, side)
+            ends = ends and not turns_after(table, t, taken, i, side)
             if side == 0.0 and here != 0.0 and last_here == 0.0:
-                side = -here if jumps(between, look, t, taken, i, before, part) else 0.0
+                side = -here if jumps(table, t, taken, i, before, part) else 0.0
             if since != NOWHERE:
                 flips[SIDE, i], flips[FROM, i], flips[WHERE, i] = -side, before, since
                 flips[STAYS, i] = 1.0
@@ -403,7 +468,7 @@ def find_flips(between: Any, look: Any, t: float, taken: float, last: bool) -> i
             flips[RATE, i] = 0.0
         elif sign(rows[POINTS - 1, i]) != 0.0 or flips[WHERE, i] < 1.0:
             low, high, behind = flips[FROM, i], flips[WHERE, i], flips[SIDE, i]
-            flips[WHERE, i] = bracketed(between, look, t, taken, i, low, high, behind)
+            flips[WHERE, i] = bracketed(table, t, taken, i, low, high, behind)
         else:
             flips[RATE, i] = 0.0
     return found

@@ -1,0 +1,279 @@
+"""Sums over vectors, and factors of band matrices, as compiled code and as plain Python.
+
+Sums over vectors have two forms: loops in compiled code, numpy in plain Python.  The two forms add
+in the same order, so their results are equal bit for bit.  In plain Python, loops over elements
+would take longer than the equations of the model.
+
+A square matrix that has a band is factored by LU with row exchanges.  A matrix (n, n) with
+``below`` diagonals below its main diagonal and ``above`` above it is kept column by column: row k
+of the array ``lu`` (n, height) has the elements of column k, from row :func:`first_row` on.  A full
+matrix is a band with n - 1 diagonals on either side.
+
+A row is exchanged only if the element on the diagonal is less than a tenth of the largest one in
+its column.  Without exchanges the factors keep the band, which takes half the time.
+Source: Duff, Erisman, Reid, Direct Methods for Sparse Matrices, 2017, section 5.2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rtsim.equations.addresses import INLINED
+from rtsim.equations.compiling import in_both, when_compiling
+
+_FEW = 8
+"""With at most this number of states, a sum for each state is faster than vectorised sums."""
+
+
+def assign(into: Any, of: Any) -> None:
+    """Copy the vector ``of`` (n,) to ``into`` (n,)."""
+    into[:] = of
+
+
+def weighted(out: Any, h: float, row: Any, k: Any, count: int) -> None:
+    """Write to ``out`` (n,) ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
+    _sum_of_rows(row, k, count, out)
+    out *= h
+
+
+def moved(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
+    """Write to ``out`` (n,) the sum of ``now`` (n,) and the result of :func:`weighted`."""
+    _sum_of_rows(row, k, count, out)
+    out *= h
+    out += now
+
+
+def _sum_of_rows(row: Any, k: Any, count: int, out: Any) -> None:
+    """Write to ``out`` (n,) the sum of ``row[m] * k[m]``, one row after the other."""
+    out[:] = 0.0
+    for m in range(count):
+        out += row[m] * k[m]
+
+
+def add_part(into: Any, start: int, factor: float, of: Any, begin: int, count: int) -> None:
+    """Add ``factor`` times ``count`` elements of ``of`` to elements of ``into``.
+
+    They begin at ``begin`` in ``of``, and at ``start`` in ``into``.
+    """
+    into[start : start + count] += factor * of[begin : begin + count]
+
+
+def add(into: Any, factor: float, of: Any) -> None:
+    """Add ``factor`` times the vector ``of`` (n,) to ``into`` (n,)."""
+    into += factor * of
+
+
+def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float) -> float:
+    """Return the root mean square of ``difference`` (n,), each element divided by its tolerance.
+
+    The tolerance of an element is ``atol`` plus ``rtol`` times the larger of ``|before|`` and
+    ``|behind|``: its values at the beginning and at the end of the step.  Without elements the
+    error is 0.
+    """
+    if not len(difference):
+        return 0.0
+    scale = np.maximum(np.abs(before), np.abs(behind))
+    scale *= rtol
+    scale += atol
+    off = difference / scale
+    return math.sqrt(float(np.add.accumulate(off * off)[-1]) / len(off))  # in order, unlike a dot
+
+
+@when_compiling
+def _loops() -> None:
+    """Register the compiled forms of this module's functions with numba."""
+    from numba.extending import overload
+
+    @overload(assign, jit_options=INLINED)
+    def _(into: Any, of: Any) -> Any:  # noqa: ARG001
+        def loop(into: Any, of: Any) -> None:
+            for j in range(into.size):
+                into[j] = of[j]
+
+        return loop
+
+    @overload(weighted, jit_options=INLINED)
+    def _(out: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
+        def loop(out: Any, h: Any, row: Any, k: Any, count: Any) -> None:
+            for j in range(out.size):
+                total = 0.0
+                for m in range(count):
+                    total += row[m] * k[m, j]
+                out[j] = h * total
+
+        return loop
+
+    @overload(moved, jit_options=INLINED)
+    def _(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
+        def loop(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> None:
+            few = out.size <= _FEW
+            for j in range(out.size):
+                total = 0.0
+                for m in range(count if few else 0):
+                    total += row[m] * k[m, j]
+                out[j] = now[j] + h * total if few else 0.0
+            if few:
+                return
+            for m in range(count):  # the states are the inner loop, which the compiler vectorises
+                weight, slopes = row[m], k[m]
+                for j in range(out.size):
+                    out[j] += weight * slopes[j]
+            for j in range(out.size):
+                out[j] = now[j] + h * out[j]
+
+        return loop
+
+    @overload(add_part, jit_options=INLINED)
+    def _(into: Any, start: Any, factor: Any, of: Any, begin: Any, count: Any) -> Any:  # noqa: ARG001
+        def loop(into: Any, start: Any, factor: Any, of: Any, begin: Any, count: Any) -> None:
+            # unsigned, because a negative index would count from the end, which costs half the time
+            here, there = np.uint64(start), np.uint64(begin)
+            for i in range(np.uint64(count)):
+                into[here + i] += factor * of[there + i]
+
+        return loop
+
+    @overload(add, jit_options=INLINED)
+    def _(into: Any, factor: Any, of: Any) -> Any:  # noqa: ARG001
+        def loop(into: Any, factor: Any, of: Any) -> None:
+            for j in range(into.size):
+                into[j] += factor * of[j]
+
+        return loop
+
+    @overload(error_norm, jit_options=INLINED)
+    def _(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> Any:  # noqa: ARG001
+        def loop(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> float:
+            total = 0.0
+            if difference.size == 0:
+                return 0.0
+            for j in range(difference.size):
+                scale = atol[j] + rtol * max(abs(before[j]), abs(behind[j]))
+                total += (difference[j] / scale) ** 2
+            return math.sqrt(total / difference.size)
+
+        return loop
+
+
+_THRESHOLD = 0.1
+"""The least share of the largest element of its column with which the diagonal is the pivot."""
+
+
+def height(n: int, below: int, above: int) -> int:
+    """Return the number of elements that are kept of each column."""
+    return min(n, 2 * below + above + 1)
+
+
+@in_both
+def first_row(k: int, n: int, kept: int, below: int, above: int) -> int:
+    """Return the row of the first element that is kept of column ``k``."""
+    return min(max(0, k - above - below), n - kept)
+
+
+def factor(lu: Any, pivots: Any, below: int, above: int) -> int:
+    """Replace the matrix in ``lu`` (n, height) by its factors; ``pivots`` (n + 1,) has the rows.
+
+    The last element of ``pivots`` is the number of diagonals above the main one in the factors.
+    The main diagonal gets the reciprocals of the pivots.  Returns -1, or the first column without a
+    finite pivot.
+    """
+    n, kept = lu.shape
+    last, wide = 0, above
+    for k in range(n):
+        column = lu[k]
+        at = k - first_row(k, n, kept, below, above)
+        rest = min(below, n - 1 - k)
+        best, most = 0, abs(column[at])
+        for i in range(1, rest + 1):
+            if abs(column[at + i]) > most:
+                best, most = i, abs(column[at + i])
+        if not (most > 0.0 and math.isfinite(most)):
+            return k
+        if abs(column[at]) >= _THRESHOLD * most:
+            best = 0
+        pivots[k] = k + best
+        last = max(last, min(n - 1, k + best + above))
+        if best != 0:
+            wide = above + below
+            for j in range(k, last + 1):
+                here = k - first_row(j, n, kept, below, above)
+                lu[j, here], lu[j, here + best] = lu[j, here + best], lu[j, here]
+        inverse = 1.0 / column[at]
+        column[at] = inverse
+        for i in range(1, rest + 1):
+            column[at + i] *= inverse
+        if rest > 0:
+            for j in range(k + 1, last + 1):
+                here = k - first_row(j, n, kept, below, above)
+                other = lu[j]
+                share = other[here]
+                if share != 0.0:
+                    add_part(other, here + 1, -share, column, at + 1, rest)
+    pivots[n] = wide
+    return -1
+
+
+factor = in_both(factor, inlined=False)
+
+
+@in_both
+def forward_by_one(lu: Any, pivots: Any, b: Any, above: int) -> None:
+    """Do the first half of :func:`substitute` for one diagonal below the main one.
+
+    Each result is used in the next one; as a variable it takes half the time of an element.
+    """
+    n, kept = lu.shape
+    share = b[0]
+    for k in range(n - 1):
+        after = b[k + 1]
+        if pivots[k] != k:
+            share, after = after, share
+        b[k] = share
+        share = after - share * lu[k, k - first_row(k, n, kept, 1, above) + 1]
+    b[n - 1] = share
+
+
+@in_both
+def back_by_one(lu: Any, b: Any, below: int, above: int) -> None:
+    """Do the second half of :func:`substitute` for one diagonal above the main one."""
+    n, kept = lu.shape
+    first = first_row(n - 1, n, kept, below, above)
+    share = b[n - 1] * lu[n - 1, n - 1 - first]
+    b[n - 1] = share
+    for k in range(n - 2, -1, -1):
+        beside = lu[k + 1, k - first]
+        first = first_row(k, n, kept, below, above)
+        share = (b[k] - share * beside) * lu[k, k - first]
+        b[k] = share
+
+
+def substitute(lu: Any, pivots: Any, b: Any, below: int, above: int) -> None:
+    """Replace ``b`` (n,) by the solution of the system whose factors :func:`factor` computed."""
+    n, kept = lu.shape
+    if below == 1 and n > 0:
+        forward_by_one(lu, pivots, b, above)
+    for k in range(n if below != 1 else 0):
+        other = int(pivots[k])
+        share = b[other]
+        b[other] = b[k]
+        b[k] = share
+        rest = min(below, n - 1 - k)
+        if share != 0.0 and rest > 0:
+            at = k - first_row(k, n, kept, below, above)
+            add_part(b, k + 1, -share, lu[k], at + 1, rest)
+    wide = int(pivots[n])
+    if wide == 1 and n > 0:
+        back_by_one(lu, b, below, above)
+    for k in range(n - 1 if wide != 1 else -1, -1, -1):
+        first = first_row(k, n, kept, below, above)
+        share = b[k] * lu[k, k - first]
+        b[k] = share
+        begin = max(0, k - wide)
+        if share != 0.0 and begin < k:
+            add_part(b, begin, -share, lu[k], begin - first, k - begin)
+
+
+substitute = in_both(substitute, inlined=False)

@@ -10,6 +10,7 @@ import io
 import json
 import sys
 import tokenize
+import tomllib
 from collections import Counter, defaultdict
 from importlib.metadata import Distribution, distribution
 from importlib.metadata import PackageNotFoundError as NotInstalled
@@ -118,9 +119,13 @@ def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
 
 
 def installed() -> dict[str, int]:
-    """Return the bytes of rtsim's base installation by distribution, with all it requires."""
-    sizes: dict[str, int] = {}
-    wanted = ["rtsim"]
+    """Return the bytes of rtsim's base installation by distribution, with all it requires.
+
+    They contain the byte code that pip has compiled, but for rtsim itself, which is editable here.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    sizes = {"rtsim": _bytes_here()}
+    wanted = [Requirement(text).name.lower() for text in project["dependencies"]]
     while wanted:
         name = wanted.pop()
         if name in sizes:
@@ -129,7 +134,7 @@ def installed() -> dict[str, int]:
             found = distribution(name)
         except NotInstalled:
             continue
-        sizes[name] = _bytes_of(found) if name != "rtsim" else _bytes_here()
+        sizes[name] = _bytes_of(found)
         for text in found.requires or ():
             needed = Requirement(text)
             if needed.marker is None or needed.marker.evaluate({"extra": ""}):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
 from hitl.boards.contract import BoardError
 from hitl.boards.description import BoardDescription, ranges
@@ -20,8 +21,6 @@ from hitl.cli.common import (
     refuse_warnings,
     warnings_option,
 )
-from hitl.comparison.on_boards import OfBoards, OnOneBoard, on_boards, random_inputs
-from hitl.controllers.board import measured_clock
 from hitl.firmware import Firmware, firmware
 from hitl.firmware.compiling import NoTools, Tools
 from hitl.firmware.exporting import exported
@@ -31,6 +30,9 @@ from hitl.interface import load_interface
 from hitl.protocol.line import BaudRate, offered
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.terminal import Column, console, print_table
+
+if TYPE_CHECKING:
+    from hitl.comparison.on_boards import OfBoards, OnOneBoard
 
 READY = "ready"
 
@@ -315,6 +317,8 @@ def compare(interface: str, names: str | None, steps: int, seed: int, as_json: b
     Example:
       rtsim board compare firmware/core/f16_control.toml:single
     """
+    from hitl.comparison.on_boards import on_boards, random_inputs  # slow to load
+
     loaded = load_interface(interface)
     asked = names.split(",") if names is not None else _emulated()
     result = on_boards(loaded, asked, random_inputs(loaded, steps, seed))
@@ -351,7 +355,7 @@ def _cells(row: OnOneBoard) -> tuple[str, ...]:
     per_us = row.board.clock_hz / 1e6
     return (
         row.board.name,
-        f"{np.median(row.cycles) / per_us:.1f} us",
+        f"{median(row.cycles) / per_us:.1f} us",
         f"{max(row.cycles) / per_us:.1f} us",
         str(max(row.cycles)),
         f"{row.stack} bytes",
@@ -375,7 +379,7 @@ def _to_json(row: OnOneBoard) -> dict[str, object]:
             "emulator": row.emulator,
             "baud": row.baud,
             "step_ns": {
-                "median": float(np.median(row.cycles)) / per_ns,
+                "median": float(median(row.cycles)) / per_ns,
                 "max": max(row.cycles) / per_ns,
             },
             "cycles_max": max(row.cycles),
@@ -411,6 +415,8 @@ def clock(interface: str, url: str, as_json: bool) -> None:
       rtsim board clock regulator.toml
       rtsim board clock regulator.toml --board {url}
     """
+    from hitl.controllers.board import measured_clock  # slow to load
+
     found = measured_clock(load_interface(interface), url)
     if as_json:
         show_result({

@@ -16,7 +16,6 @@ from hitl.boards.description import BoardDescription
 from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
-from hitl.comparison.conditions import ProgressWatch
 from hitl.controllers.sil import SilController
 from hitl.worker.link import LINKS
 from rtsim.cli.common import NO, tell
@@ -30,6 +29,8 @@ from rtsim.scenario.standard_components import ControllerComponent
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from hitl.comparison.conditions import ProgressWatch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -150,6 +151,8 @@ def write_new(folder: Path, contents: Mapping[str, bytes], remedy: str) -> list[
 
 def watch_of(line: ProgressLine) -> ProgressWatch:
     """Return a watch that shows the progress of a comparison in the terminal's ``line``."""
+    from hitl.comparison.conditions import ProgressWatch  # slow to load
+
     return ProgressWatch(
         lambda phase: line.say(f"{phase} …"), line.show, partial(line.count, "step")
     )

@@ -32,7 +32,7 @@ from rtsim.models.piloting.experiment import (
 )
 from rtsim.models.piloting.task import SCRIPT, pinned, task_named
 from rtsim.pilot.processes import Window
-from rtsim.pilot.views import FLOWN_AS, Flyable
+from rtsim.pilot.views import FLYABLES, Flyable
 from rtsim.record.reading import Recording
 from rtsim.runs.result import RunResult
 from rtsim.scenario.loading import find_maker
@@ -108,8 +108,10 @@ def experiment(
     cut = False
     if participant is not None:
         ask = _no_answers if no_questions else _answers
-        seat = Seat(folder, replace(window or Window(), mapping=mapping), scripted, as_json)
-        told["flown"], cut = _session(seat, participant, trials, ask)
+        runner = TrialRunner(
+            folder, replace(window or Window(), mapping=mapping), scripted, as_json
+        )
+        told["flown"], cut = _session(runner, participant, trials, ask)
     if table is not None:
         written = write_table(folder, table)
         told["table"] = str(table)
@@ -124,7 +126,7 @@ def experiment(
         sys.exit(INTERRUPTED)
 
 
-class Seat:
+class TrialRunner:
     """How trials are flown: the folder, the window, and who flies."""
 
     def __init__(
@@ -133,7 +135,7 @@ class Seat:
         self.folder, self.window = folder, window
         self.scripted, self.quiet = scripted, quiet
         declared = folder.experiment
-        self.flyable = FLOWN_AS.get(declared.scenario, Flyable(declared.scenario))
+        self.flyable = FLYABLES.get(declared.scenario, Flyable(declared.scenario))
         self.known = inspect.signature(find_maker(self.flyable.scenario)).parameters
         if scripted and "by" not in self.known:
             raise ScenarioError(
@@ -178,20 +180,20 @@ Ask = Callable[[tuple[Question, ...]], dict[str, Answer]]
 
 
 def _session(
-    seat: Seat, participant: str, most: int | None, ask: Ask
+    runner: TrialRunner, participant: str, most: int | None, ask: Ask
 ) -> tuple[list[dict[str, Any]], bool]:
     """Fly the trials that are left; return their results, and whether one was ended early."""
-    folder = seat.folder
+    folder = runner.folder
     left = folder.left(participant)[:most]
-    _check_tasks(seat, left)
+    _check_tasks(runner, left)
     every = len(folder.experiment.trials(participant))
     flown: list[dict[str, Any]] = []
-    if not left and not seat.quiet:
+    if not left and not runner.quiet:
         click.echo(f"{participant}: all {every} trials are done")
     for trial in left:
-        if not seat.quiet:
+        if not runner.quiet:
             click.echo(f"{participant}: trial {trial.number} of {every}")
-        result, path = seat.fly(trial)
+        result, path = runner.fly(trial)
         recording = result.path or path
         found, why = measured(recording)
         if found is None and not why:
@@ -200,14 +202,14 @@ def _session(
                 'measured; write, for example, task = "pitch-tracking"'
             )
         if found is None or not found.complete or result.reason != "end":
-            _say_again(seat, trial, why or f"the run {result.ending}")
+            _say_again(runner, trial, why or f"the run {result.ending}")
             return flown, True
-        if not seat.quiet:
+        if not runner.quiet:
             print_findings(found)
         kept: dict[str, Any] = {
             "participant": participant, "trial": trial.number, "block": trial.block,
             "condition": dict(trial.condition), "seed": trial.seed,
-            "settings": list(seat.settings(trial)),
+            "settings": list(runner.settings(trial)),
             "simulated_s": result.ended.seconds,
             "recording": recording.relative_to(folder.path).as_posix(),
             "measures": found.to_plain()["measures"], "notes": list(found.notes),
@@ -226,23 +228,23 @@ def _session(
     return flown, False
 
 
-def _check_tasks(seat: Seat, trials: list[Trial]) -> None:
+def _check_tasks(runner: TrialRunner, trials: list[Trial]) -> None:
     """Raise :class:`ScenarioError` if a task's file is not the one of the finished trials."""
-    flown = [entry for _, result in seat.folder.results() for entry in result.get("settings", ())]
+    flown = [entry for _, result in runner.folder.results() for entry in result.get("settings", ())]
     known = {str(e).partition("#")[0]: str(e) for e in flown if str(e).startswith("task=")}
     for trial in trials:
-        for entry in seat.settings(trial):
+        for entry in runner.settings(trial):
             path = entry.partition("#")[0]
             if known.get(path, entry) != entry:
                 raise ScenarioError(
                     f"{path.removeprefix('task=')} has changed since the first trials of "
-                    f"{seat.folder.path}; restore the file, or give another -o FOLDER"
+                    f"{runner.folder.path}; restore the file, or give another -o FOLDER"
                 )
 
 
-def _say_again(seat: Seat, trial: Trial, why: str) -> None:
+def _say_again(runner: TrialRunner, trial: Trial, why: str) -> None:
     text = f"trial {trial.name} has no result, and will be flown again: {why}"
-    click.echo(text, err=seat.quiet)
+    click.echo(text, err=runner.quiet)
 
 
 def _marks(path: Path) -> int:

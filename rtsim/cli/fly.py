@@ -34,7 +34,7 @@ from rtsim.core.signals import Signal
 from rtsim.models.piloting.findings import Findings
 from rtsim.models.piloting.task import KINDS, kind_of, known_tasks, measure, pinned, task_named
 from rtsim.pilot.processes import Window
-from rtsim.pilot.views import FLOWN_AS, Flyable
+from rtsim.pilot.views import FLYABLES, Flyable
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import find_maker
 from rtsim.scenario.scenario import Scenario
@@ -94,7 +94,7 @@ def fly(
 
     Exit status: 0, 1 if --strict is not met, 2 for an error, 130 if the run was interrupted.
     """
-    flyable = FLOWN_AS.get(options.scenario, Flyable(options.scenario))
+    flyable = FLYABLES.get(options.scenario, Flyable(options.scenario))
     settings = task_settings(flyable, options.settings, task, latency)
     options = replace(options, scenario=flyable.scenario, settings=settings)
     window = replace(window or Window(), mapping=mapping, quiet=quiet)

@@ -278,11 +278,11 @@ def stick_of(scenario: str) -> Signals:
     Raises :class:`ScenarioError` if there is not exactly one external input that a stick can move.
     """
     from rtsim.cli.fly import external_input_of
-    from rtsim.pilot.views import FLOWN_AS, Flyable
+    from rtsim.pilot.views import FLYABLES, Flyable
     from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.standard_components import ExternalInputComponent
 
-    flyable = FLOWN_AS.get(scenario, Flyable(scenario))
+    flyable = FLYABLES.get(scenario, Flyable(scenario))
     loaded = load_scenario(flyable.scenario, {})
     name = flyable.stick or external_input_of(loaded)
     return loaded.of(ExternalInputComponent)[name].external_input.signals

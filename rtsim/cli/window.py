@@ -533,7 +533,9 @@ def view(
     from rtsim.pilot.viewer.process import watch
 
     read_viewpoint(viewpoint)
-    window = replace(window, mapping=mapping, quiet=quiet, view=viewpoint, beside=bool(viewpoint))
+    window = replace(
+        window, mapping=mapping, quiet=quiet, view=viewpoint, without_stick=bool(viewpoint)
+    )
     place = (
         nullcontext() if "://" in run else request(SchedulingRequest.window())
     )  # a window on the machine of the run yields to it

@@ -419,17 +419,17 @@ def _whole(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> A
 
 
 def _of_c(
-    function: Callable[..., Any], kinds: tuple[Any, ...], result: Any, constant: int | None = None
+    function: Callable[..., Any], kinds: tuple[Any, ...], result: Any, *constant: tuple[int, int]
 ) -> None:
     """Let ``function`` call a C function by its address; its arguments are 64-bit numbers.
 
-    ``constant`` is a further argument of the C function, the third or the last one.
+    ``constant`` has further arguments of the C function: position and value of each.
     """
 
     def generate(context: Any, builder: Any, _: tuple[Any, ...], values: Any) -> Any:
         word, (handle, *given) = ir.IntType(64), values
-        if constant is not None:
-            given.insert(2 if constant else len(given), ir.Constant(word, constant))
+        for position, number in constant:
+            given.insert(position, ir.Constant(word, number))
         for i, kind in enumerate(kinds):
             if kind == types.int32:
                 given[i] = builder.trunc(given[i], ir.IntType(32))
@@ -495,6 +495,6 @@ _generated(words_at, TYPES[WORDS], _at(TYPES[WORDS]))
 _generated(matrix_at, TYPES[MATRIX], _at(TYPES[MATRIX]))
 _LONG, _INT = types.int64, types.int32
 _of_c(call_clock, (_INT, _LONG), _INT)
-_of_c(call_sleep, (_INT, _INT, _LONG, _LONG), _INT, 0)
-_of_c(call_read, (_INT, _LONG, _LONG, _LONG), _LONG, 0)
-_of_c(call_peek, (_INT, _LONG, _LONG, _INT), _LONG, 1)
+_of_c(call_sleep, (_INT, _INT, _LONG, _LONG), _INT, (3, 0))
+_of_c(call_read, (_INT, _LONG, _LONG, _LONG), _LONG, (3, 0))
+_of_c(call_peek, (_INT, _LONG, _LONG, _INT), _LONG, (2, 1))

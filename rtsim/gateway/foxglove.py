@@ -213,7 +213,7 @@ class ViewerServer(threading.Thread):
         self._subscribed: frozenset[int] = frozenset()
         """The channels that viewers have subscribed to; replaced as a whole, for other threads."""
         self._session = civil()
-        self._told_no_room = False
+        self._reported_no_room = False
         self._loop = asyncio.new_event_loop()
         self._closing, self._seconds = asyncio.Event(), 0.0
 
@@ -300,8 +300,8 @@ class ViewerServer(threading.Thread):
         error = context.get("exception", context["message"])
         if not isinstance(error, OSError):
             self._fail(error)
-        elif error.errno in _NO_ROOM and not self._told_no_room:
-            self._told_no_room = True
+        elif error.errno in _NO_ROOM and not self._reported_no_room:
+            self._reported_no_room = True
             _report(
                 f"no further viewer can connect: {error.strerror}; close viewers, or raise the "
                 "limit of open files (ulimit -n); rtsim tries again each second"

@@ -228,8 +228,8 @@ class GatewayProcess:
             )
         read_command(request.command)  # a malformed command does not reach the loop
         self._numbers += 1
-        told = {"command": dict(request.command), "id": self._numbers}
-        if not self._pipe.send({**told, "initiated": request.initiated_ns}):
+        message = {"command": dict(request.command), "id": self._numbers}
+        if not self._pipe.send({**message, "initiated": request.initiated_ns}):
             raise RequestError("the run accepts no commands now; try again", request.number)
         self._asked[self._numbers] = (place, who, request.number)
 

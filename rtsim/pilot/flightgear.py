@@ -45,7 +45,7 @@ OPTION = "--flightgear"
 
 
 @dataclass(frozen=True)
-class Flown:
+class FlightState:
     """The state of one aircraft; geodetic on WGS-84, lengths in m, angles in rad, times in s.
 
     ``attitude`` is roll, pitch and heading of body axes (forward, right, down) from local axes
@@ -72,20 +72,20 @@ class Packets:
         self._struct: Any = module.fdm_struct
         self._fixed = _unused(self._struct)
 
-    def of(self, flown: Flown) -> bytes:
+    def of(self, flight: FlightState) -> bytes:
         """Return the packet: 408 bytes in version 24, 552 bytes in version 25."""
-        return bytes(self._struct.build({**self._fixed, **_fields(flown)}))
+        return bytes(self._struct.build({**self._fixed, **_fields(flight)}))
 
 
-def _fields(flown: Flown) -> Mapping[str, float]:
-    north, east, down = (speed / FT for speed in flown.velocity)
-    roll, pitch, heading = flown.attitude
+def _fields(flight: FlightState) -> Mapping[str, float]:
+    north, east, down = (speed / FT for speed in flight.velocity)
+    roll, pitch, heading = flight.attitude
     return {
-        "lon_rad": flown.longitude, "lat_rad": flown.latitude, "alt_m": flown.altitude,
-        "agl_m": flown.altitude,
+        "lon_rad": flight.longitude, "lat_rad": flight.latitude, "alt_m": flight.altitude,
+        "agl_m": flight.altitude,
         "phi_rad": roll, "theta_rad": pitch, "psi_rad": heading,
-        "phidot_rad_per_s": flown.turning[0], "thetadot_rad_per_s": flown.turning[1],
-        "psidot_rad_per_s": flown.turning[2],
+        "phidot_rad_per_s": flight.turning[0], "thetadot_rad_per_s": flight.turning[1],
+        "psidot_rad_per_s": flight.turning[2],
         "climb_rate_ft_per_s": -down,
         "v_north_ft_per_s": north, "v_east_ft_per_s": east, "v_down_ft_per_s": down,
         "visibility_m": VISIBILITY_M,
@@ -141,7 +141,7 @@ class Aircraft:
         self._placed = PlacedBody(body, index, dict(columns))
         self._euler = bool(body.euler)
 
-    def at(self, plants: Mapping[str, Shown]) -> Flown | None:
+    def at(self, plants: Mapping[str, Shown]) -> FlightState | None:
         """Return the state, or ``None`` if a signal of the body is not finite."""
         shown = [plants[name] for name in self._names]
         where, turned = self._placed.numbers(np.concatenate([s.values for s in shown]))
@@ -151,7 +151,7 @@ class Aircraft:
         if not all(np.isfinite(v).all() for v in (where, turned, moving, turning)):
             return None
         latitude, longitude, altitude = map(float, where)
-        return Flown(
+        return FlightState(
             latitude, longitude, altitude,
             _three(turned) if self._euler else euler(turned),
             _velocity(latitude, altitude, moving),
@@ -280,10 +280,10 @@ class Outside:
             return False
         standing = bool(self._said["standing"] or self._said["ended"])
         ahead = 0 if standing else int(self._frames.period.ns)
-        flown = self._aircraft.at(self._picture.at(due, ahead))
-        if flown is None:
+        flight = self._aircraft.at(self._picture.at(due, ahead))
+        if flight is None:
             return False
-        self._send(self._packets.of(flown))
+        self._send(self._packets.of(flight))
         return True
 
 

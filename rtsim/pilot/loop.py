@@ -251,11 +251,11 @@ class LoopFigures:
 class PilotInbox(Inbox):
     """The inbox for orders from the window; also writes the state of the run for the viewers.
 
-    ``beside`` is the inbox of a gateway, whose commands are executed too, or ``None``.
+    ``gateway`` is the inbox of a gateway, whose commands are executed too, or ``None``.
     """
 
     def __init__(
-        self, shared: Shared, pictures: Pictures, figures: LoopFigures, beside: Inbox | None = None
+        self, shared: Shared, pictures: Pictures, figures: LoopFigures, gateway: Inbox | None = None
     ) -> None:
         super().__init__()
         self.refused = 0
@@ -267,7 +267,7 @@ class PilotInbox(Inbox):
         self._reports, self._attended_ns = 0, 0
         self._orders, self._run = shared.reader("orders"), shared.writer("run")
         self._answers = shared.writer("answer")
-        self._pictures, self._figures, self._beside = pictures, figures, beside
+        self._pictures, self._figures, self._gateway = pictures, figures, gateway
         self._stick = figures.stick
         self._heard = self._number = 0
         self._next_ns = self._latency_ns = 0
@@ -282,17 +282,17 @@ class PilotInbox(Inbox):
         elif self._stick is not None:
             self._stick.repeat()
         self._pictures.attach(system, pacer.clock)
-        if self._beside is not None:
-            self._beside.attach(system, pacer, trace)
+        if self._gateway is not None:
+            self._gateway.attach(system, pacer, trace)
 
     def figures(self) -> dict[str, Any]:
         return {"pilot": self._figures.to_json()}
 
     def poll(self) -> None:
-        if self._beside is not None:
-            self._beside.poll()
-            self.waiting.extend(self._beside.waiting)
-            self._beside.waiting.clear()
+        if self._gateway is not None:
+            self._gateway.poll()
+            self.waiting.extend(self._gateway.waiting)
+            self._gateway.waiting.clear()
         if self._orders.number == self._number:
             return
         record = self._orders.read()
@@ -327,17 +327,17 @@ class PilotInbox(Inbox):
         self._answers.publish()
 
     def goes_on(self, **about: object) -> None:
-        if self._beside is not None:
-            self._beside.goes_on(**about)
+        if self._gateway is not None:
+            self._gateway.goes_on(**about)
 
     def lose_recording(self, since: str) -> None:
         super().lose_recording(since)
-        if self._beside is not None:
-            self._beside.lose_recording(since)
+        if self._gateway is not None:
+            self._gateway.lose_recording(since)
 
     def after(self, ns: int, standing: bool) -> None:
-        if self._beside is not None:
-            self._beside.after(ns, standing)
+        if self._gateway is not None:
+            self._gateway.after(ns, standing)
         now = stopwatch()
         if not standing or self._figures.reports != self._reports or not self._attended_ns:
             self._reports, self._attended_ns = self._figures.reports, now if standing else 0
@@ -364,8 +364,8 @@ class PilotInbox(Inbox):
         self._run.publish()
 
     def wait(self, seconds: float) -> None:
-        if self._beside is not None and not self._beside.trouble:
-            self._beside.wait(min(seconds, _STANDING_S))
+        if self._gateway is not None and not self._gateway.trouble:
+            self._gateway.wait(min(seconds, _STANDING_S))
         elif stopwatch() - self._attended_ns > UNATTENDED_NS:
             self.unattended = True
             self.waiting.append(PendingCommand(read_command({"kind": "quit"})))
@@ -374,8 +374,8 @@ class PilotInbox(Inbox):
 
     def close(self, why: str) -> None:
         super().close(why)
-        if self._beside is not None:
-            self._beside.close(why)
+        if self._gateway is not None:
+            self._gateway.close(why)
         self._publish_state(self._system.ns, stopwatch(), standing=False, ended=True)
 
 
@@ -404,7 +404,7 @@ class Cockpit:
         scenario: Scenario,
         stick: str = "",
         about: dict[str, Any] | None = None,
-        beside: Inbox | None = None,
+        gateway: Inbox | None = None,
     ) -> None:
         part = scenario.of(ExternalInputComponent).get(stick)
         signals = Signals() if part is None else part.external_input.signals
@@ -429,7 +429,7 @@ class Cockpit:
         writers = {name: self.shared.writer(f"plant/{name}") for name, _ in plants}
         self.pictures = Pictures(writers, self.stick)
         self.figures = LoopFigures(self.stick, self.shared.reader("viewer"))
-        self.inbox = PilotInbox(self.shared, self.pictures, self.figures, beside)
+        self.inbox = PilotInbox(self.shared, self.pictures, self.figures, gateway)
 
     def latencies(self) -> dict[str, Any]:
         """Return the latencies from a change at a device to the tag and to the picture."""

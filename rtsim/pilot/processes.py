@@ -69,7 +69,7 @@ class Window:
     """The view of the window (:func:`rtsim.pilot.views.read_viewpoint`)."""
     views: tuple[str, ...] = ()
     """The views of several windows, instead of ``view``."""
-    beside: bool = False
+    without_stick: bool = False
     """True for a window beside the one that has the stick."""
     full_screen: bool = False
     quiet: bool = False
@@ -87,7 +87,7 @@ class Window:
         order = list(main_first(self.views))
         return [
             replace(
-                self, view=view, views=(), beside=k > 0, quiet=self.quiet or k > 0,
+                self, view=view, views=(), without_stick=k > 0, quiet=self.quiet or k > 0,
                 frames=self.frames and (self.frames / view if len(order) > 1 else self.frames),
             )
             for k, view in enumerate(order)
@@ -96,8 +96,8 @@ class Window:
     def arguments(self) -> list[str]:
         out = ["--rate", str(self.rate), "--size", self.size, "--every", str(self.every)]
         flags = (
-            ("--headless", self.headless), ("--quiet", self.quiet), ("--beside", self.beside),
-            ("--full-screen", self.full_screen),
+            ("--headless", self.headless), ("--quiet", self.quiet),
+            ("--without-stick", self.without_stick), ("--full-screen", self.full_screen),
         )  # fmt: skip
         out += [name for name, given in flags if given]
         if self.view:
@@ -236,7 +236,7 @@ class FlightGearProcess(Child):
     def figures(self) -> dict[str, int] | None:
         """The numbers of packets, known after a normal end; ``None`` after another end."""
         try:
-            told = json.loads(self.said)
-            return {name: int(told[name]) for name in ("sent", "lost")}
+            figures = json.loads(self.said)
+            return {name: int(figures[name]) for name in ("sent", "lost")}
         except (ValueError, KeyError, TypeError):
             return None

@@ -282,7 +282,7 @@ def order_to_command(
     Returns ``None`` if the order is unknown.  RESET goes back to ``began_ns``, the simulated time
     at which the run began.  RETURN goes back to ``kept_ns``, the time of the last CHECKPOINT.
     """
-    told: dict[int, dict[str, Any]] = {
+    commands: dict[int, dict[str, Any]] = {
         PAUSE: {"kind": "pause"},
         RESUME: {"kind": "resume"},
         STEP: {"kind": "step", "tags": 1.0},
@@ -294,7 +294,7 @@ def order_to_command(
         REWIND: {"kind": "restore", "back": value},
         RETURN: {"kind": "restore", "at": kept_ns / NS_PER_S},
     }
-    return told.get(kind)
+    return commands.get(kind)
 
 
 def reason_to_words(text: str) -> tuple[int, list[int]]:
@@ -455,9 +455,9 @@ class Schema:
         """Return the size of the file, bytes; raises :class:`SharedError` if it is too large."""
         size = self.places()[1]
         if size > MOST_BYTES or len(self._text) > MOST_SCHEMA:
-            told = min(size, 1 << 60)  # Python refuses to print very long integers
+            shown = min(size, 1 << 60)  # Python refuses to print very long integers
             raise SharedError(
-                f"the plants of this run need {told} bytes of memory to be shared with a viewer; "
+                f"the plants of this run need {shown} bytes of memory to be shared with a viewer; "
                 f"the limit is {MOST_BYTES}"
             )
         return size

@@ -91,8 +91,8 @@ class Flyable:
     """The task that the pilot flies if none is chosen; empty for none."""
 
 
-FLOWN_AS: dict[str, Flyable] = {"f16": Flyable("f16-by-hand", "stick", "gates")}
-FLOWN_AS["f16-by-hand"] = FLOWN_AS["f16"]
+FLYABLES: dict[str, Flyable] = {"f16": Flyable("f16-by-hand", "stick", "gates")}
+FLYABLES["f16-by-hand"] = FLYABLES["f16"]
 
 _SCENES: dict[str, Mapping[str, Any]] = {
     "f16": {"scene": "f16", "plant": "f16"},

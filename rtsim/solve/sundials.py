@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rtsim.core.errors import ScenarioError
 from rtsim.core.extras import extra
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import EQUATION

@@ -44,6 +44,7 @@ from rtsim.scenario.loading import known_scenarios, load_scenario
 from rtsim.solve import SOLVERS, Stepper, solver_named
 from rtsim.solve.fixed_step import EXPLICIT_LAYOUT as LAYOUT
 from rtsim.solve.fixed_step import RK4, explicit_arrays, explicit_step
+from rtsim.solve.guard_table import GUARD_TABLE
 from rtsim.solve.guarded import Guarded
 from rtsim.solve.internal_steps import Method
 from rtsim.solve.resident import stepper
@@ -326,12 +327,15 @@ def without_guards(table: Table) -> None:
     table.w[vessel(table, "") + at.P_DRIVE] = 0
 
 
+FALLING = np.full(8, -1.0)
+
+
 def other_directions(table: Table) -> None:
     watch = table.system.plants[0].watch
     assert watch is not None
     guards = watch.native()
     assert guards is not None
-    guards.drive.directions[:] = -1
+    guards.table[GUARD_TABLE.at.directions] = FALLING.ctypes.data
 
 
 def no_update(table: Table) -> None:

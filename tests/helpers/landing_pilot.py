@@ -10,7 +10,7 @@ import numpy as np
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel, bind
-from rtsim.models.f16.aircraft import FLOWN
+from rtsim.models.f16.aircraft import PILOTED_F16
 from rtsim.models.f16.by_wire import STICK
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, along_runway, local
 from rtsim.models.units import DEG, KT
@@ -26,7 +26,7 @@ _G = 9.80665
 
 @cache
 def bound() -> BoundModel:
-    return bind(FLOWN)
+    return bind(PILOTED_F16)
 
 
 class Pilot:
@@ -35,15 +35,15 @@ class Pilot:
     def __init__(self, first: Vector) -> None:
         self.stick = dict(zip(STICK.names, map(float, first), strict=True))
         self.seen: dict[str, float] = {}
-        self._y, self._u = FLOWN.outputs.initial(), FLOWN.inputs.initial()
-        self._p, self._z = FLOWN.parameters.initial(), FLOWN.discrete.initial()
+        self._y, self._u = PILOTED_F16.outputs.initial(), PILOTED_F16.inputs.initial()
+        self._p, self._z = PILOTED_F16.parameters.initial(), PILOTED_F16.discrete.initial()
         self._said = b""
 
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None:  # noqa: ARG002
         if plant != "f16":
             return
         bound().output.call(ns / 1e9, x, self._z, self._u, self._p, self._y)
-        self.seen = dict(zip(FLOWN.outputs.names, map(float, self._y), strict=True))
+        self.seen = dict(zip(PILOTED_F16.outputs.names, map(float, self._y), strict=True))
         north, east = local(self.seen["latitude"], self.seen["longitude"])
         self.along, self.across = along_runway(north, east)
         self.time = ns / 1e9

@@ -21,7 +21,7 @@ from pilot_parts import flight, watched
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
-from rtsim.models.f16.aircraft import FLOWN as F16
+from rtsim.models.f16.aircraft import PILOTED_F16 as F16
 from rtsim.models.f16.piloted_scenario import RUNWAY
 from rtsim.models.orbit import scenario as orbit
 from rtsim.models.piloting.task import task_named

@@ -23,7 +23,7 @@ from rtsim.equations.model import Guard
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.f16 import aircraft
 from rtsim.models.f16.aerodynamics import AREA
-from rtsim.models.f16.aircraft import FLOWN, drag_rise
+from rtsim.models.f16.aircraft import PILOTED_F16, drag_rise
 from rtsim.models.f16.dispersed import study
 from rtsim.models.f16.plant import STANDARD_GRAVITY, gust_shape
 from rtsim.models.f16.trim import bound_f16
@@ -43,7 +43,7 @@ from rtsim.scenario.standard_components import PlantComponent
 from rtsim.studies import MonteCarlo, start
 from rtsim.testing.determinism import trace_of
 
-WEIGHT = float(FLOWN.parameters.initial()[0]) * STANDARD_GRAVITY
+WEIGHT = float(PILOTED_F16.parameters.initial()[0]) * STANDARD_GRAVITY
 
 
 def flown(until: float, *script: tuple[float, tuple[float, ...]], **settings: Any) -> RunResult:
@@ -137,14 +137,14 @@ def test_the_added_drag_decelerates_by_its_coefficient(faster: float, extended: 
     """Against the aircraft of NASA's check cases in the same state, at Mach 0.46 and 0.95."""
     begins = load_scenario("f16-by-hand").component("f16")
     assert isinstance(begins, PlantComponent)
-    x = FLOWN.states.initial({**begins.states, "gear_extension": extended})
+    x = PILOTED_F16.states.initial({**begins.states, "gear_extension": extended})
     velocity = x[3:6] - np.cross((0.0, 0.0, EARTH_RATE), x[:3])
     ahead = velocity / np.linalg.norm(velocity)
     x[3:6] += faster * ahead
     controls = np.array([*x[13:16], x[16]])
-    u = FLOWN.inputs.initial()
+    u = PILOTED_F16.inputs.initial()
     u[:4], dx, plain = controls, np.zeros(x.size), np.zeros(13)
-    z, p = FLOWN.discrete.initial(), FLOWN.parameters.initial()
+    z, p = PILOTED_F16.discrete.initial(), PILOTED_F16.parameters.initial()
     bound().derivative.call(0.0, x, z, u, p, dx)
     bound_f16().derivative.call(0.0, x[:13], np.zeros(0), controls, p, plain)
     density, sound, _, _ = standard_atmosphere(457.2)
@@ -284,7 +284,10 @@ def test_a_guard_tells_only_discrete_signals_and_fails_only_as_the_end() -> None
     with pytest.raises(ModelError, match="give terminal=True"):
         Guard("crash", -1, failure="it broke")
     with pytest.raises(ModelError, match="tells nothing_there"):
-        replace(FLOWN, guards=(Guard("touchdown", -1, told=("nothing_there",)), *FLOWN.guards[1:]))
+        replace(
+            PILOTED_F16,
+            guards=(Guard("touchdown", -1, told=("nothing_there",)), *PILOTED_F16.guards[1:]),
+        )
 
 
 # -- autopilot

@@ -23,7 +23,7 @@ from rtsim.models.body import drawn
 from rtsim.pilot.flightgear import (
     Address,
     Aircraft,
-    Flown,
+    FlightState,
     Outside,
     Packets,
     Sender,
@@ -38,31 +38,31 @@ from rtsim.scenario.body import Body
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.clock import FakeClock
 
-FLOWN = Flown(
+FLIGHT = FlightState(
     0.6286, -1.3207, 457.2, (0.1, -0.2, 3.0), velocity=(30.48, -3.048, -6.096), turning=(1, 2, 3)
 )
 FT = 1.0 / 0.3048
 
 
-def documented(version: int, flown: Flown) -> bytes:
+def documented(version: int, flight: FlightState) -> bytes:
     """``struct FGNetFDM`` of FlightGear's src/Network/net_fdm.hxx, field by field, big-endian.
 
     JSBSim's copy of that file says which fields belong to both versions and which to 25 only.
 
     Only its beginning and its environment are not zero. Offsets are counted here by hand.
     """
-    north, east, down = (speed * FT for speed in flown.velocity)
+    north, east, down = (speed * FT for speed in flight.velocity)
     tanks = struct.pack(">I4f", 0, *[0.0] * 4)
     if version == 25:  # selected; capacity, unusable, density and level, each in doubles
         tanks += struct.pack(">4I16d", *[0] * 4, *[0.0] * 16)
     return b"".join(
         (
             struct.pack(">II", version, 0),  # version, padding
-            struct.pack(">3d", flown.longitude, flown.latitude, flown.altitude),
-            struct.pack(">f", flown.altitude),  # agl
-            struct.pack(">3f", *flown.attitude),  # phi, theta, psi
+            struct.pack(">3d", flight.longitude, flight.latitude, flight.altitude),
+            struct.pack(">f", flight.altitude),  # agl
+            struct.pack(">3f", *flight.attitude),  # phi, theta, psi
             struct.pack(">2f", 0, 0),  # alpha, beta
-            struct.pack(">3f", *flown.turning),  # phidot, thetadot, psidot
+            struct.pack(">3f", *flight.turning),  # phidot, thetadot, psidot
             struct.pack(">2f", 0.0, -down),  # vcas, climb_rate
             struct.pack(">3f", north, east, down),
             struct.pack(">3f", 0, 0, 0),  # v_body_u, v, w
@@ -79,9 +79,9 @@ def documented(version: int, flown: Flown) -> bytes:
 
 @pytest.mark.parametrize(("version", "size"), [(24, 408), (25, 552)])
 def test_a_packet_is_the_documented_structure_byte_for_byte(version: int, size: int) -> None:
-    packet = Packets(version).of(FLOWN)
+    packet = Packets(version).of(FLIGHT)
     assert len(packet) == size
-    assert packet == documented(version, FLOWN)
+    assert packet == documented(version, FLIGHT)
 
 
 def shown(signals: Signals, values: list[float], slope: list[float]) -> dict[str, Shown]:

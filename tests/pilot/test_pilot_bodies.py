@@ -159,7 +159,7 @@ def test_looking_around_settles_where_it_was_ordered() -> None:
 def test_the_window_that_looks_ahead_has_the_stick() -> None:
     windows = Window(views=("left", "front", "35deg"), frames=Path("p")).each()
     assert [w.view for w in windows] == ["front", "35deg", "left"]
-    assert [w.beside for w in windows] == [False, True, True]
+    assert [w.without_stick for w in windows] == [False, True, True]
     assert [w.quiet for w in windows] == [False, True, True]
     assert [str(w.frames) for w in windows] == ["p/front", "p/35deg", "p/left"]
     assert "--view=35deg" in windows[1].arguments()

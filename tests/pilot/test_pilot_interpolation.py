@@ -15,7 +15,7 @@ import pytest
 from pilot_parts import flight, watched
 
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.models.f16.aircraft import FLOWN as F16
+from rtsim.models.f16.aircraft import PILOTED_F16 as F16
 from rtsim.models.f16.piloted_scenario import RUNWAY
 from rtsim.pilot.interpolation import Interpolation, StatePair, slerp
 from rtsim.pilot.loop import Cockpit

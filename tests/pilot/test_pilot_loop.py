@@ -23,7 +23,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Inbox, read_command
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import Native
-from rtsim.models.f16.aircraft import FLOWN
+from rtsim.models.f16.aircraft import PILOTED_F16
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import shared
 from rtsim.pilot.loop import FADE_NS, SAFE_NS, Cockpit, SharedStick
@@ -138,8 +138,8 @@ def test_both_ends_of_a_step_and_when_they_are_due() -> None:
 def test_outputs_at_the_end_of_a_step_are_there_before_it_happens() -> None:
     """Inputs are held over a step, so that what is published is what is then computed."""
     _, pairs = watched(flight([(0.05, (0.3, 0.2, 0.0, 0.4))]), 0.3)
-    first = FLOWN.states.size + FLOWN.discrete.size
-    names = first + FLOWN.inputs.size
+    first = PILOTED_F16.states.size + PILOTED_F16.discrete.size
+    names = first + PILOTED_F16.inputs.size
     same = [
         before.next[names:].tobytes() == after.last[names:].tobytes()
         for before, after in itertools.pairwise(pairs)
@@ -244,7 +244,7 @@ class Unattended:
         """The viewer reports ``reports`` times, and is then gone."""
         self.now = 5 * NS_PER_S
         monkeypatch.setattr("rtsim.pilot.loop.stopwatch", self._look)
-        with Cockpit(orbit(), beside=gateway) as cockpit:
+        with Cockpit(orbit(), gateway=gateway) as cockpit:
             self.inbox, self._reports = cockpit.inbox, reports
             self._viewer = cockpit.shared.writer("viewer")
             told(cockpit, (shared.PAUSE, 1.0))

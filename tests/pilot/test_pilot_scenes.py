@@ -17,7 +17,7 @@ from pilot_parts import flight, watched
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations import earth
-from rtsim.models.f16.aircraft import FLOWN as F16
+from rtsim.models.f16.aircraft import PILOTED_F16 as F16
 from rtsim.models.f16.piloted_scenario import RUNWAY, scenario
 from rtsim.models.orbit import ORBIT
 from rtsim.models.piloting import Tracking, task_named

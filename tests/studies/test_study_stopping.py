@@ -23,6 +23,7 @@ from rtsim.core.cache import cache_folder
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import interval
+from rtsim.studies import workers as workers_module
 from rtsim.studies.designs import Antithetic, LatinHypercube, MonteCarlo, Replications
 from rtsim.studies.folder import Folder
 from rtsim.studies.interim_analysis import Stop, needed
@@ -194,6 +195,16 @@ def test_no_folder_is_made_before_a_cluster_answers(
     done = CliRunner().invoke(main, ["study", command, "unstable", *words, *where])
     assert done.exit_code == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:0" in done.stderr
+
+
+def test_files_of_workers_lie_in_the_cache_folder_or_else_where_dask_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    assert workers_module._folder() == str(tmp_path / "cache" / "workers")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "file"))  # no folder can be made in it
+    assert workers_module._folder() is None
 
 
 ENDLESS = """

@@ -480,7 +480,7 @@ def reset(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
 _AT_ONCE = "surfaces and engine follow their commands at once and have no stops of their own"
 _IN_AIR = in_moving_air(F16)
 
-FLOWN = replace(
+PILOTED_F16 = replace(
     _IN_AIR,
     name="f16_flown",
     states=F16.states + ACTUATORS,

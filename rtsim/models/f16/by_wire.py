@@ -39,7 +39,7 @@ import math
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
-from rtsim.models.f16.aircraft import FLOWN
+from rtsim.models.f16.aircraft import PILOTED_F16
 from rtsim.models.f16.controller import PILOT, limited
 from rtsim.models.f16.plant import CONTROLS
 from rtsim.models.f16.stevens_lewis import throttle_gearing
@@ -231,7 +231,7 @@ STICK = Signals(
 )
 FEEDBACK = Signals(
     *(
-        FLOWN.outputs[name]
+        PILOTED_F16.outputs[name]
         for name in (
             "airspeed", "dynamic_pressure", "alpha", "beta", "roll", "pitch",
             "roll_rate", "pitch_rate", "yaw_rate", "load_factor",
@@ -239,7 +239,7 @@ FEEDBACK = Signals(
     ),
     *(Signal(f"{name}_angle", "deg") for name in ("elevator", "aileron")),
     *(
-        FLOWN.outputs[name]
+        PILOTED_F16.outputs[name]
         for name in ("yaw", "altitude", "velocity_down", "equivalent_airspeed", "wheel_load")
     ),
 )  # fmt: skip

@@ -20,8 +20,8 @@ from rtsim.models.body import drawn, initial_state
 from rtsim.models.f16.aerodynamics import AREA, thrust_lbf
 from rtsim.models.f16.aircraft import (
     ACTUATORS,
-    FLOWN,
     GEAR_DRAG,
+    PILOTED_F16,
     STANDS,
     TOUCHDOWN,
     output,
@@ -144,12 +144,12 @@ class Beginning:
 
     def outputs(self) -> dict[str, float]:
         """Return the outputs of the aircraft in the first state, by name."""
-        x, u = FLOWN.states.initial(self.states), FLOWN.inputs.initial()
-        y = FLOWN.outputs.initial()
+        x, u = PILOTED_F16.states.initial(self.states), PILOTED_F16.inputs.initial()
+        y = PILOTED_F16.outputs.initial()
         u[: self.controls.size] = self.controls
         with plainly():
-            output(0.0, x, np.zeros(TOUCHDOWN.size), u, FLOWN.parameters.initial(), y)
-        return dict(zip(FLOWN.outputs.names, map(float, y), strict=True))
+            output(0.0, x, np.zeros(TOUCHDOWN.size), u, PILOTED_F16.parameters.initial(), y)
+        return dict(zip(PILOTED_F16.outputs.names, map(float, y), strict=True))
 
 
 def _place(before: float) -> tuple[float, float, float]:
@@ -373,4 +373,4 @@ def _add_aircraft(
     elif wind != 0.0:
         inputs["wind_north"] = -wind * math.cos(wind_from)
         inputs["wind_east"] = -wind * math.sin(wind_from)
-    out.plant("f16", FLOWN, step=step, states=states, inputs=inputs)
+    out.plant("f16", PILOTED_F16, step=step, states=states, inputs=inputs)

@@ -160,8 +160,8 @@ class Approach(TaskData):
             notes.append("The run ends on the glide path, so the deviations are those of a part.")
         if not touched:
             notes.append("The aircraft did not touch down.")
-        more, told = latency_rows(recording)
-        return Findings("approach", touched and bool(on.any()), (*rows, *more), (*notes, *told))
+        more, remarks = latency_rows(recording)
+        return Findings("approach", touched and bool(on.any()), (*rows, *more), (*notes, *remarks))
 
 
 @compiled

@@ -95,13 +95,17 @@ class Formation(TaskData):
         def rms(axis: str) -> float | None:
             return rms_of(table[f"{name}.{axis}_error"][on])
 
-        told = {"along": "along the course", "across": "across the course", "above": "in height"}
+        axes = {
+            "along": "along the course",
+            "across": "across the course",
+            "above": "in height",
+        }
         rows = [
-            Row(f"rms_{a}", rms(a), "m", f"RMS of the error {text}") for a, text in told.items()
+            Row(f"rms_{a}", rms(a), "m", f"RMS of the error {text}") for a, text in axes.items()
         ]
         notes = () if complete else (f"The run ends at {end:g} s, before the end of the task.",)
-        more, changed = latency_rows(recording)
-        return Findings("formation", complete, (*rows, *more), (*notes, *changed))
+        more, remarks = latency_rows(recording)
+        return Findings("formation", complete, (*rows, *more), (*notes, *remarks))
 
 
 @compiled

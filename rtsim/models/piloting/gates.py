@@ -138,8 +138,8 @@ class Gates(TaskData):
         ]  # fmt: skip
         complete = last["next"] >= n
         notes = [] if complete else ["The run ends before the last gate."]
-        more, told = latency_rows(recording)
-        return Findings("gates", complete, (*rows, *more), (*notes, *told))
+        more, remarks = latency_rows(recording)
+        return Findings("gates", complete, (*rows, *more), (*notes, *remarks))
 
 
 @compiled

@@ -87,9 +87,10 @@ _PARTS = ("kind", "from_data", "model", "findings", "shown", "needs", "duration"
 def _checked(name: str, made: object) -> type[Task]:
     missing = [part for part in _PARTS if not hasattr(made, part)]
     if not isinstance(made, type) or missing:
-        told = f"it has no {', '.join(missing)}" if missing else f"it is {made!r}"
+        problem = f"it has no {', '.join(missing)}" if missing else f"it is {made!r}"
         raise ScenarioError(
-            f"the kind of task {name!r} must be a class like rtsim.models.piloting.Tracking; {told}"
+            f"the kind of task {name!r} must be a class like rtsim.models.piloting.Tracking; "
+            f"{problem}"
         )
     return made
 
@@ -296,22 +297,22 @@ def _add_script(
 ) -> None:
     """Add a scripted pilot as the controller ``stick``, and its remnant."""
     axes = () if task is None else getattr(task, "axes", ())
-    flown = {axis: flying.models[axis] for axis in axes if axis in flying.models}
-    if task is None or not flown:
+    models = {axis: flying.models[axis] for axis in axes if axis in flying.models}
+    if task is None or not models:
         raise ScenarioError(
             "the scripted pilot flies tracking tasks only, on the axes "
             f"{', '.join(flying.models) or 'none'}; give task=pitch-tracking, or by=person"
         )
     inputs = {}
-    for name in flown:
+    for name in models:
         inputs[f"{name}_target"] = f"{NAME}.{name}_target"
         inputs[f"{name}_answer"] = signals[name]
         if flying.remnant > 0.0:
             inputs[f"{name}_remnant"] = f"remnant.{name}"
     if flying.remnant > 0.0:
-        noise = Signals(*flown)
+        noise = Signals(*models)
         scenario.noise("remnant", noise, deviation=flying.remnant, period=period)
     scenario.controller(
-        "stick", pilot(flying.stick, flown, flying.period), period=period, inputs=inputs
+        "stick", pilot(flying.stick, models, flying.period), period=period, inputs=inputs
     )
     scenario.order("stick", "link")

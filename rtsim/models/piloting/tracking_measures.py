@@ -553,13 +553,13 @@ def latencies(recording: Recording) -> list[tuple[float, float]]:
 
 def latency_rows(recording: Recording, end: float = math.inf) -> tuple[list[Row], list[str]]:
     """Return the first latency as a measure, and a remark on each change before ``end`` s."""
-    flown = latencies(recording)
-    if not flown:
+    found = latencies(recording)
+    if not found:
         return [], []
-    first = Row("latency", flown[0][1], "s", "latency between stick and aircraft")
+    first = Row("latency", found[0][1], "s", "latency between stick and aircraft")
     return [first], [
         f"The latency was changed to {value:g} s at {at:g} s, so the figures mix several latencies."
-        for at, value in flown[1:]
+        for at, value in found[1:]
         if at < end
     ]
 
@@ -577,9 +577,9 @@ def tracked(recording: Recording, name: str) -> Findings:
             f"measured interval from {p['begin']:g} to {p['begin'] + p['measured']:g} s. The RMS "
             "values are those of the part that was flown, and nothing is identified."
         )
-    more, told = latency_rows(recording, p["begin"] + p["measured"])
+    more, remarks = latency_rows(recording, p["begin"] + p["measured"])
     rows += more
-    notes += told
+    notes += remarks
     for axis in axes:
         rows += _rows(axis)
         notes += _remarks(axis, complete)
@@ -634,10 +634,10 @@ def _remarks(axis: TrackedAxis, complete: bool) -> list[str]:
     if complete and found is not None:
         doubted = found.frequencies[~found.trusted]
         if len(doubted):
-            told = ", ".join(f"{w:.2g}" for w in doubted)
+            frequencies = ", ".join(f"{w:.2g}" for w in doubted)
             out.append(
-                f"{axis.name}: error or stick do not exceed the remnant at {told} rad/s; these "
-                "frequencies are left out."
+                f"{axis.name}: error or stick do not exceed the remnant at {frequencies} rad/s; "
+                "these frequencies are left out."
             )
         margin = found.crossing()
         if margin is None:

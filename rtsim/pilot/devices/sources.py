@@ -133,14 +133,14 @@ class Value:
     @property
     def by_hand(self) -> str:
         """The keys and the mouse that can move the value, as text; empty if there are none."""
-        told = []
+        names = []
         if self.keyboard is not None:
             keys = (self.keyboard.plus, self.ends[1]), (self.keyboard.minus, self.ends[0])
-            told += [", ".join(f"{key}: {end}" for key, end in keys if key)]
-        told += [f"{s.press.key}: {s}" for s in self.pressed if s.press.key]
+            names += [", ".join(f"{key}: {end}" for key, end in keys if key)]
+        names += [f"{s.press.key}: {s}" for s in self.pressed if s.press.key]
         if self.mouse is not None:
-            told.append("mouse (M)")
-        return "; ".join(told)
+            names.append("mouse (M)")
+        return "; ".join(names)
 
     @property
     def by_device(self) -> bool:

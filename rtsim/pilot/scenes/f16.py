@@ -1,7 +1,7 @@
 """The scene of an F-16: from the cockpit or from behind, with aids to land and the pilot's task.
 
 The aids need the signals of an aircraft near the ground, such as
-:data:`rtsim.models.f16.aircraft.FLOWN`; without them nothing is drawn.
+:data:`rtsim.models.f16.aircraft.PILOTED_F16`; without them nothing is drawn.
 """
 
 from __future__ import annotations

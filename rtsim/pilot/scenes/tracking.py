@@ -55,10 +55,10 @@ class TrackingScene:
         else:
             self._bar(surface, errors, TARGET, 5)
             self._mark(surface)
-        told = "move the green bar onto the amber bar" if self._pursuit else (
+        instruction = "move the green bar onto the amber bar" if self._pursuit else (
             "bring the amber bar to the mark: pull if it is above"
         )  # fmt: skip
-        write(surface, f"{task.ns / 1e9:.0f} s   {told}", (16, 20), 22, INK)
+        write(surface, f"{task.ns / 1e9:.0f} s   {instruction}", (16, 20), 22, INK)
 
     def _grid(self, surface: pygame.Surface) -> None:
         width, height = surface.get_size()

@@ -242,7 +242,7 @@ class Cueing:
         try:
             return Horn()
         except NoSound as error:
-            told = f"no sound: {error}"
-            if told not in self.news:  # the sounds of the run have the same device
-                self.news.append(told)
+            reason = f"no sound: {error}"
+            if reason not in self.news:  # the sounds of the run have the same device
+                self.news.append(reason)
             return None

@@ -46,9 +46,9 @@ class Display(SceneWindow):
         clock: Clock,
         cueing: Cueing | None = None,
         viewpoint: Viewpoint | None = None,
-        beside: bool = False,
+        without_stick: bool = False,
     ) -> None:
-        """``beside`` is True for a window beside the one that has the stick."""
+        """``without_stick`` is True for a window beside the one that has the stick."""
         super().__init__(surface, scene, lambda: stopwatch(), viewpoint)
         self.quit = False
         """True if this window ended the run; the window stays open until :attr:`heard`."""
@@ -64,7 +64,7 @@ class Display(SceneWindow):
         """True until the first state, while the picture is free for the help."""
         self._lead = 0.0
         """Mean time from the deadline of a frame to its appearance on the screen, ns, filtered."""
-        self._beside, self._drawn_ns = beside, 0
+        self._without_stick, self._drawn_ns = without_stick, 0
         self._done: deque[int] = deque(maxlen=60)
         self.commands |= {
             "mouse": self._mouse, "pause": self._pause,
@@ -152,7 +152,7 @@ class Display(SceneWindow):
         draw_strip(self._surface, self._said.integers, self._said.rate, fps, self._frames.dropped)
         if self._help_shown():
             draw_help(self._surface, self._controls.movers)
-        watches = [] if self._telling.flies or self._beside else [WATCHES]
+        watches = [] if self._telling.flies or self._without_stick else [WATCHES]
         controls = self._controls
         asked = controls.asked if self._telling.flies else []
         draw_notes(self._surface, [*watches, *controls.lost, *asked, *notes])
@@ -168,7 +168,7 @@ class Display(SceneWindow):
 
     def _tell_figures(self) -> None:
         picture = self._picture
-        told = {
+        figures = {
             "frames": self._frames.number,
             "dropped": self._frames.dropped,
             "interval_p99": self._frames.intervals.quantile(0.99),
@@ -176,12 +176,12 @@ class Display(SceneWindow):
         }
         spreads = {"picture": picture.latency, "interpolation": picture.interpolation}
         for name, spread in spreads.items():
-            told |= {
+            figures |= {
                 f"{name}_median": spread.quantile(0.5),
                 f"{name}_p95": spread.quantile(0.95),
                 f"{name}_max": spread.greatest,
             }
-        self._telling.figures(told)
+        self._telling.figures(figures)
 
     # -- keys and events
 
@@ -191,9 +191,9 @@ class Display(SceneWindow):
         news.clear()
 
     def _tell(self, kind: int, text: str, value: float = 0.0) -> bool:
-        told = self._telling.order(kind, value)
-        self.note(text if told else f"{text} is not possible: {WATCHES}")
-        return told
+        given = self._telling.order(kind, value)
+        self.note(text if given else f"{text} is not possible: {WATCHES}")
+        return given
 
     def _toggle_help(self) -> None:
         self._help = not self._help_shown()

@@ -131,7 +131,7 @@ def _display(
             cues, shakes=not window.quiet, sounds=sounds,
             sounding=Sounding(heard if sounds else ()),
         ),
-        read_viewpoint(window.view), window.beside,
+        read_viewpoint(window.view), window.without_stick,
     )  # fmt: skip
 
 
@@ -150,7 +150,7 @@ class PictureSaver:
     def __init__(self, folder: Path | None, every: float) -> None:
         self._folder, self._every = folder, round(every * NS_PER_S)
         self._next, self._number = stopwatch(), 0
-        self._told = False
+        self._reported = False
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -168,9 +168,9 @@ class PictureSaver:
             save(path)
         except (RuntimeError, OSError) as error:  # pygame.error is a RuntimeError
             wrong = f"cannot save the picture {path}: {error}"
-            if not self._told:
+            if not self._reported:
                 print(wrong, file=sys.stderr, flush=True)
-            self._told = True
+            self._reported = True
             return wrong
         self._number += 1
         return ""
@@ -189,7 +189,7 @@ def _arguments(arguments: Sequence[str] | None) -> tuple[Path, Window]:
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--headless", action="store_true")
     parser.add_argument("--quiet", action="store_true")
-    parser.add_argument("--beside", action="store_true")
+    parser.add_argument("--without-stick", action="store_true")
     parser.add_argument("--full-screen", action="store_true")
     parser.add_argument("--view", default="")
     parser.add_argument("--frames", type=Path)

@@ -110,8 +110,8 @@ class Telling:
         """True if this viewer has the control authority."""
         self._shared, self._who, self._clock = shared, new_viewer_number(), clock
         self._authority = ControlAuthority(shared.reader("stick"), clock)
-        self._told = b""
-        self._told_ns = self._count = 0
+        self._written = b""
+        self._written_ns = self._count = 0
         self._hold_authority()
 
     @property
@@ -135,7 +135,7 @@ class Telling:
                 self._orders.integers[:] = before.integers
                 self._orders.floats[:] = before.floats
             self._count = int(self._orders.integers[0])
-            self._told = b""
+            self._written = b""
         self.flies = free
         return free
 
@@ -143,10 +143,10 @@ class Telling:
         """Write the stick's values if they changed or a keep-alive is due; True if written."""
         bits = values.tobytes()
         if not self._hold_authority() or (
-            bits == self._told and completed - self._told_ns < BEAT_NS
+            bits == self._written and completed - self._written_ns < BEAT_NS
         ):
             return False
-        self._told, self._told_ns = bits, completed
+        self._written, self._written_ns = bits, completed
         self._stick.integers[:] = (initiated, completed, int(lost), self._who)
         self._stick.floats[:] = values
         self._stick.publish()
@@ -177,8 +177,8 @@ class Telling:
         """Write the viewer's figures."""
         if not self.flies:
             return
-        told = {"wall": self._clock(), **values}
-        self._viewer.integers[:] = [told.get(name, 0) for name in VIEWER]
+        figures = {"wall": self._clock(), **values}
+        self._viewer.integers[:] = [figures.get(name, 0) for name in VIEWER]
         self._viewer.publish()
 
     def exchange(self) -> None:

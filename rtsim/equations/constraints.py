@@ -39,7 +39,6 @@ from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import scratch
 from rtsim.equations.compiling import check_arguments, in_both, plainly, when_compiling
-from rtsim.equations.delays import standing
 
 Model = Any
 """A model, whose module imports this one."""
@@ -493,13 +492,19 @@ def _varying(function: Any, mass: Any, n: int, constrained: bool) -> Any:
     return in_both(with_y, inlined=False) if constrained else without_y
 
 
+def _standing(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+    """The derivative of a model without one: all states are constant between events."""
+    for i in range(dx.size):
+        dx[i] = 0.0
+
+
 def coupled(origin: Model) -> Callable[..., None]:
     """Return the equations of ``origin`` on one vector of x and y, for a solver of DAEs.
 
     ``coupled(t, xy, z, u, p, out)`` fills ``out`` with the derivative of x and the residuals.
     """
     states, first = origin.states.size, origin.discrete.size
-    divided = _Functions(origin)._divided(in_both(origin.derivative or standing, inlined=False))
+    divided = _Functions(origin)._divided(in_both(origin.derivative or _standing, inlined=False))
     residual = _tolerant(origin.residual)
 
     def coupled(t: float, xy: Any, z: Any, u: Any, p: Any, out: Any) -> None:

@@ -381,9 +381,8 @@ def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
             "--overrun",
             default=overrun,
             show_default=True,
-            help="What to do if the run falls behind the wall clock: catch_up:N, slip:N, "
-            "freeze:SECONDS or abort"
-            + "".join(f", {name}" for name in POLICIES if name not in OWN_POLICIES)
+            help="What to do if the run falls behind the wall clock: "
+            + ", ".join(OWN_POLICIES[n].usage if n in OWN_POLICIES else n for n in POLICIES)
             + " (docs/realtime.md).",
         ),
     )

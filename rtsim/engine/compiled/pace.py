@@ -391,7 +391,7 @@ MOST_RATE = 2**62
 """Numerator and denominator of the rate: due times then fit 64 bits (see :func:`divided`)."""
 _WORST_ROOM, _OVERRUN_ROOM = 1024, 2048
 _TEXT_WORDS = 12
-_FRAME = (
+FRAME_WORDS = (
     "spent", "began_late", "late_by_wake", "woke_late", "margin", "tag_ns", "closed", "next",
     "culprit_ns",
 )  # fmt: skip
@@ -402,7 +402,7 @@ def unpaceable(pacer: Pacer, step_ns: int) -> str:
     """Return why compiled code cannot wait for tags up to ``step_ns`` apart; empty if it can."""
     if type(pacer) is not Pacer:
         return "faults of the loop are declared"
-    if unknown := [name for name, of in FRAME_COLUMNS.items() if of not in _FRAME]:
+    if unknown := [name for name, of in FRAME_COLUMNS.items() if of not in FRAME_WORDS]:
         return f"compiled code does not measure these columns of timing: {', '.join(unknown)}"
     wait = _lent(pacer)
     if wait is None:
@@ -486,7 +486,7 @@ class PacedFrames:
         p["file"] = -1 if pacer.line is None else pacer.line.file
         p["reached"] = NOTHING if pacer.reached_ns is None else pacer.reached_ns
         pacer.reached_ns = None
-        for name in _FRAME:
+        for name in FRAME_WORDS:
             p[name] = getattr(frame, name)
         p["resumed"], p["lap_at"] = frame.resumed - wait.offset, frame.lap_at - wait.offset
         p["tolerance"], p["margin"] = pacer.tolerance_ns, pacer.margin_ns
@@ -552,7 +552,7 @@ class PacedFrames:
         """Copy the frame back to the pacer; ``undone``: its tag was waited for, but not run."""
         self.take()
         pacer, frame, p = self._pacer, self._pacer.frame, self.words
-        for name in _FRAME:
+        for name in FRAME_WORDS:
             setattr(frame, name, int(p[name]))
         frame.closed, frame.next = bool(frame.closed), bool(frame.next)
         frame.resumed = int(p["resumed"]) + self._offset

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from controller_task_parts import INPUTS, MS, OUTPUTS, Answers, Knowing, Stand, after, at_once
 
-from rtsim.components.controller_task import ControllerRequest
+from rtsim.components.controller_task import ControllerRequest, _on_the_clock
 from rtsim.components.latency import ZERO, Fixed, LatencyModel, Loss
 from rtsim.components.tasks import FAR, CompiledReaction
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError
@@ -540,3 +540,14 @@ def test_it_answers_at_once_those_that_a_declared_order_puts_behind_it() -> None
     assert not one.task.immediate
     one.task.successors = frozenset({"d"})
     assert one.task.immediate
+
+
+def test_the_time_of_a_computation_is_the_difference_of_two_wall_clock_times() -> None:
+    class Halved:
+        """The environment of a run at twice the speed, which began at 7 s of the wall clock."""
+
+        def wall(self, ns: int) -> int:
+            return 7_000_000_000 + ns // 2
+
+    request = ControllerRequest(Tag(10 * MS), Tag(14 * MS), 0)
+    assert _on_the_clock(request, Halved()) == 2 * MS  # type: ignore[arg-type]

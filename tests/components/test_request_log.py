@@ -99,6 +99,22 @@ def test_all_rows_that_are_kept_are_the_last_ones() -> None:
     assert (saved["steps"], saved["open"]) == (5 * ROWS + 7, True)
 
 
+@pytest.mark.parametrize("first", [0, 3, ROWS - 1, ROWS])
+def test_many_requests_at_once_are_added_as_one_by_one(first: int) -> None:
+    one, many = RequestLog(2), RequestLog(2)
+    for log in (one, many):
+        for k in range(first):
+            log.add(Tag(k), np.array([k / 2, -k]))
+    count = 2 * ROWS + 5
+    ns = np.arange(first, first + count)
+    inputs = np.column_stack([ns / 2, -ns]).astype(np.float64)
+    for k, row in zip(ns.tolist(), inputs, strict=True):
+        one.add(Tag(k), row)
+        one.heard(np.array([2.0 * k]))
+    many.extend(ns, inputs, np.array([[2.0 * k] for k in ns]))
+    assert plain(many) == plain(one)
+
+
 def test_what_was_saved_does_not_grow() -> None:
     log = logged(3)
     saved = log.save()

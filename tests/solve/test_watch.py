@@ -13,6 +13,7 @@ from rtsim.components.plant import Plant
 from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Guard, Model
+from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve.guard_table import LEFT_AT, SIDE_BEFORE, SIGN
 from rtsim.solve.guard_watch import ZENO_IN_A_ROW, ZENO_NS, GuardWatch, Motion, moving
@@ -380,3 +381,25 @@ def test_a_guard_that_a_reset_sets_in_motion_at_zero_fires_once(
     watch._own.clear()
     watch._here[SIDE_BEFORE], watch._here[LEFT_AT] = side_before, left_at
     assert watch._arrives(0, [motion]) is fires
+
+
+@pytest.mark.parametrize("what", ["reset", "stop"])
+def test_a_bad_index_of_an_event_function_is_found_at_its_first_call(what: str) -> None:
+    def rises(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[0] = 1.0
+
+    def level(t: float, x: Any, z: Any, u: Any, p: Any, g: Any) -> None:  # noqa: ARG001
+        g[0] = x[0] - 0.25
+
+    def wrong(i: int, t: float, x: Any, z: Any, u: Any, p: Any) -> None:  # noqa: ARG001
+        x[0 if i < 0 else 7] = 0.0
+
+    def back(i: int, t: float, x: Any, z: Any, u: Any, p: Any) -> None:  # noqa: ARG001
+        x[0] = 0.25 - 1e-9
+
+    events = {"reset": wrong} if what == "reset" else {"reset": back, "stop": wrong}
+    model = Model("m", Signals("x"), rises, guards=(Guard("up", 1),), guard=level, **events)  # type: ignore[arg-type]
+    scenario = Scenario("s", until=1)
+    scenario.plant("m", model, step=0.1)
+    with pytest.raises(ModelError, match=rf"{what} of model m|index"):
+        simulate(scenario)

@@ -339,3 +339,11 @@ def test_one_of_a_run_that_never_waited_and_of_one_that_did() -> None:
 
 def test_a_run_that_was_never_paused_was_held_for_no_time() -> None:
     assert certificate().held_ns == 0
+
+
+def test_the_middle_of_one_sample_is_this_sample() -> None:
+    spread = Spread()
+    spread.add(np.array([1234]))
+    assert spread.quantile(0.5) == 1234
+    assert spread.quantile(0.99) is None
+    assert Spread().quantile(0.5) is None

@@ -22,6 +22,7 @@ from rtsim.timing.frames import (
     MOST_LINKS,
     NO_SAMPLE,
     UNACCOUNTED,
+    Frame,
     FrameLog,
     Tally,
     WorstFrame,
@@ -269,3 +270,12 @@ def test_the_stamps_of_the_latest_message_are_kept() -> None:
     tally.stamp("link", 4, 5, 6)
     tally.stamp("unknown", 7, 8, 9)
     assert tally.latest.tolist() == [[4, 5, 6], [-1, -1, -1]]
+
+
+def test_the_longest_frame_since_last_on_time_is_the_culprit() -> None:
+    frame = Frame()
+    for spent, job in ((5, "a"), (9, "b"), (7, "c"), (9, "d")):
+        frame.begin(0, 0)
+        frame.spent, frame.jobs[job] = spent, spent
+        frame.accuse()
+    assert (frame.culprit, frame.culprit_ns) == ("b", 9)

@@ -6,7 +6,7 @@ An overrun policy that rtsim does not ship: one class, one registration, no othe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, ClassVar, Self
 
 import pytest
@@ -272,3 +272,10 @@ def test_an_answer_that_the_loop_does_not_know_names_the_policy() -> None:
     clock.advance(3 * MS)
     with pytest.raises(ScenarioError, match="overrun policy odd returned 'sleep'; expected one of"):
         pacer.wait(MS)
+
+
+@pytest.mark.parametrize("text", ["catch_up:3", "slip:3", "freeze:3", "abort"])
+def test_a_policy_cannot_be_changed_while_it_is_used(text: str) -> None:
+    policy = parse_policy(text)
+    with pytest.raises(FrozenInstanceError):
+        policy.limit = 5  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from hitl.comparison.tolerances import (
     DOUBLE,
     IN_THE_LOOP,
     SINGLE,
+    _stated_shares,
     by_type,
     checked,
     declared,
@@ -25,6 +26,7 @@ from hitl.comparison.tolerances import (
     for_tracks,
     in_the_loop,
     of_output,
+    one_step,
     refuse_unknown,
 )
 from hitl.comparison.verdict import BackToBack, _when, headline
@@ -245,3 +247,25 @@ def test_the_closed_loop_says_nothing_where_there_was_none_or_it_agreed() -> Non
     assert BackToBack("s", {}, agreed).closed_in_words == ""
     failed = SignalResult("p.x", first_failed=Tag(7, 0), reason="beyond")
     assert BackToBack("s", {}, flown(run, run, failed)).closed_in_words.startswith("p.x: beyond")
+
+
+def test_the_tolerance_of_a_step_is_a_share_of_the_range_of_a_float() -> None:
+    values = np.array([[-10.0], [30.0]])
+    shares = Tolerance(0.01, 0.001)
+    assert one_step(shares, Signal("y"), values) == Tolerance(0.01 * 40.0, 0.001)
+    assert one_step(shares, Signal("y", type="float32"), values) == Tolerance(0.4, 0.001)
+    assert one_step(shares, Signal("y", type="int16"), values) == shares
+    assert one_step(shares, Signal("y"), values[:1]) == Tolerance(0.1, 0.001)
+
+
+def test_of_several_rules_of_a_signal_the_last_one_is_its_share() -> None:
+    recorder = MemoryRecorder()
+    made = recorder.track("messages/c", (), Signals("y"))
+    recorder.start({})
+    for k in range(3):
+        made.append(k, (), np.array([10.0 * k]))
+    rules = {"*": Tolerance(3.0, 0.0), "messages/c.*": Tolerance(8.0, 0.0),
+             "messages/c.y": Tolerance(2.0, 0.05)}  # fmt: skip
+    assert list(_stated_shares(rules, recorder.recording())) == [2.0 / 20.0]
+    rules["messages/*"] = Tolerance(0.0, 0.5)
+    assert list(_stated_shares(rules, recorder.recording())) == [10.0 / 20.0]

@@ -181,15 +181,15 @@ def _safe(place: Field, row: Entries) -> float:
         raise row.error("safe", text)
     if signal.type == "bool":
         return float(safe != 0.0)
-    raw = round((safe - place.bias) / place.scale)
-    if not 0 <= raw <= DUTY_STEPS:
+    steps = (safe - place.bias) / place.scale if place.scale else math.inf  # 5e-324 / 255 is 0
+    if not -0.5 <= steps <= DUTY_STEPS + 0.5:
         most = DUTY_STEPS * place.scale + place.bias
         text = (
             f"safe = {safe:g} is outside the pin's range: {place.bias:g} (duty cycle 0) to "
             f"{most:g} (duty cycle 1)"
         )
         raise row.error("safe", text)
-    return float(raw)
+    return float(round(steps))
 
 
 # ``[[wires]]``

@@ -140,7 +140,7 @@ def test_a_stick_without_its_window_goes_to_the_safe_values_of_the_mapping(tmp_p
 def test_a_mapping_is_read_before_a_window_is_open() -> None:
     Path("mine.toml").write_text("[pitch]\nkeyboard = { minus = 'upp', plus = 'down' }\n")
     told = refused("fly", "f16", "--no-record", "--mapping", "mine.toml")
-    assert "unknown key 'upp' in mine.toml: pitch.keyboard.minus; did you mean up" in told
+    assert "mine.toml:2: pitch.keyboard: unknown key 'upp'; did you mean up" in told
 
 
 def test_the_summary_has_the_figures_of_the_window() -> None:

@@ -204,7 +204,7 @@ def test_a_value_that_the_interface_file_does_not_allow_is_refused(
     )
     result = sil("test", *UP_TO_1_S, "--open-only")
     assert result.exit_code == 2, result.output
-    assert f"{file}: stimulus 2, entry 2 of its steps: {words}" in result.output
+    assert f"{file}:8: stimulus 2.steps 2: {words}" in result.output
 
 
 def test_a_stimulus_that_ends_the_c_code_fails_the_comparison(motor: Path) -> None:

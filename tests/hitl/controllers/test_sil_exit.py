@@ -132,7 +132,7 @@ def test_a_worker_that_exits_is_a_named_error(
 def test_in_this_process_it_ends_the_controller_alone(where: str, how: str, made: Build) -> None:
     """In a process of its own here: where it is not caught, the test would end with status 0."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import sys; sys.path[:0] = sys.argv[1].split(';')\n"
         "from test_sil_exit import InProcess, Path, run\n"
         "from rtsim.core.errors import ControllerError\n"
         "try:\n"
@@ -142,8 +142,9 @@ def test_in_this_process_it_ends_the_controller_alone(where: str, how: str, made
         "print('alive')\n"
     )
     numbers = [str(WHERE[where]), str(HOW[how])]
+    folders = f"{Path(__file__).parent};{Path(fake_worker.__file__).parent}"
     done = subprocess.run(
-        [sys.executable, "-c", code, str(Path(__file__).parent), made.interface.path, *numbers],
+        [sys.executable, "-c", code, folders, made.interface.path, *numbers],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     begins = {"initialize": "", "step": "c failed at 0.020000000 s: "}.get(

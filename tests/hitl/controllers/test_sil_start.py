@@ -251,7 +251,7 @@ def test_one_that_runs_once_after_a_reset_is_declared(tmp_path: Path, kind: type
     path.write_text(path.read_text().replace("[code]", "[code]\ninitialize_once = true"))
     assert held(path, kind).ok
     path.write_text(path.read_text().replace("_once = true", "_once = 1"))
-    with pytest.raises(InterfaceError, match=r"toml:8: initialize_once = 1 is not valid"):
+    with pytest.raises(InterfaceError, match=r"toml:8: code: initialize_once = 1 is not valid"):
         held(path, kind)
 
 

@@ -41,6 +41,7 @@ from rtsim.engine.checkpoint.file import (
     CheckpointHistory,
     Files,
     Ring,
+    _whole,
     beside,
     path_beside,
 )
@@ -174,6 +175,15 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     there = r"checkpoints of this run: a@2\.505\.checkpoint, a@10\.000\.checkpoint$"
     with pytest.raises(CheckpointError, match=there):
         Checkpoint.open(tmp_path / "a@2.5.checkpoint")
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, "1", None, 2**62, 10**40])
+def test_a_count_is_a_whole_number_of_a_possible_size(value: object) -> None:
+    assert _whole(1, 1) == 1
+    with pytest.raises(ValueError, match="expected a whole number"):
+        _whole(value)
+    with pytest.raises(ValueError, match="expected a whole number, got 0"):
+        _whole(0, 1)
 
 
 def test_nothing_but_a_checkpoint_is_written_over(whole: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from hitl.comparison.flight import (
     OVERLAP,
     EnvironmentFailure,
     LoopComparison,
+    _tag,
     allowance,
     compare_flights,
     first_late,
@@ -421,3 +422,8 @@ def test_a_signal_that_one_recording_lacks_has_no_values() -> None:
     at = SignalResult("p.x", first_failed=Tag(50), reason="x")
     for pair in ((run, none.recording()), (none.recording(), run)):
         assert LoopComparison(Comparison([]), run, run, pair).values(at) is None
+
+
+def test_a_row_of_a_track_without_microsteps_belongs_to_the_first_one() -> None:
+    bare = run(bare=[(5, 1.0), (9, 2.0)]).track("bare")
+    assert _tag(bare, np.array([1])) == Tag(9, 0)

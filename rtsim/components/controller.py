@@ -146,8 +146,9 @@ class PythonController:
         for i in never_written(self.law, 4, self.outputs.size):
             if not columns[i]:
                 column = self.outputs.columns[i]
+                written = f"self.{column}" if hasattr(self.law, "definition") else f"y[{i}]"
                 raise ControllerError(
-                    f"{self.name} never writes its output {column}; write y[{i}], remove the "
+                    f"{self.name} never writes its output {column}; write {written}, remove the "
                     f"signal, or declare a constant output: Signal({column!r}, optional=True)"
                 )
 

@@ -557,7 +557,7 @@ def read_as(cls: type[T], data: Mapping[str, Any], place: Place) -> T:
         return cls(**read(data, keys, place))
 
 
-# Write a value on one line, so that a person can compare rows (docs/decisions/xxx).
+# Write a value on one line, so that a person can compare rows (docs/decisions/202).
 
 
 def to_toml(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import Any, ClassVar
 
 from rtsim.components.controller import PythonController
@@ -61,7 +60,6 @@ class Controller(NamedSignals):
         )
 
 
-@cache
 def _law(cls: Any) -> Any:
     if cls.step is Controller.step:
         raise ModelError(

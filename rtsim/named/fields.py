@@ -263,7 +263,10 @@ def mode(*names: str, initial: str = "", description: str = "") -> Field[str, st
     if initial and initial not in names:
         raise ModelError(str(UnknownName("mode", initial, names)))
     first = float(names.index(initial)) if initial else 0.0
-    signal = Signal("_", initial=first, description=description or ", ".join(names))
+    last = float(len(names) - 1)
+    signal = Signal(
+        "_", initial=first, low=0.0, high=last, description=description or ", ".join(names)
+    )
     return Field(MEMORY, signal, modes=names)
 
 
@@ -340,6 +343,11 @@ class NamedSignals:
 
     def __setattr__(self, name: str, value: object) -> None:
         self._check(name)
+        if self.__dict__.get("_handed_over"):
+            raise ModelError(
+                f"{type(self).__name__}.{name} is assigned after the object was given to a "
+                "scenario, which has its values already; use scenario.set(...)"
+            )
         self._values[name] = value
 
     def _check(self, name: str) -> None:
@@ -353,7 +361,11 @@ class NamedSignals:
             )
 
     def given(self, *roles: str) -> dict[str, Any]:
-        """Return the values of this object for the fields of ``roles``, by name."""
+        """Return the values of this object for the fields of ``roles``, by name.
+
+        From then on no value can be assigned.
+        """
+        self.__dict__["_handed_over"] = True
         out = {}
         for name, value in self._values.items():
             field = self.fields[name]

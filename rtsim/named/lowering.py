@@ -7,15 +7,15 @@ like every other model function (docs/decisions/200).
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
+import dis
 import inspect
-import textwrap
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -78,7 +78,6 @@ class _Place:
         return int(np.prod(self.shape, dtype=int))
 
 
-@cache
 def places(cls: Any) -> dict[str, _Place]:
     """Return the place of each field of ``cls``; delayed signals follow the inputs."""
     out = {}
@@ -124,9 +123,11 @@ def _where(function: Any, node: ast.AST | None = None) -> str:
     return f"{code.co_filename}:{line}"
 
 
-@cache
 def _definition(function: Any) -> ast.FunctionDef:
-    """Return the parsed definition of ``function``, with the line numbers of its file."""
+    """Return the parsed definition of ``function``, with the line numbers of its file.
+
+    Raises :class:`ModelError` if the source is missing, or is not that of the running function.
+    """
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
@@ -134,12 +135,58 @@ def _definition(function: Any) -> ast.FunctionDef:
             f"the source of {function.__qualname__} cannot be read; define the class in a file or "
             "in a notebook"
         ) from error
-    tree = ast.parse(textwrap.dedent("".join(lines)))
-    definition = tree.body[0]
+    inside = lines[0][:1].isspace()
+    tree = ast.parse(("if 1:\n" if inside else "") + "".join(lines))
+    definition = tree.body[0].body[0] if inside else tree.body[0]  # type: ignore[attr-defined]
     if not isinstance(definition, ast.FunctionDef):
         raise ModelError(f"{_where(function)}: {function.__qualname__} is not written with def")
-    ast.increment_lineno(tree, first - 1)
+    ast.increment_lineno(tree, first - 1 - inside)
+    plain = deepcopy(definition)
+    plain.decorator_list, plain.returns = [], None
+    there, here = function.__code__, _code_of(plain, function.__code__.co_freevars, function)
+    if _steps(there) != _steps(here):
+        raise ModelError(
+            f"{_where(function)}: the source of {function.__qualname__} has changed since it was "
+            "imported; import it again, in a new process"
+        )
     return definition
+
+
+_CALLS = {"PUSH_NULL", "PRECALL", "NOP"}
+"""Instructions that depend on whether a name was imported in the same file."""
+
+
+def _steps(code: types.CodeType) -> list[tuple[str, Any]]:
+    """Return what ``code`` does, in a form that does not depend on the file around it."""
+    jumps = {*dis.hasjrel, *dis.hasjabs}
+    out: list[tuple[str, Any]] = []
+    for one in dis.get_instructions(code):
+        if one.opname in _CALLS:
+            continue
+        value = None if one.opcode in jumps else one.argval
+        if isinstance(value, types.CodeType):
+            value = _steps(value)
+        out.append((one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), repr(value)))
+    return out
+
+
+def _code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
+    """Return the code of ``definition`` within a function that has the variables ``free``."""
+    definition = deepcopy(definition)
+    definition.args.defaults = []
+    definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
+    for argument in (*definition.args.posonlyargs, *definition.args.args):
+        argument.annotation = None
+    around = ast.parse(f"def around({', '.join(free)}): pass").body[0]
+    assert isinstance(around, ast.FunctionDef)
+    around.body = [definition]
+    module = ast.fix_missing_locations(ast.Module([around], type_ignores=[]))
+    future = like.__code__.co_flags & __future__.annotations.compiler_flag
+    code = compile(module, like.__code__.co_filename, "exec", flags=future, dont_inherit=True)
+    outer = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+    return next(
+        c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == definition.name
+    )
 
 
 def _arguments(definition: ast.FunctionDef) -> list[str]:
@@ -171,12 +218,18 @@ class _Lowering(ast.NodeTransformer):
     form: Form
     bound: tuple[tuple[int, str], ...]
     made: dict[Any, Any]
-    space: dict[str, Any] = field(default_factory=dict)
+    own: dict[str, Any] = field(default_factory=dict)
+    """Helpers and constants of the class, which become variables around the function."""
 
     def __post_init__(self) -> None:
-        original = inspect.unwrap(getattr(self.original, "py_func", self.original))
+        original = getattr(self.original, "py_func", self.original)
+        if hasattr(original, "__wrapped__"):
+            raise ModelError(
+                f"{_where(original.__wrapped__)}: {original.__qualname__} has a decorator, which "
+                "rtsim cannot run in an equation; remove the decorator, or call a function instead"
+            )
         self.original = original
-        self.space = _outside(original)
+        self.outside = _outside(original)
         owner: Any = self.cls
         self.places = places(owner)
         source = _definition(original)
@@ -186,23 +239,31 @@ class _Lowering(ast.NodeTransformer):
         definition = deepcopy(source)
         definition.decorator_list, definition.returns = [], None
         taken = {i for i, _ in self.bound}
-        kept = [a for i, a in enumerate(definition.args.args) if i not in taken]
+        given = [*definition.args.posonlyargs, *definition.args.args]
+        kept = [a for i, a in enumerate(given) if i not in taken]
+        if len(original.__defaults__ or ()) > len(kept):
+            self.refuse(source, f"{names[0]} has a default; remove it")
         for argument in (*kept, *definition.args.kwonlyargs):
             argument.annotation = None
         vectors = [ast.arg(name) for name in self.form.arguments]
         definition.args.posonlyargs = []
         definition.args.args = [*vectors, *kept]
         definition.body = [self.visit(node) for node in definition.body]
-        ast.fix_missing_locations(definition)
-        module = ast.Module([definition], type_ignores=[])
-        code = compile(module, original.__code__.co_filename, "exec")
-        exec(code, self.space)  # the user's own source, with other names
-        function = self.space.pop(definition.name)
-        if definition.name in original.__globals__:
-            self.space[definition.name] = original.__globals__[definition.name]
+        cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
+        code = _code_of(definition, dict.fromkeys((*cells, *self.own)), original)
+        function: Any = types.FunctionType(
+            code,
+            original.__globals__,
+            original.__name__,
+            original.__defaults__,
+            tuple(
+                types.CellType(self.own[n]) if n in self.own else cells[n] for n in code.co_freevars
+            ),
+        )
+        function.__kwdefaults__ = original.__kwdefaults__
         function.__module__, function.__doc__ = original.__module__, original.__doc__
         function.__qualname__ = original.__qualname__
-        function.definition = definition
+        function.definition = ast.fix_missing_locations(definition)
         self.function = function
 
     def _check_locals(self, definition: ast.FunctionDef) -> None:
@@ -236,6 +297,12 @@ class _Lowering(ast.NodeTransformer):
         place = self.places.get(name)
         if place is None:
             return self._other(node, stored)
+        if place.modes and not stored:
+            self.refuse(
+                node,
+                f"self.{name} is a mode; compare it with ==, != or in, and with one of "
+                + ", ".join(map(repr, place.modes)),
+            )
         if what == SELF:
             vector = VECTORS[place.role]
             if stored and place.role not in self.form.writes:
@@ -302,10 +369,14 @@ class _Lowering(ast.NodeTransformer):
         return ast.copy_location(self._constant(name, found), node)
 
     def _constant(self, name: str, value: Any) -> ast.expr:
-        if isinstance(value, (bool, int, float)):
-            return ast.Constant(value)
+        if isinstance(value, (bool, np.bool_)):
+            return ast.Constant(bool(value))
+        if isinstance(value, (int, np.integer)):
+            return ast.Constant(int(value))
+        if isinstance(value, (float, np.floating)):
+            return ast.Constant(float(value))
         own = f"_{self.cls.__name__}_{name}"
-        self.space[own] = np.asarray(value) if isinstance(value, list) else value
+        self.own[own] = np.asarray(value) if isinstance(value, list) else value
         return ast.Name(own, ast.Load())
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -355,8 +426,60 @@ class _Lowering(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         for target in node.targets:
             node.value = self._numbered(target, node.value)
+        if any(not self._whole(target) for target in node.targets):
+            node.value = self._owned(node.value)
         if len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
             node.targets = [self._elements(node.targets[0], node.value)]
+        self.generic_visit(node)
+        return node
+
+    def _whole(self, node: ast.expr) -> bool:
+        """Return whether ``node`` is a field, or a part of one, to which values are copied."""
+        while isinstance(node, ast.Subscript):
+            node = node.value
+        return (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in self.stands
+        )
+
+    def _owned(self, node: ast.expr) -> ast.expr:
+        """Return ``node`` with a copy of each vector field that would get a second name.
+
+        A part of a vector is a view: without a copy, a later change of the field would change the
+        other name too.
+        """
+        if isinstance(node, (ast.Tuple, ast.List)):
+            node.elts = [self._owned(e) for e in node.elts]
+            return node
+        if isinstance(node, ast.IfExp):
+            node.body, node.orelse = self._owned(node.body), self._owned(node.orelse)
+            return node
+        if not self._whole(node):
+            return node
+        part: ast.expr = node
+        indices = 0
+        while isinstance(part, ast.Subscript):
+            parts = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+            indices += sum(not isinstance(one, ast.Slice) for one in parts)
+            part = part.value
+        assert isinstance(part, ast.Attribute)
+        place = self.places.get(part.attr)
+        if place is None or indices >= len(place.shape):
+            return node
+        copied = ast.Call(ast.Attribute(node, "copy", ast.Load()), [], [])
+        for one in (copied, copied.func):
+            ast.copy_location(one, node)
+        return copied
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
+        node.value = self._owned(node.value)
+        self.generic_visit(node)
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        if self._mode(node.target) is not None:
+            self.refuse(node, f"{ast.unparse(node.target)} is a mode; assign one of its names")
         self.generic_visit(node)
         return node
 
@@ -411,16 +534,53 @@ class _Lowering(ast.NodeTransformer):
                 f"{self.form.name} returns a value, which nothing reads; assign "
                 f"{self._second_name()}.NAME for each {self.form.second[1]} instead",
             )
+        if node.value is not None:
+            node.value = self._owned(node.value)
         self.generic_visit(node)
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         sides = [node.left, *node.comparators]
         mode = next((m for side in sides if (m := self._mode(side))), None)
-        if mode is not None:
+        if mode is None:
+            self.generic_visit(node)
+            return node
+        if len(sides) != 2 or not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.In, ast.NotIn)):
+            self.refuse(node, f"a mode is compared with ==, != or in: {ast.unparse(node)}")
+        if isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
             node.left, *node.comparators = [self._number(side, *mode) for side in sides]
-        self.generic_visit(node)
-        return node
+            return node
+        names = sides[1]
+        texts = self._text_of(names)
+        if isinstance(names, (ast.Tuple, ast.List, ast.Set)):
+            texts = tuple(self._text_of(one) for one in names.elts)
+        if not isinstance(texts, (tuple, list, set, frozenset)) or self._mode(sides[0]) is None:
+            self.refuse(node, f"write the names of the modes here: {ast.unparse(node)}")
+        equal: list[ast.expr] = [
+            ast.Compare(
+                self._number(deepcopy(sides[0]), *mode),
+                [ast.Eq()],
+                [self._number(ast.copy_location(ast.Constant(text), node), *mode)],
+            )
+            for text in texts
+        ]
+        found: ast.expr = ast.BoolOp(ast.Or(), equal) if len(equal) > 1 else equal[0]
+        if isinstance(node.ops[0], ast.NotIn):
+            found = ast.UnaryOp(ast.Not(), found)
+        return ast.fix_missing_locations(ast.copy_location(found, node))
+
+    def _text_of(self, node: ast.expr) -> Any:
+        """Return the value of a constant, or of a name outside the method; None for others."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Attribute) and self._is_self(node.value):
+            return inspect.getattr_static(self.cls, node.attr, None)
+        if isinstance(node, ast.Name) and node.id in self.original.__code__.co_varnames:
+            return None
+        try:
+            return _value(node, self.outside)
+        except (AttributeError, KeyError):
+            return None
 
     def _mode(self, node: ast.expr) -> tuple[str, _Place] | None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -434,11 +594,24 @@ class _Lowering(ast.NodeTransformer):
         if isinstance(node, ast.IfExp):
             node.body = self._number(node.body, name, place)
             node.orelse = self._number(node.orelse, name, place)
-        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            node.test = self.visit(node.test)
             return node
-        if node.value not in place.modes:
-            self.refuse(node, str(UnknownName("mode", node.value, place.modes, f"self.{name}")))
-        return ast.copy_location(ast.Constant(float(place.modes.index(node.value))), node)
+        other = self._mode(node)
+        if other is not None:
+            if other[1].modes != place.modes:
+                self.refuse(node, f"{other[0]} and {name} are modes with different names")
+            assert isinstance(node, ast.Attribute)
+            return ast.copy_location(_part(VECTORS[MEMORY], other[1], ast.Load()), node)
+        text = self._text_of(node)
+        if not isinstance(text, str):
+            self.refuse(
+                node,
+                f"self.{name} is a mode: write one of {', '.join(map(repr, place.modes))}, not "
+                f"{ast.unparse(node)}",
+            )
+        if text not in place.modes:
+            self.refuse(node, str(UnknownName("mode", text, place.modes, f"self.{name}")))
+        return ast.copy_location(ast.Constant(float(place.modes.index(text))), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         function, bound = node.func, []
@@ -485,8 +658,13 @@ class _Lowering(ast.NodeTransformer):
                 return found, True
             if isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()":
                 return self._above(node), True
+        name: ast.expr = node
+        while isinstance(name, ast.Attribute):
+            name = name.value
+        if isinstance(name, ast.Name) and name.id in self.original.__code__.co_varnames:
+            return None, False  # a local variable
         try:
-            return _value(node, self.space), False
+            return _value(node, self.outside), False
         except (AttributeError, KeyError):
             return None, False
 
@@ -530,7 +708,7 @@ class _Lowering(ast.NodeTransformer):
         name = str(self.made[key])
         if name not in self.made:
             self.refuse(node, f"{plain.__name__} calls itself, which compiled code cannot do here")
-        self.space[name] = self.made[name]
+        self.own[name] = self.made[name]
         return name
 
     def _inner_form(self, bound: tuple[tuple[int, str], ...]) -> Form:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from typing import Any, ClassVar, TypeVar, overload
 
 from rtsim.core.errors import ModelError
@@ -46,6 +47,18 @@ class guard:
         self.direction, self.options = direction, options
         self.on_reset: Method | None = None
         self.on_stop: Method | None = None
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def _check_open(self, method: Any) -> None:
+        """Raise :class:`ModelError` once the class of the guard has been made."""
+        if self.name:
+            raise ModelError(
+                f"{getattr(method, '__qualname__', method)} would change guard {self.name} of the "
+                "base class; define a method with the name of its reset or stop instead"
+            )
 
     @property
     def functions(self) -> tuple[Any, ...]:
@@ -53,11 +66,13 @@ class guard:
 
     def reset(self, method: M) -> M:
         """Mark the method that is called when the guard fires; it sets states and memory."""
+        self._check_open(method)
         self.on_reset = method
         return method
 
     def stop(self, method: M) -> M:
         """Mark the method that is called instead of the reset if crossings accumulate."""
+        self._check_open(method)
         self.on_stop = method
         return method
 
@@ -240,9 +255,15 @@ class Plant(NamedSignals):
 _OPTIONS = {"report": "told"}
 
 
-@cache
 def _model(cls: Any) -> Model:
     signals = {role: cls.signals(role) for role in ROLES}
+    if signals[STATE].size and getattr(cls, "derivative", None) is None:
+        methods = [n for n in dir(cls) if inspect.isfunction(getattr(cls, n, None)) and n[0] != "_"]
+        near = difflib.get_close_matches("derivative", methods, 1)
+        raise ModelError(
+            f"{cls.__name__} has states but no method derivative(self, d)"
+            + (f"; is {near[0]} meant?" if near else "; what only events change is rtsim.memory()")
+        )
     base = (
         TIME,
         VECTORS[STATE],
@@ -269,9 +290,9 @@ def _model(cls: Any) -> Model:
         functions |= _events(cls, guards, base, changes)
     ticks = _declared(cls, _Ticks)
     if ticks:
-        methods = [lowered(cls, one.level, Form(base, changes, name=n)) for n, one in ticks.items()]
+        called = [lowered(cls, one.level, Form(base, changes, name=n)) for n, one in ticks.items()]
         functions["timers"] = tuple(one.timer for one in ticks.values())
-        functions["tick"] = _dispatcher("due", base, methods, "due[{k}] == 1.0")
+        functions["tick"] = _dispatcher("due", base, called, "due[{k}] == 1.0")
     return Model(
         snake_case(cls.__name__),
         states=signals[STATE],
@@ -301,9 +322,24 @@ def _declared(cls: type, kind: type[K]) -> dict[str, K]:
         for name, value in vars(base).items():
             if isinstance(value, kind):
                 out[name] = value
-            else:
-                out.pop(name, None)
+            elif name in out:
+                what = "guard" if kind is guard else "timer"
+                raise ModelError(
+                    f"{base.__name__}.{name} takes the place of a {what} of a base class; declare "
+                    f"it as a {what} too, with its reset, or choose another name"
+                )
     return out
+
+
+def _latest(cls: type, event: object, method: Any) -> Any:
+    """Return ``method``, or what a class derived from that of its guard has in its place."""
+    for base in cls.__mro__:
+        if any(value is event for value in vars(base).values()):
+            return method
+        own = vars(base).get(method.__name__)
+        if inspect.isfunction(own):
+            return own
+    return method
 
 
 def _events(
@@ -315,6 +351,7 @@ def _events(
         levels.append(lowered(cls, one.level, Form(base, name=f"guard {name}")))
         for what, method in (("reset", one.on_reset), ("stop", one.on_stop)):
             if method is not None:
+                method = _latest(cls, one, method)
                 actions[what][k] = lowered(cls, method, Form(base, changes, name=f"{name}.{what}"))
         options = {_OPTIONS.get(key, key): value for key, value in one.options.items()}
         if "told" in options:

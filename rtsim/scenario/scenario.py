@@ -199,6 +199,15 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
     return snake_case(type(name).__name__), name
 
 
+def mode_number(model: Model, name: str, value: object) -> object:
+    """Return the number of the mode ``value`` of the signal ``name``; other values unchanged."""
+    if not isinstance(value, str) or not model.modes or name != model.discrete.names[-1]:
+        return value
+    if value not in model.modes:
+        raise UnknownName("mode", value, model.modes, f"{model.name}.{name}")
+    return float(model.modes.index(value))
+
+
 class Scenario(NamedComponents, Presented, Drawn):
     """One experiment: its components, their links, and what changes during a run.
 
@@ -340,7 +349,10 @@ class Scenario(NamedComponents, Presented, Drawn):
                 dict(states or {}),
                 dict(inputs or {}),
                 dict(parameters or {}),
-                {**(discrete or {}), **(algebraic or {})},
+                {
+                    **{k: mode_number(model, k, v) for k, v in (discrete or {}).items()},
+                    **(algebraic or {}),
+                },
                 None if update_period is None else Period.of(update_period),
                 declared_ns(update_offset),
                 priority,
@@ -487,7 +499,7 @@ class Scenario(NamedComponents, Presented, Drawn):
     def replace_controller(
         self,
         name: str,
-        controller: Controller,
+        controller: Controller | NamedController,
         *,
         latency: Allowed | None = None,
         late: str | None = None,
@@ -502,6 +514,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         component = self.controller_component(
             name, f"{name} is not a controller, so no controller can replace it"
         )
+        if isinstance(controller, NamedController):
+            controller = controller.controller(name)
         component.controller = taking_over(name, component.controller, controller)
         if latency is not None:
             component.compute = allowing(latency)
@@ -649,7 +663,10 @@ class Scenario(NamedComponents, Presented, Drawn):
     def set(self, target: SignalName, value: object) -> None:
         """Set the initial value of ``"component.name"``: parameter, state or value of a source."""
         values, signals, _ = self.settable_of(target)
-        name = str(target).partition(".")[2]
+        owner, _, name = str(target).partition(".")
+        component = self.components[owner]
+        if isinstance(value, str) and isinstance(component, PlantComponent):
+            value = mode_number(component.model, name, value)
         signals.initial({name: value})
         values[name] = value
 

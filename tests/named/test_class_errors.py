@@ -1,10 +1,13 @@
 """Mistakes in classes of plants and controllers: a message has the line, the name, the remedy."""
 
 # ruff: noqa: ARG002
-# mypy: disable-error-code="attr-defined"
+# mypy: disable-error-code="attr-defined, override, operator"
 
 from __future__ import annotations
 
+import functools
+import linecache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +24,9 @@ class Base(rt.Plant):
     sum = rt.memory()
     phase = rt.mode("up", "down")
     seen = rt.output("m")
+
+    def derivative(self, d: Any) -> None:
+        d.x = 0.0
 
 
 def _free(body: Base) -> float:
@@ -283,3 +289,185 @@ def test_a_class_in_place_of_an_object() -> None:
         loop.plant(Cart, step=0.1)  # type: ignore[call-overload]
     with pytest.raises(ScenarioError, match="has no model"):
         loop.plant("cart", step=0.1)  # type: ignore[call-overload]
+
+
+def test_a_mode_is_used_by_its_names_only() -> None:
+    class A(Base):
+        def outputs(self) -> None:
+            self.seen = 1.0 if self.phase else 0.0
+
+    class B(Base):
+        def outputs(self) -> None:
+            phase = self.phase
+            self.seen = 1.0 if phase == "up" else 0.0
+
+    class C(Base):
+        other = rt.mode("a", "b")
+
+        def outputs(self) -> None:
+            self.seen = 1.0 if self.phase == self.other else 0.0
+
+    class D(Base):
+        def outputs(self) -> None:
+            self.seen = 1.0 if self.phase < "up" else 0.0
+
+    class E(Base):
+        @rt.rising
+        def up(self) -> float:
+            return self.x
+
+        @up.reset
+        def go(self) -> None:
+            self.phase += 1
+
+    class F(Base):
+        def outputs(self) -> None:
+            name = "up"
+            self.seen = 1.0 if self.phase == name else 0.0
+
+    assert "self.phase is a mode; compare it with ==, != or in" in _refused(A)
+    assert "self.phase is a mode" in _refused(B)
+    assert "modes with different names" in _refused(C)
+    assert "a mode is compared with ==, != or in" in _refused(D)
+    assert "is a mode; assign one of its names" in _refused(E)
+    assert "write one of 'up', 'down', not name" in _refused(F)
+
+
+def _negated(function: Any) -> Any:
+    @functools.wraps(function)
+    def inside(*given: Any) -> Any:
+        return -function(*given)
+
+    return inside
+
+
+def test_a_decorator_that_an_equation_cannot_have_is_refused() -> None:
+    class A(Base):
+        @_negated
+        def pull(self) -> float:
+            return 3.0
+
+        def derivative(self, d: Any) -> None:
+            d.x = self.pull()
+
+    assert "pull has a decorator" in _refused(A)
+
+
+class Falls(rt.Plant):
+    height = rt.state("m", 1)
+    bounces = rt.memory()
+
+    def derivative(self, d: Any) -> None:
+        d.height = -1.0
+
+    @rt.falling
+    def floor(self) -> float:
+        return self.height
+
+    @floor.reset
+    def bounce(self) -> None:
+        self.height, self.bounces = 1.0, self.bounces + 1
+
+
+def test_a_guard_of_a_base_class_is_not_lost_nor_changed() -> None:
+    class Gone(Falls):
+        def floor(self) -> float:
+            return self.height
+
+    with pytest.raises(ModelError, match=r"Gone\.floor takes the place of a guard of a base"):
+        Gone.model()
+    with pytest.raises(ModelError, match="would change guard floor of the base class"):
+
+        class Changed(Falls):
+            @Falls.floor.reset
+            def lie(self) -> None:
+                self.height = 0.0
+
+
+def test_states_without_a_derivative_are_refused() -> None:
+    class A(rt.Plant):
+        x = rt.state()
+
+        def derivativ(self, d: Any) -> None:
+            d.x = 1.0
+
+    with pytest.raises(ModelError, match=r"no method derivative\(self, d\); is derivativ meant"):
+        A.model()
+
+
+def test_a_local_variable_is_no_function_that_takes_self() -> None:
+    class A(Base):
+        def derivative(self, d: Any) -> None:
+            pull = _free
+            d.x = pull(self)
+
+    assert "pull cannot be found, so it cannot take self" in _refused(A)
+
+
+def test_a_source_that_has_changed_since_the_import_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "import rtsim as rt\n\n\nclass Grows(rt.Plant):\n    x = rt.state()\n\n"
+        "    def derivative(self, d):\n# a comment at the margin\n        d.x = 1.0\n"
+    )
+    path = tmp_path / "changed_since.py"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    from changed_since import Grows  # type: ignore[import-not-found]
+
+    assert Grows.model().name == "grows"
+    path.write_text(text.replace("d.x = 1.0", "d.x = self.x"), encoding="utf-8")
+    linecache.checkcache(str(path))
+    with pytest.raises(ModelError, match="has changed since it was imported"):
+        Grows.model()
+
+
+def test_a_value_that_comes_too_late_is_refused() -> None:
+    loop, part = rt.Scenario("s"), Cart()
+    part.x = 2.0
+    loop.plant(part, step=0.1)
+    with pytest.raises(ModelError, match=r"Cart\.x is assigned after the object was given"):
+        part.x = 3.0
+
+
+def test_a_mode_is_set_by_its_name() -> None:
+    class Moded(rt.Plant):
+        phase = rt.mode("up", "down")
+        seen = rt.output()
+
+        def outputs(self) -> None:
+            self.seen = 7.0 if self.phase in ("down", "sideways") else 1.0
+
+    with pytest.raises(ModelError, match="unknown mode 'sideways'"):
+        Moded.model()
+
+    class Fine(Moded):
+        def outputs(self) -> None:
+            self.seen = 7.0 if self.phase in ("down",) else 1.0
+
+    for given, seen in (("down", 7.0), ("up", 1.0)):
+        loop = rt.Scenario("s", until=1)
+        plant = loop.plant("m", Fine(), step=0.1)
+        loop.set(plant.phase, given)
+        assert rt.simulate(loop, compile=False)["m.seen"][-1] == seen
+        other = rt.Scenario("s", until=1)
+        other.plant("m", Fine.model(), step=0.1, discrete={"phase": given})
+        assert rt.simulate(other, compile=False)["m.seen"][-1] == seen
+    with pytest.raises(ScenarioError, match="unknown mode 'dwon'"):
+        loop.set("m.phase", "dwon")
+    with pytest.raises(ScenarioError, match="outside its range"):
+        loop.set("m.phase", 17)
+
+
+def test_a_controller_can_be_replaced_by_an_object_of_a_class() -> None:
+    loop, cart, brake = _loop()
+    for source, target in ((cart.x, brake.x), (cart.v, brake.v), (brake.force, cart.force)):
+        loop.connect(source, target)
+
+    class Idle(Brake):
+        def step(self) -> None:
+            self.force = 0.0
+
+    loop.replace_controller("brake", Idle())
+    assert rt.simulate(loop, until=1, compile=False)["cart.x"][-1] == 1.0

@@ -12,6 +12,7 @@ import pytest
 
 import rtsim as rt
 from rtsim.core.errors import ModelError
+from rtsim.core.tag import Tag
 from rtsim.equations.model import bind
 
 G = 9.81
@@ -351,3 +352,100 @@ def test_every_part_of_a_message_about_a_field_that_no_class_has() -> None:
         Ball(hight=1)
     with pytest.raises(ModelError, match="unknown field 'log' in Ball"):
         Ball().log = 1
+
+
+class Views(rt.Controller):
+    """Vectors that get a second name, or are exchanged."""
+
+    new = rt.input("m", shape=(2,))
+    last = rt.memory("m", shape=(2,))
+    a = rt.memory("1", (1.0, 2.0))
+    b = rt.memory("1", (3.0, 4.0))
+    table = rt.parameter("1", ((1.0, 2.0), (3.0, 4.0)))
+    rate = rt.output("m", shape=(2,))
+    row = rt.output("1", shape=(2,))
+
+    def pair(self) -> Any:
+        return self.last, self.a[1:]
+
+    def step(self) -> None:
+        previous = self.last
+        self.last = self.new
+        self.rate = self.last - previous
+        self.a, self.b = self.b, self.a
+        first = self.table[0]
+        first += 10.0
+        self.row = first
+
+
+@pytest.mark.parametrize("compile", [True, False])
+def test_a_second_name_of_a_vector_keeps_its_value(compile: bool) -> None:
+    class Compiled(Views, compile=compile):
+        pass
+
+    made = Compiled().controller().ready(compile)
+    for k, seen in enumerate(([1.0, 2.0], [4.0, 5.0])):
+        tag = Tag(k)
+        made.send(tag, np.array([1.0, 2.0]) if k == 0 else np.array([5.0, 7.0]))
+        answer = made.receive(tag, 0.0)
+        assert answer is not None
+        assert answer.tolist() == [*seen, 11.0, 12.0]
+        assert made.s[2:].tolist() == ([3, 4, 1, 2] if k == 0 else [1, 2, 3, 4])
+    assert made.p.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+RATE = 1.0
+
+
+class Follows(rt.Plant):
+    """Reads a global name, a constant of the class, and a default."""
+
+    x = rt.state()
+    STEP = 1.0
+
+    def more(self, by: float = RATE) -> float:
+        return by
+
+    def derivative(self, d: Self) -> None:
+        d.x = RATE + 10 * self.STEP + 100 * self.more()
+
+
+def test_the_next_run_uses_changed_constants_and_the_defaults_of_the_definition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for compile in (True, False):
+        assert _values(Follows.model(), compile, [0])[0].tolist() == [111.0]
+    monkeypatch.setitem(globals(), "RATE", 2.0)
+    monkeypatch.setattr(Follows, "STEP", np.float64(3.0))
+    for compile in (True, False):
+        assert _values(Follows.model(), compile, [0])[0].tolist() == [132.0]
+
+
+class Soft(Ball):
+    """Replaces the reset of a guard of its base class by name."""
+
+    def bounce(self) -> None:
+        self.height, self.speed = 0.0, -0.5 * self.restitution * self.speed
+
+
+def test_a_derived_class_replaces_a_reset_by_its_name() -> None:
+    ends = []
+    for part in (Ball(), Soft()):
+        scenario = rt.Scenario("ball", until=0.7)
+        scenario.plant("ball", part, step=0.01)
+        ends.append(rt.simulate(scenario, compile=False)["ball.height"].max())
+        ends.append(rt.simulate(scenario, compile=False)["ball.height"][-1])
+    assert ends[1] > 2 * ends[3] > 0
+
+
+def _scaled(body: Follows, /, factor: float) -> float:
+    return factor * body.x
+
+
+def test_arguments_by_position_only() -> None:
+    class Grows(Follows):
+        def derivative(self, d: Self) -> None:
+            d.x = _scaled(self, 2.0)
+
+    for compile in (True, False):
+        assert _values(Grows.model(), compile, [4])[0].tolist() == [8.0]

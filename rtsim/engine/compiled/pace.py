@@ -459,7 +459,8 @@ class PacedFrames:
             row["bins"], row["totals"] = place_of(spread.bins), place_of(spread.totals)
         vectors = {
             "words": self.record.view(np.int64), "time": np.zeros(2, np.int64),
-            "text": np.zeros(_TEXT_WORDS, np.int64), "columns": np.array(at), "row": self.row,
+            "text": np.zeros(_TEXT_WORDS, np.int64), "columns": np.array(at, np.int64),
+            "row": self.row,
             "jobs": self._jobs, "spreads": spreads, "worst": self._worst,
             "overruns": self._overruns,
         }  # fmt: skip

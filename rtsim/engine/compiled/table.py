@@ -283,7 +283,7 @@ class Table:
             row["source"], row["into"] = self._place(span), place_of(saved)
         header["spans"] = self._place(spans)
         self.alive.append(headers)
-        self.entry = np.array([headers.ctypes.data])
+        self.entry = np.array([headers.ctypes.data], np.int64)
         """What the kernel receives."""
 
     def _fill_ranges(self) -> None:

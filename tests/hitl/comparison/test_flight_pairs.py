@@ -425,5 +425,5 @@ def test_a_signal_that_one_recording_lacks_has_no_values() -> None:
 
 
 def test_a_row_of_a_track_without_microsteps_belongs_to_the_first_one() -> None:
-    bare = run(bare=[(5, 1.0), (9, 2.0)]).track("bare")
+    bare = run(bare=[(5, 1), (9, 2)]).track("bare")
     assert _tag(bare, np.array([1])) == Tag(9, 0)

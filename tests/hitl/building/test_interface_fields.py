@@ -184,3 +184,12 @@ def test_numbers(text: object, value: float) -> None:
 def test_texts_that_are_no_number(text: str) -> None:
     with pytest.raises(ValueError, match="the text is not a number"):
         exact_number(text)
+
+
+@pytest.mark.parametrize(
+    ("table", "type"), [("outputs", "float64"), ("parameters", "float32"), ("inputs", "int16")]
+)
+def test_nan_is_for_inputs_of_a_floating_point_type(table: str, type: str) -> None:
+    assert field(type="float32", nan=True, low=-math.inf).specials[0] == -math.inf
+    with pytest.raises(ScenarioError, match=rf"not to {table} of type {type}; remove it"):
+        field(table, type=type, nan=True)

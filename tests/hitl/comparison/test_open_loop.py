@@ -543,3 +543,15 @@ def test_one_whose_time_is_its_own_is_told_where_it_is() -> None:
     driven(stand, 2)
     assert told == [Tag(0), Tag(10**8)]
     assert anchored == [], "an open loop does not stand still"
+
+
+def test_failures_come_first_and_then_the_largest_share() -> None:
+    signals = [
+        SimpleNamespace(name="small", reason="", share=0.1, max_rel=0.0),
+        SimpleNamespace(name="failed", reason="differs", share=0.2, max_rel=0.0),
+        SimpleNamespace(name="large", reason="", share=0.9, max_rel=0.0),
+        SimpleNamespace(name="larger", reason="", share=0.9, max_rel=0.5),
+        SimpleNamespace(name="worst", reason="differs", share=3.0, max_rel=0.0),
+    ]
+    ranked = OpenLoop.worst_first(SimpleNamespace(signals=signals))  # type: ignore[arg-type]
+    assert [one.name for one in ranked] == ["worst", "failed", "larger", "large", "small"]

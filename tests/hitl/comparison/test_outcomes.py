@@ -3,11 +3,13 @@
 import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import rtsim
-from hitl.comparison.verdict import ComparisonChain
+from hitl.comparison.verdict import ComparisonChain, Stimulated
 from hitl.worker.ending import WorkerEnding
 from rtsim.core.errors import Undecided
 from rtsim.core.outcome import Judged, Outcome
@@ -157,3 +159,37 @@ def test_a_folder_of_a_study_is_neither_true_nor_false(tmp_path: Path) -> None:
     folder.path = tmp_path
     with pytest.raises(Undecided, match="summarise"):
         bool(folder)
+
+
+def _pair(outcome: Outcome, statement: str) -> Any:
+    return SimpleNamespace(
+        outcome=outcome, statement=statement, scenario="motor", how=", in open loop",
+        reserved=["an input never moved"], why=[] if outcome is Outcome.PASSED else ["y differs"],
+        sides=SimpleNamespace(gap="board - C"),
+    )  # fmt: skip
+
+
+def test_only_a_passed_chain_says_how_it_was_compared_and_its_reservations() -> None:
+    passed = ComparisonChain((_pair(Outcome.PASSED, "the C does"),)).in_words
+    assert passed.startswith("motor: the C does, in open loop")
+    assert "an input never moved" in passed
+    failed = ComparisonChain(
+        (_pair(Outcome.PASSED, "the C does"), _pair(Outcome.FAILED, "the board does not do"))
+    ).in_words
+    assert failed == "motor: the C does, and the board does not do\nboard - C, y differs"
+
+
+def test_the_reasons_of_stimuli_are_of_those_that_do_not_pass() -> None:
+    loops = [
+        SimpleNamespace(outcome=outcome, in_words=f"said {n}")
+        for n, outcome in enumerate((Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED), 1)
+    ]
+    reaches = [("a",), ("branch 7", "branch 8", "branch 9"), ()]
+    stimuli = SimpleNamespace(
+        name="m.stimuli.toml", stimuli=[SimpleNamespace(reaches=r) for r in reaches]
+    )
+    one = Stimulated("c", stimuli, tuple(loops))  # type: ignore[arg-type]
+    assert one.why == [
+        "stimulus 2 of m.stimuli.toml: said 2 (reaches branch 7, and 2 more)",
+        "stimulus 3 of m.stimuli.toml: said 3",
+    ]

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -186,6 +186,30 @@ class Drawn:
         return self.draw().html() + component_table(self.describe())
 
 
+class PlantOptions(TypedDict, total=False):
+    """Options of a plant, for type checkers; :meth:`Scenario.plant` has their defaults."""
+
+    solver: str | Solver
+    inputs: Mapping[str, Source] | None
+    update_period: Duration | Period | None
+    update_offset: Duration
+    priority: int
+
+
+class ControllerOptions(TypedDict, total=False):
+    """Options of a controller, for type checkers; :meth:`Scenario.controller` has the defaults."""
+
+    period: Duration | Period | None
+    offset: Duration
+    inputs: Mapping[str, Source] | None
+    compute: LatencyModel | Duration
+    transport: LatencyModel | Duration
+    late: str
+    failure: str
+    priority: int
+    on: Sequence[str]
+
+
 def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
     """Return the name and the object of a component, whose class can give its name."""
     if part is not None or isinstance(name, str):
@@ -270,41 +294,17 @@ class Scenario(NamedComponents, Presented, Drawn):
         model: Model,
         *,
         step: Duration | Period,
-        solver: str | Solver = "rk4",
         states: Values | None = None,
-        inputs: Mapping[str, Source] | None = None,
         parameters: Values | None = None,
         discrete: Values | None = None,
         algebraic: Values | None = None,
-        update_period: Duration | Period | None = None,
-        update_offset: Duration = 0,
-        priority: int = 0,
+        **options: Unpack[PlantOptions],
     ) -> Handle: ...
     @overload
-    def plant(
-        self,
-        name: P,
-        model: None = None,
-        *,
-        step: Duration | Period,
-        solver: str | Solver = "rk4",
-        inputs: Mapping[str, Source] | None = None,
-        update_period: Duration | Period | None = None,
-        update_offset: Duration = 0,
-        priority: int = 0,
-    ) -> P: ...
+    def plant(self, name: P, *, step: Duration | Period, **options: Unpack[PlantOptions]) -> P: ...
     @overload
     def plant(
-        self,
-        name: str,
-        model: P,
-        *,
-        step: Duration | Period,
-        solver: str | Solver = "rk4",
-        inputs: Mapping[str, Source] | None = None,
-        update_period: Duration | Period | None = None,
-        update_offset: Duration = 0,
-        priority: int = 0,
+        self, name: str, model: P, *, step: Duration | Period, **options: Unpack[PlantOptions]
     ) -> P: ...
     def plant(
         self,
@@ -362,52 +362,12 @@ class Scenario(NamedComponents, Presented, Drawn):
 
     @overload
     def controller(
-        self,
-        name: str,
-        controller: Controller,
-        *,
-        period: Duration | Period | None = None,
-        offset: Duration = 0,
-        inputs: Mapping[str, Source] | None = None,
-        compute: LatencyModel | Duration = ZERO,
-        transport: LatencyModel | Duration = ZERO,
-        late: str = "hold",
-        failure: str = "end",
-        priority: int = 0,
-        on: Sequence[str] = (),
+        self, name: str, controller: Controller, **options: Unpack[ControllerOptions]
     ) -> Handle: ...
     @overload
-    def controller(
-        self,
-        name: N,
-        controller: None = None,
-        *,
-        period: Duration | Period | None = None,
-        offset: Duration = 0,
-        inputs: Mapping[str, Source] | None = None,
-        compute: LatencyModel | Duration = ZERO,
-        transport: LatencyModel | Duration = ZERO,
-        late: str = "hold",
-        failure: str = "end",
-        priority: int = 0,
-        on: Sequence[str] = (),
-    ) -> N: ...
+    def controller(self, name: N, **options: Unpack[ControllerOptions]) -> N: ...
     @overload
-    def controller(
-        self,
-        name: str,
-        controller: N,
-        *,
-        period: Duration | Period | None = None,
-        offset: Duration = 0,
-        inputs: Mapping[str, Source] | None = None,
-        compute: LatencyModel | Duration = ZERO,
-        transport: LatencyModel | Duration = ZERO,
-        late: str = "hold",
-        failure: str = "end",
-        priority: int = 0,
-        on: Sequence[str] = (),
-    ) -> N: ...
+    def controller(self, name: str, controller: N, **options: Unpack[ControllerOptions]) -> N: ...
     def controller(
         self,
         name: str | NamedController,

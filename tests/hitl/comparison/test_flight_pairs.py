@@ -310,6 +310,8 @@ def test_a_flight_is_too_slow_where_this_host_was() -> None:
     more = flight(FINE, targets={"a": target(SLIPPED), "b": target(SLIPPED), "c": target()})
     assert more.slipped == 6 * MS
     assert flight(FINE, targets={"a": target(Timing(slipped_ns=5))}).slipped == 0
+    least = flight(FINE, SHORT, targets={"law": target(Timing(slips=1, slipped_ns=1))})
+    assert (least.slipped, least.outcome) == (1, Outcome.UNDECIDED)
     assert not flight(FINE, targets={"a": target(Timing())}).too_slow
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,9 @@ from hypothesis import strategies as st
 from hitl.comparison.open_loop import MOST_AGAIN, Driven, OpenLoop, open_loop
 from hitl.comparison.outputs import OutputResult, _shares, ulps
 from hitl.comparison.tolerances import DOUBLE, INITIALIZED_AGAIN, SINGLE, Check, Tolerances, by_type
+from hitl.comparison.verdict import refuse_misfit
+from hitl.interface.file import InterfaceError
+from hitl.worker.ending import MISFIT
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.outcome import Outcome
@@ -555,3 +559,16 @@ def test_failures_come_first_and_then_the_largest_share() -> None:
     ]
     ranked = OpenLoop.worst_first(SimpleNamespace(signals=signals))  # type: ignore[arg-type]
     assert [one.name for one in ranked] == ["worst", "failed", "larger", "large", "small"]
+
+
+def test_a_lack_of_the_interface_file_is_an_error_and_a_difference_before_it_is_not() -> None:
+    place = SimpleNamespace(place=lambda *_: "law.toml:7")
+    c = SimpleNamespace(interface=place)
+    out = held(dies_at(9))
+    refuse_misfit(out, c)
+    lacking = replace(out, error=f"step 9 (0.9 s): {MISFIT}no input z\nmore text")
+    with pytest.raises(InterfaceError, match=f"^law.toml:7: {MISFIT}no input z$"):
+        refuse_misfit(lacking, c)
+    refuse_misfit(lacking, SimpleNamespace(interface=None))
+    earlier = held(lambda step, y: dies_at(9)(step, y) + (step == 4))
+    refuse_misfit(replace(earlier, error=lacking.error), c)

@@ -62,14 +62,15 @@ def plainly() -> Iterator[None]:
 class Compiled:
     """A helper function that is compiled into the equations that call it.
 
-    A call from Python also runs compiled code; this code checks the helper's own indices. numba is
-    imported only when the helper is compiled.
+    A call from Python also runs compiled code; this code checks the helper's own indices.  With
+    ``with_caller`` such a call runs Python.  numba is imported only when the helper is compiled.
     """
 
     targetoptions = MappingProxyType({"error_model": "numpy"})
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], with_caller: bool = False) -> None:
         self.py_func = function
+        self._with_caller = with_caller
         update_wrapper(self, function)
 
     @cached_property
@@ -95,7 +96,7 @@ class Compiled:
         return numba.njit(boundscheck=True, **self.targetoptions)(self.py_func)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if _plain.get():
+        if self._with_caller or _plain.get():
             return self.py_func(*arguments, **named)
         return self._from_python(*arguments, **named)
 
@@ -112,6 +113,15 @@ def compiled(function: F) -> F:
             return 0.6 * v * abs(v)
     """
     return Compiled(getattr(function, "py_func", function))  # type: ignore[return-value]
+
+
+def like_its_caller(function: Any, original: Any = None) -> Any:
+    """Mark ``function``, which rtsim made of ``original``: it is compiled if its caller is.
+
+    A function that the user marked with :func:`compiled` keeps this mark.
+    """
+    marked = hasattr(function if original is None else original, "py_func")
+    return compiled(function) if marked else Compiled(function, with_caller=True)
 
 
 _forms: SimpleQueue[Callable[[], object]] = SimpleQueue()

@@ -7,21 +7,21 @@ like every other model function (docs/decisions/200).
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
-import dis
 import inspect
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
 
 from rtsim.core.errors import ModelError, UnknownName
-from rtsim.equations.compiling import compiled
+from rtsim.equations.compiling import like_its_caller
+from rtsim.equations.field_names import FieldNames, Place, part, places_of
+from rtsim.equations.rewriting import arguments_of, definition_of, rebuilt, where
 from rtsim.named.fields import (
     ALGEBRAIC,
     DELAYED,
@@ -64,29 +64,14 @@ class Form:
     name: str = "a method"
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a field lies: its vector, its first element and its shape."""
-
-    role: str
-    first: int
-    shape: tuple[int, ...]
-    modes: tuple[str, ...] = ()
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=int))
-
-
-def places(cls: Any) -> dict[str, _Place]:
+def places(cls: Any) -> dict[str, Place]:
     """Return the place of each field of ``cls``; delayed signals follow the inputs."""
     out = {}
     for role in VECTORS:
-        signals = cls.signals(role)
         behind = cls.signals(INPUT).size if role == DELAYED else 0
-        for signal in signals:
-            at = signals.slice(signal.name).start + behind
-            out[signal.name] = _Place(role, at, signal.shape, cls.fields[signal.name].modes)
+        for name, place in places_of(cls.signals(role), role).items():
+            modes = cls.fields[name].modes
+            out[name] = replace(place, first=place.first + behind, modes=modes)
     return out
 
 
@@ -104,12 +89,12 @@ def lowered(cls: type[NamedSignals], method: Callable[..., Any], form: Form) -> 
 
 def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], ...]:
     """Return which positional arguments of a method are ``self`` and the second vector."""
-    names = _arguments(_definition(method))
+    names = arguments_of(definition_of(method))
     wanted = 1 + (form.second is not None)
     if len(names) != wanted:
         takes = "(self)" if wanted == 1 else "(self, d)"
         raise ModelError(
-            f"{_where(method)}: {method.__qualname__} takes ({', '.join(names)}); write {takes}"
+            f"{where(method)}: {method.__qualname__} takes ({', '.join(names)}); write {takes}"
         )
     bound = [(0, SELF)]
     if form.second is not None:
@@ -117,180 +102,67 @@ def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], 
     return tuple(bound)
 
 
-def _where(function: Any, node: ast.AST | None = None) -> str:
-    code = function.__code__
-    line = code.co_firstlineno if node is None else getattr(node, "lineno", code.co_firstlineno)
-    return f"{code.co_filename}:{line}"
-
-
-def _definition(function: Any) -> ast.FunctionDef:
-    """Return the parsed definition of ``function``, with the line numbers of its file.
-
-    Raises :class:`ModelError` if the source is missing, or is not that of the running function.
-    """
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError) as error:
-        raise ModelError(
-            f"the source of {function.__qualname__} cannot be read; define the class in a file or "
-            "in a notebook"
-        ) from error
-    inside = lines[0][:1].isspace()
-    tree = ast.parse(("if 1:\n" if inside else "") + "".join(lines))
-    definition = tree.body[0].body[0] if inside else tree.body[0]  # type: ignore[attr-defined]
-    if not isinstance(definition, ast.FunctionDef):
-        raise ModelError(f"{_where(function)}: {function.__qualname__} is not written with def")
-    ast.increment_lineno(tree, first - 1 - inside)
-    plain = deepcopy(definition)
-    plain.decorator_list, plain.returns = [], None
-    there, here = function.__code__, _code_of(plain, function.__code__.co_freevars, function)
-    if _steps(there) != _steps(here):
-        raise ModelError(
-            f"{_where(function)}: the source of {function.__qualname__} has changed since it was "
-            "imported; import it again, in a new process"
-        )
-    return definition
-
-
-_CALLS = {"PUSH_NULL", "PRECALL", "NOP"}
-"""Instructions that depend on whether a name was imported in the same file."""
-
-
-def _steps(code: types.CodeType) -> list[tuple[str, Any]]:
-    """Return what ``code`` does, in a form that does not depend on the file around it."""
-    jumps = {*dis.hasjrel, *dis.hasjabs}
-    out: list[tuple[str, Any]] = []
-    for one in dis.get_instructions(code):
-        if one.opname in _CALLS:
-            continue
-        value = None if one.opcode in jumps else one.argval
-        if isinstance(value, types.CodeType):
-            value = _steps(value)
-        out.append((one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), repr(value)))
-    return out
-
-
-def _code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
-    """Return the code of ``definition`` within a function that has the variables ``free``."""
-    definition = deepcopy(definition)
-    definition.args.defaults = []
-    definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
-    for argument in (*definition.args.posonlyargs, *definition.args.args):
-        argument.annotation = None
-    around = ast.parse(f"def around({', '.join(free)}): pass").body[0]
-    assert isinstance(around, ast.FunctionDef)
-    around.body = [definition]
-    module = ast.fix_missing_locations(ast.Module([around], type_ignores=[]))
-    future = like.__code__.co_flags & __future__.annotations.compiler_flag
-    code = compile(module, like.__code__.co_filename, "exec", flags=future, dont_inherit=True)
-    outer = next(c for c in code.co_consts if isinstance(c, types.CodeType))
-    return next(
-        c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == definition.name
-    )
-
-
-def _arguments(definition: ast.FunctionDef) -> list[str]:
-    return [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
-
-
-def _outside(function: Any) -> dict[str, Any]:
-    """Return the global names of ``function``, and the variables of functions around it."""
-    names = dict(function.__globals__)
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    for name, cell in cells:
-        try:
-            names[name] = cell.cell_contents
-        except ValueError:
-            continue  # a variable that is assigned later
-    return names
-
-
-@dataclass
-class _Lowering(ast.NodeTransformer):
+class _Lowering(FieldNames):
     """One function with the names of ``cls`` replaced; :attr:`function` is the result.
 
-    ``bound`` gives the positions of arguments that stand for vectors.  ``made`` are the helpers
-    that were lowered for the same method, so that a helper is made once.
+    ``bound`` gives the positions of arguments that stand for vectors.
     """
 
-    cls: type[NamedSignals]
-    original: Any
-    form: Form
-    bound: tuple[tuple[int, str], ...]
-    made: dict[Any, Any]
-    own: dict[str, Any] = field(default_factory=dict)
-    """Helpers and constants of the class, which become variables around the function."""
-
-    def __post_init__(self) -> None:
-        original = getattr(self.original, "py_func", self.original)
+    def __init__(
+        self,
+        cls: type[NamedSignals],
+        method: Any,
+        form: Form,
+        bound: tuple[tuple[int, str], ...],
+        made: dict[Any, Any],
+    ) -> None:
+        original = getattr(method, "py_func", method)
         if hasattr(original, "__wrapped__"):
             raise ModelError(
-                f"{_where(original.__wrapped__)}: {original.__qualname__} has a decorator, which "
+                f"{where(original.__wrapped__)}: {original.__qualname__} has a decorator, which "
                 "rtsim cannot run in an equation; remove the decorator, or call a function instead"
             )
-        self.original = original
-        self.outside = _outside(original)
-        owner: Any = self.cls
+        super().__init__(original, made, original.__qualname__)
+        self.cls, self.form = cls, form
+        owner: Any = cls
         self.places = places(owner)
-        source = _definition(original)
-        names = _arguments(source)
-        self.stands = {names[i]: what for i, what in self.bound if i < len(names)}
+        source = definition_of(original)
+        names = arguments_of(source)
+        self.meanings = {names[i]: what for i, what in bound if i < len(names)}
         self._check_locals(source)
         definition = deepcopy(source)
         definition.decorator_list, definition.returns = [], None
-        taken = {i for i, _ in self.bound}
+        taken = {i for i, _ in bound}
         given = [*definition.args.posonlyargs, *definition.args.args]
         kept = [a for i, a in enumerate(given) if i not in taken]
         if len(original.__defaults__ or ()) > len(kept):
             self.refuse(source, f"{names[0]} has a default; remove it")
-        for argument in (*kept, *definition.args.kwonlyargs):
-            argument.annotation = None
-        vectors = [ast.arg(name) for name in self.form.arguments]
         definition.args.posonlyargs = []
-        definition.args.args = [*vectors, *kept]
+        definition.args.args = [*(ast.arg(name) for name in form.arguments), *kept]
         definition.body = [self.visit(node) for node in definition.body]
-        cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
-        code = _code_of(definition, dict.fromkeys((*cells, *self.own)), original)
-        function: Any = types.FunctionType(
-            code,
-            original.__globals__,
-            original.__name__,
-            original.__defaults__,
-            tuple(
-                types.CellType(self.own[n]) if n in self.own else cells[n] for n in code.co_freevars
-            ),
-        )
-        function.__kwdefaults__ = original.__kwdefaults__
-        function.__module__, function.__doc__ = original.__module__, original.__doc__
-        function.__qualname__ = original.__qualname__
-        function.definition = ast.fix_missing_locations(definition)
-        self.function = function
+        self.function = rebuilt(original, definition, self.own, original.__defaults__)
+
+    def stands(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Name) and node.id in self.meanings
+
+    def place(self, node: ast.Attribute) -> Place | None:
+        return self.places.get(node.attr)
 
     def _check_locals(self, definition: ast.FunctionDef) -> None:
         for node in ast.walk(definition):
             if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Load):
                 continue
-            if node.id in self.stands:
+            if node.id in self.meanings:
                 self.refuse(node, f"{node.id} is assigned; give the variable another name")
             if node.id in self.form.arguments:
                 self.refuse(node, f"the name {node.id} is used by rtsim; give it another name")
 
-    def refuse(self, node: ast.AST, problem: str) -> NoReturn:
-        method = self.original.__qualname__
-        raise ModelError(f"{_where(self.original, node)}: {method}: {problem}")
-
     # -- names of fields ---------------------------------------------------------------------------
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        if not isinstance(node.value, ast.Name) or node.value.id not in self.stands:
-            self.generic_visit(node)
-            return node
-        return self._named(node, node.ctx)
-
-    def _named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
+    def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
         """Return the place of ``self.NAME`` or ``d.NAME``; ``ctx`` is what is done with it."""
         assert isinstance(node.value, ast.Name)
-        what, name = self.stands[node.value.id], node.attr
+        what, name = self.meanings[node.value.id], node.attr
         stored = not isinstance(ctx, ast.Load)
         if what == SELF and name == "t":
             return self._time(node, stored)
@@ -322,9 +194,9 @@ class _Lowering(ast.NodeTransformer):
                     f"{node.value.id}.{name} has no meaning: {name} is {article(place.role)}, and "
                     f"only {article(role)} has a {means}",
                 )
-        return ast.copy_location(_part(vector, place, node.ctx), node)
+        return ast.copy_location(part(vector, place, node.ctx), node)
 
-    def _refuse_write(self, node: ast.Attribute, place: _Place) -> NoReturn:
+    def _refuse_write(self, node: ast.Attribute, place: Place) -> NoReturn:
         allowed = [n for n, p in self.places.items() if p.role in self.form.writes]
         remedy = f"it may assign {', '.join(allowed)}" if allowed else "it assigns no field"
         if place.role == STATE and self.form.second is not None:
@@ -336,7 +208,7 @@ class _Lowering(ast.NodeTransformer):
         )
 
     def _second_name(self) -> str:
-        return next((n for n, what in self.stands.items() if what != SELF), "d")
+        return next((n for n, what in self.meanings.items() if what != SELF), "d")
 
     def _time(self, node: ast.Attribute, stored: bool) -> ast.expr:
         if stored:
@@ -349,7 +221,7 @@ class _Lowering(ast.NodeTransformer):
         """Return a property or a constant of the class; refuse every other name."""
         assert isinstance(node.value, ast.Name)
         name = node.attr
-        if self.stands[node.value.id] != SELF:
+        if self.meanings[node.value.id] != SELF:
             role = STATE if self.form.second is None else self.form.second[1]
             known = [n for n, p in self.places.items() if p.role == role]
             self.refuse(node, str(UnknownName(role, name, known, self.cls.__name__)))
@@ -380,7 +252,7 @@ class _Lowering(ast.NodeTransformer):
         return ast.Name(own, ast.Load())
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self.stands:
+        if node.id in self.meanings:
             self.refuse(
                 node,
                 f"{node.id} alone has no value here; read {node.id}.NAME, or pass {node.id} to a "
@@ -388,94 +260,7 @@ class _Lowering(ast.NodeTransformer):
             )
         return node
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """Turn ``self.velocity[0]`` into one element, if the index is a number."""
-        value = node.value
-        if not (
-            isinstance(value, ast.Attribute)
-            and isinstance(value.value, ast.Name)
-            and value.value.id in self.stands
-        ):
-            self.generic_visit(node)
-            return node
-        whole = self._named(value, node.ctx)
-        place = self.places.get(value.attr)
-        index = _constant_index(node.slice)
-        if place is not None and not place.shape:
-            self.refuse(node, f"{value.attr} is one number, so it has no elements")
-        if place is not None and index is not None and len(index) == len(place.shape):
-            for i, n in zip(index, place.shape, strict=True):
-                if not -n <= i < n:
-                    self.refuse(
-                        node, f"{ast.unparse(node)}: {value.attr} has the shape {place.shape}"
-                    )
-            inside = [i % n for i, n in zip(index, place.shape, strict=True)]
-            at = place.first + int(np.ravel_multi_index(inside, place.shape))
-            vector = whole
-            while not isinstance(vector, ast.Name):
-                vector = _inner(vector)
-            new: ast.expr = ast.Subscript(vector, ast.Constant(at), node.ctx)
-            return ast.copy_location(new, node)
-        if isinstance(whole, ast.Subscript):
-            whole.ctx = ast.Load()
-        node.value, node.slice = whole, self.visit(node.slice)
-        return node
-
     # -- statements and calls ----------------------------------------------------------------------
-
-    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
-        for target in node.targets:
-            node.value = self._numbered(target, node.value)
-        if any(not self._whole(target) for target in node.targets):
-            node.value = self._owned(node.value)
-        if len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
-            node.targets = [self._elements(node.targets[0], node.value)]
-        self.generic_visit(node)
-        return node
-
-    def _whole(self, node: ast.expr) -> bool:
-        """Return whether ``node`` is a field, or a part of one, to which values are copied."""
-        while isinstance(node, ast.Subscript):
-            node = node.value
-        return (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id in self.stands
-        )
-
-    def _owned(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with a copy of each vector field that would get a second name.
-
-        A part of a vector is a view: without a copy, a later change of the field would change the
-        other name too.
-        """
-        if isinstance(node, (ast.Tuple, ast.List)):
-            node.elts = [self._owned(e) for e in node.elts]
-            return node
-        if isinstance(node, ast.IfExp):
-            node.body, node.orelse = self._owned(node.body), self._owned(node.orelse)
-            return node
-        if not self._whole(node):
-            return node
-        part: ast.expr = node
-        indices = 0
-        while isinstance(part, ast.Subscript):
-            parts = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
-            indices += sum(not isinstance(one, ast.Slice) for one in parts)
-            part = part.value
-        assert isinstance(part, ast.Attribute)
-        place = self.places.get(part.attr)
-        if place is None or indices >= len(place.shape):
-            return node
-        copied = ast.Call(ast.Attribute(node, "copy", ast.Load()), [], [])
-        for one in (copied, copied.func):
-            ast.copy_location(one, node)
-        return copied
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
-        node.value = self._owned(node.value)
-        self.generic_visit(node)
-        return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         if self._mode(node.target) is not None:
@@ -483,49 +268,16 @@ class _Lowering(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
-    def _numbered(self, target: ast.expr, value: ast.expr) -> ast.expr:
+    def assigned(self, target: ast.expr, value: ast.expr) -> ast.expr:
         """Return ``value`` with the numbers of the modes that are assigned to ``target``."""
         several = (ast.Tuple, ast.List)
         if isinstance(target, several) and isinstance(value, several):
             if len(target.elts) == len(value.elts):
                 pairs = zip(target.elts, value.elts, strict=True)
-                value.elts = [self._numbered(*pair) for pair in pairs]
+                value.elts = [self.assigned(*pair) for pair in pairs]
             return value
         mode = self._mode(target)
         return value if mode is None else self._number(value, *mode)
-
-    def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
-        """Return ``self.velocity`` as its elements, to which a tuple is assigned one by one."""
-        if not (
-            isinstance(target, ast.Attribute)
-            and isinstance(target.value, ast.Name)
-            and target.value.id in self.stands
-            and (place := self.places.get(target.attr)) is not None
-        ):
-            return target
-        if len(value.elts) != place.size or len(place.shape) != 1:
-            self.refuse(
-                target,
-                f"{target.attr} has the shape {place.shape or 'of one number'}, but "
-                f"{len(value.elts)} values are assigned",
-            )
-        parts: list[ast.expr] = [
-            ast.Subscript(
-                ast.Attribute(ast.Name(target.value.id, ast.Load()), target.attr, ast.Load()),
-                ast.Constant(i),
-                ast.Store(),
-            )
-            for i in range(place.size)
-        ]
-        made = ast.Tuple(parts, ast.Store())
-        for part in ast.walk(made):
-            ast.copy_location(part, target)
-        return made
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
-        if node.value is None:
-            return ast.copy_location(ast.Pass(), node)
-        return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         if node.value is not None and self.form.second is not None:
@@ -534,10 +286,7 @@ class _Lowering(ast.NodeTransformer):
                 f"{self.form.name} returns a value, which nothing reads; assign "
                 f"{self._second_name()}.NAME for each {self.form.second[1]} instead",
             )
-        if node.value is not None:
-            node.value = self._owned(node.value)
-        self.generic_visit(node)
-        return node
+        return super().visit_Return(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         sides = [node.left, *node.comparators]
@@ -575,21 +324,16 @@ class _Lowering(ast.NodeTransformer):
             return node.value
         if isinstance(node, ast.Attribute) and self._is_self(node.value):
             return inspect.getattr_static(self.cls, node.attr, None)
-        if isinstance(node, ast.Name) and node.id in self.original.__code__.co_varnames:
-            return None
-        try:
-            return _value(node, self.outside)
-        except (AttributeError, KeyError):
-            return None
+        return self.called(node)
 
-    def _mode(self, node: ast.expr) -> tuple[str, _Place] | None:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            place = self.places.get(node.attr)
-            if node.value.id in self.stands and place is not None and place.modes:
-                return node.attr, place
-        return None
+    def _mode(self, node: ast.expr) -> tuple[str, Place] | None:
+        place = self.field(node)
+        if place is None or not place.modes:
+            return None
+        assert isinstance(node, ast.Attribute)
+        return node.attr, place
 
-    def _number(self, node: ast.expr, name: str, place: _Place) -> ast.expr:
+    def _number(self, node: ast.expr, name: str, place: Place) -> ast.expr:
         """Return the number of a mode that is written as text."""
         if isinstance(node, ast.IfExp):
             node.body = self._number(node.body, name, place)
@@ -601,7 +345,7 @@ class _Lowering(ast.NodeTransformer):
             if other[1].modes != place.modes:
                 self.refuse(node, f"{other[0]} and {name} are modes with different names")
             assert isinstance(node, ast.Attribute)
-            return ast.copy_location(_part(VECTORS[MEMORY], other[1], ast.Load()), node)
+            return ast.copy_location(part(VECTORS[MEMORY], other[1], ast.Load()), node)
         text = self._text_of(node)
         if not isinstance(text, str):
             self.refuse(
@@ -616,12 +360,12 @@ class _Lowering(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         function, bound = node.func, []
         stands = [
-            (i, self.stands[a.id])
+            (i, self.meanings[a.id])
             for i, a in enumerate(node.args)
-            if isinstance(a, ast.Name) and a.id in self.stands
+            if isinstance(a, ast.Name) and a.id in self.meanings
         ]
         for keyword in node.keywords:
-            if isinstance(keyword.value, ast.Name) and keyword.value.id in self.stands:
+            if isinstance(keyword.value, ast.Name) and keyword.value.id in self.meanings:
                 self.refuse(node, f"pass {keyword.value.id} by position, not as {keyword.arg}=")
         found, is_method = self._callee(function)
         if is_method:
@@ -630,7 +374,7 @@ class _Lowering(ast.NodeTransformer):
             bound = stands
         if not bound:
             if isinstance(function, ast.Attribute) and self._is_self(function.value):
-                node.func = self._constant(function.attr, compiled(found))  # a static method
+                node.func = self._constant(function.attr, like_its_caller(found))  # a static method
             self.generic_visit(node)
             return node
         if found is None:
@@ -658,18 +402,10 @@ class _Lowering(ast.NodeTransformer):
                 return found, True
             if isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()":
                 return self._above(node), True
-        name: ast.expr = node
-        while isinstance(name, ast.Attribute):
-            name = name.value
-        if isinstance(name, ast.Name) and name.id in self.original.__code__.co_varnames:
-            return None, False  # a local variable
-        try:
-            return _value(node, self.outside), False
-        except (AttributeError, KeyError):
-            return None, False
+        return self.called(node), False
 
     def _is_self(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and self.stands.get(node.id) == SELF
+        return isinstance(node, ast.Name) and self.meanings.get(node.id) == SELF
 
     def _methods(self) -> list[str]:
         return [
@@ -697,18 +433,16 @@ class _Lowering(ast.NodeTransformer):
         plain = getattr(plain, "__func__", plain)
         if not isinstance(plain, types.FunctionType):
             self.refuse(node, f"{getattr(plain, '__name__', plain)} is not a Python function")
-        name = f"_{plain.__qualname__.replace('.', '_').replace('<locals>', '')}"
-        key = (plain, bound)
-        if key not in self.made:
-            name = f"{name}_{len(self.made)}"
-            self.made[key] = name
-            inner = _Lowering(self.cls, plain, self._inner_form(bound), bound, self.made)
-            inner.function.__name__ = plain.__name__
-            self.made[name] = compiled(inner.function)
-        name = str(self.made[key])
-        if name not in self.made:
+        form = self._inner_form(bound)
+        name = self.helper(
+            plain,
+            bound,
+            lambda: like_its_caller(
+                _Lowering(self.cls, plain, form, bound, self.made).function, function
+            ),
+        )
+        if name is None:
             self.refuse(node, f"{plain.__name__} calls itself, which compiled code cannot do here")
-        self.own[name] = self.made[name]
         return name
 
     def _inner_form(self, bound: tuple[tuple[int, str], ...]) -> Form:
@@ -723,56 +457,3 @@ def _has(cls: type, function: Any) -> bool:
         or function in getattr(value, "functions", ())
         for value in vars(cls).values()
     )
-
-
-def _value(node: ast.expr, space: Mapping[str, Any]) -> Any:
-    """Return the value of a dotted name in ``space``."""
-    if isinstance(node, ast.Name):
-        return space[node.id]
-    if isinstance(node, ast.Attribute):
-        return getattr(_value(node.value, space), node.attr)
-    raise KeyError
-
-
-def _constant_index(node: ast.expr) -> tuple[int, ...] | None:
-    """Return an index, or several, that are written as numbers."""
-    parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    out = []
-    for part in parts:
-        negative = isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub)
-        number = part.operand if negative else part  # type: ignore[attr-defined]
-        if not (isinstance(number, ast.Constant) and type(number.value) is int):
-            return None
-        out.append(-number.value if negative else number.value)
-    return tuple(out)
-
-
-def _inner(node: ast.expr) -> ast.expr:
-    if isinstance(node, ast.Call):
-        node = node.func
-    assert isinstance(node, (ast.Attribute, ast.Subscript))
-    return node.value
-
-
-def _part(vector: str, place: _Place, ctx: ast.expr_context) -> ast.expr:
-    """Return the expression for a whole field: one element, a slice, or a slice as a matrix."""
-    name = ast.Name(vector, ast.Load())
-    if not place.shape:
-        return ast.Subscript(name, ast.Constant(place.first), ctx)
-    bounds = ast.Slice(ast.Constant(place.first), ast.Constant(place.first + place.size))
-    if len(place.shape) == 1:
-        return ast.Subscript(name, bounds, ctx)
-    flat = ast.Subscript(name, bounds, ast.Load())
-    shape = ast.Tuple([ast.Constant(n) for n in place.shape], ast.Load())
-    matrix = ast.Call(ast.Attribute(flat, "reshape", ast.Load()), [shape], [])
-    if isinstance(ctx, ast.Load):
-        return matrix
-    return ast.Subscript(matrix, ast.Slice(), ctx)
-
-
-def calling(arguments: str, lines: Sequence[str], functions: Sequence[Any]) -> Any:
-    """Return a function of ``arguments`` whose ``lines`` call ``functions`` as _f0, _f1, ..."""
-    space: dict[str, Any] = {f"_f{k}": compiled(one) for k, one in enumerate(functions)}
-    space["__name__"] = functions[0].__module__
-    exec(f"def events{arguments}:\n" + "\n".join(lines), space)  # text of rtsim only
-    return space["events"]

@@ -11,8 +11,10 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import Duration, Period, declared_ns
+from rtsim.equations.compiling import like_its_caller
 from rtsim.equations.delays import Delayed, Guard, Timer
 from rtsim.equations.model import Model
+from rtsim.equations.rewriting import calling
 from rtsim.named.fields import (
     ALGEBRAIC,
     DELAYED,
@@ -26,7 +28,7 @@ from rtsim.named.fields import (
     NamedSignals,
     snake_case,
 )
-from rtsim.named.lowering import TIME, VECTORS, Form, calling, lowered
+from rtsim.named.lowering import TIME, VECTORS, Form, lowered
 
 Method = Callable[[Any], None]
 M = TypeVar("M", bound=Callable[[Any], Any])
@@ -369,8 +371,8 @@ def _events(
 
 def _filling(vector: str, base: tuple[str, ...], levels: Sequence[Any]) -> Any:
     """Return a function that fills ``vector`` with the value of each of ``levels``."""
-    lines = [f"    {vector}[{k}] = _f{k}({', '.join(base)})" for k in range(len(levels))]
-    return calling(f"({', '.join((*base, vector))})", lines, levels)
+    lines = [f"{vector}[{k}] = _f{k}({', '.join(base)})" for k in range(len(levels))]
+    return calling((*base, vector), lines, list(map(like_its_caller, levels)), levels[0])
 
 
 def _dispatcher(
@@ -383,8 +385,8 @@ def _dispatcher(
     """Return a function that calls those of ``methods`` whose ``condition`` holds."""
     lines = []
     for n, k in enumerate(numbers or range(len(methods))):
-        lines += [f"    if {condition.format(k=k)}:", f"        _f{n}({', '.join(base)})"]
-    return calling(f"({', '.join((first, *base))})", lines, methods)
+        lines += [f"if {condition.format(k=k)}:", f"    _f{n}({', '.join(base)})"]
+    return calling((first, *base), lines, list(map(like_its_caller, methods)), methods[0])
 
 
 def _delays(cls: type[Plant], base: tuple[str, ...]) -> list[Delayed]:

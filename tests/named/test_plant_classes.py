@@ -449,3 +449,25 @@ def test_arguments_by_position_only() -> None:
 
     for compile in (True, False):
         assert _values(Grows.model(), compile, [4])[0].tolist() == [8.0]
+
+
+def test_a_controller_that_is_not_compiled_calls_its_methods_as_python() -> None:
+    class Worded(rt.Controller):
+        seen = rt.input("m")
+        said = rt.output("m")
+
+        def step(self) -> None:
+            self.said = self._read() + self._half()
+
+        def _read(self) -> float:
+            return float({"text": str(self.seen)}["text"])
+
+        @staticmethod
+        def _half() -> float:
+            return float("0.5")
+
+    controller = Worded().controller()
+    controller.send(Tag(0), np.array([2.25]))
+    answer = controller.receive(Tag(0), 0.0)
+    assert answer is not None
+    assert answer[0] == 2.75

@@ -8,7 +8,6 @@ A solver is compiled once for all models and calls each model function by its ad
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -216,26 +215,6 @@ def announced(announce: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _announce.reset(token)
-
-
-def check_arguments(
-    function: Callable[..., Any],
-    arguments: str,
-    what: str,
-    does: str = "fills the last argument in place",
-) -> None:
-    """Raise :class:`ModelError` unless ``function`` takes ``arguments``: ``"t, x, z, u, p"``."""
-    try:
-        signature = inspect.signature(getattr(function, "py_func", function))
-    except (TypeError, ValueError):
-        return  # a builtin function without a signature
-    try:
-        signature.bind(*arguments.split(", "))
-    except TypeError as error:
-        raise ModelError(
-            f"{what} takes the arguments {signature}, but rtsim calls it with ({arguments}); "
-            f"it {does}"
-        ) from error
 
 
 def prepared(

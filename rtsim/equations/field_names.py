@@ -39,6 +39,11 @@ def places_of(signals: Signals, role: str) -> dict[str, Place]:
     return {s.name: Place(role, signals.slice(s.name).start, s.shape) for s in signals}
 
 
+def article(role: str) -> str:
+    """Return ``role`` with its article: "an input"."""
+    return f"{'an' if role[0] in 'aio' else 'a'} {role}"
+
+
 class FieldNames(ast.NodeTransformer):
     """One function whose names of fields become elements of vectors.
 
@@ -224,7 +229,8 @@ class FieldNames(ast.NodeTransformer):
     def helper(self, plain: types.FunctionType, bound: Any, make: Callable[[], Any]) -> str | None:
         """Return the name of ``plain`` rewritten by ``make``, which is called once for ``bound``.
 
-        None if ``plain`` is being rewritten, because it calls itself.
+        None if ``plain`` is being rewritten, because it calls itself; empty if ``make`` returned
+        None, because there is nothing to rewrite.
         """
         name = f"_{plain.__qualname__.replace('.', '_').replace('<locals>', '')}"
         key = (plain, bound)
@@ -235,6 +241,8 @@ class FieldNames(ast.NodeTransformer):
         name = str(self.made[key])
         if name not in self.made:
             return None
+        if self.made[name] is None:
+            return ""
         self.own[name] = self.made[name]
         return name
 

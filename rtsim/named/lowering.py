@@ -20,7 +20,7 @@ import numpy as np
 
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.equations.compiling import like_its_caller
-from rtsim.equations.field_names import FieldNames, Place, part, places_of
+from rtsim.equations.field_names import FieldNames, Place, article, part, places_of
 from rtsim.equations.rewriting import arguments_of, definition_of, rebuilt, where
 from rtsim.named.fields import (
     ALGEBRAIC,
@@ -32,7 +32,6 @@ from rtsim.named.fields import (
     PARAMETER,
     STATE,
     NamedSignals,
-    article,
 )
 
 TIME = "_t"

@@ -228,7 +228,7 @@ class _Wanted:
         if not self.in_order:
             defaults = self._reorder(definition, method)
         made = rebuilt(plain, definition, rewriting.own, defaults)
-        return types.MethodType(made, self.plain.__self__) if method else made  # type: ignore[no-any-return]
+        return types.MethodType(made, self.plain.__self__) if method else made
 
     def _reorder(self, definition: ast.FunctionDef, method: bool) -> tuple[Any, ...]:
         """Give ``definition`` all arguments in order; return the defaults of what follows them."""

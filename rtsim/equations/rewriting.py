@@ -45,7 +45,10 @@ def definition_of(function: Any) -> ast.FunctionDef:
         tree = ast.Module([ast.If(ast.Constant(1), [ast.Pass()], [])], [])
     definition = tree.body[0].body[0] if inside else tree.body[0]  # type: ignore[attr-defined]
     if not isinstance(definition, ast.FunctionDef):
-        raise ModelError(f"{where(function)}: {function.__qualname__} is not written with def")
+        raise ModelError(
+            f"{where(function)}: {function.__qualname__} is not written with def; rtsim reads the "
+            "names of signals in a def only"
+        )
     ast.increment_lineno(tree, first - 1 - inside)
     plain = deepcopy(definition)
     plain.decorator_list, plain.returns = [], None

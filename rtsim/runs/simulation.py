@@ -130,6 +130,8 @@ def run(request: RunRequest) -> RunResult:
             request.engine,
         )  # fmt: skip
         header = request.header()
+        if start is not None:
+            header["continues"]["values"] = system.values()
         if checkpoints is not None:
             checkpoints.begin(executive, header, system.ns, request.until_ns, pacer.read)
         machine = examine_machine()

@@ -44,7 +44,13 @@ from rtsim.scenario.component import (
     check_component,
     readable,
 )
-from rtsim.scenario.handles import Handle, SignalName, check_connection, refused
+from rtsim.scenario.handles import (
+    Handle,
+    SignalName,
+    check_connection,
+    refused,
+    warn_if_hidden,
+)
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
     ControllerComponent,
@@ -84,6 +90,9 @@ class NamedComponents:
     def add(self, name: str, component: Component) -> None:
         """Add a component of any kind, such as your own (``docs/extending-components.md``).
 
+        Warns if results have an attribute of this name: ``run["speed.x"]`` reads the component
+        then, but not ``run.speed.x``.
+
         Raises :class:`ScenarioError` if ``name`` is reserved, in use, or not an identifier.
         """
         if name in RESERVED:
@@ -100,6 +109,7 @@ class NamedComponents:
                 f"component {name} is declared twice; give one of the two components another name"
             )
         check_component(name, component)
+        warn_if_hidden(name)
         self.components[name] = component
         for other, companion in component.companions(name).items():
             self.add(other, companion)
@@ -127,6 +137,16 @@ class NamedComponents:
             if values.live
             for signal in values.signals
             for column in signal.columns
+        }
+
+    def changeable(self) -> dict[str, dict[str, Any]]:
+        """Return unit and shape of each value that can change during a run, for a recording."""
+        return {
+            f"{name}.{signal.name}": {"unit": signal.unit, "shape": list(signal.shape)}
+            for name, component in self.components.items()
+            for values in component.settable()
+            if values.live
+            for signal in values.signals
         }
 
     def plant_names(self) -> list[str]:

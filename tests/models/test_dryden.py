@@ -58,9 +58,9 @@ def air(
 
 def at_ticks(run: Recording, name: str, period: float) -> Array:
     """The values that hold after each tick, without the one at the end of the run."""
-    ns = run.time("air")
+    ns = run.track("air").ns
     wanted = np.arange(0, run.end_ns, round(period * 1e9))
-    found: Array = run[f"air.{name}"][np.searchsorted(ns, wanted, side="right") - 1]
+    found: Array = run.track("air").column(name)[np.searchsorted(ns, wanted, side="right") - 1]
     return found
 
 
@@ -388,7 +388,7 @@ def test_a_flight_in_turbulence_is_shaken_and_stays_controlled() -> None:
         trace_of(load_scenario("f16", {"case": "13.1", "turbulence": level}), until=20, seed=4)
         for level in ("0", "1e-3")
     )
-    before = calm.time("f16") < 5e9, shaken.time("f16") < 5e9  # then it climbs
+    before = calm.track("f16").ns < 5e9, shaken.track("f16").ns < 5e9  # then it climbs
     still, moved = (
         np.ptp(r["f16.alpha_deg"][b]) for r, b in zip((calm, shaken), before, strict=True)
     )

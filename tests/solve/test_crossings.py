@@ -216,7 +216,7 @@ def test_without_a_stop_mode_the_run_says_zeno() -> None:
     model = replace(BALL, name="endless", stop=None)
     scenario = Scenario("endless", until=4)
     scenario.plant("ball", model, step="1/100")
-    with pytest.raises(ZenoError, match=r"floor of ball .*ever faster at 2\.5586.*a stop mode"):
+    with pytest.raises(ZenoError, match=r"floor of ball .*ever faster at 2\.5586.*@floor\.stop"):
         simulate(scenario)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,11 @@ class Model:
             )
         if self.delays:
             resolve(self)
+
+    @cached_property
+    def readable(self) -> Signals:
+        """The signals that others can read: states, discrete signals, inputs and outputs."""
+        return Signals(*self.states, *self.discrete, *self.inputs, *self.outputs)
 
     @property
     def elements(self) -> Signals:

@@ -65,7 +65,7 @@ def falling_ball(example: str) -> Any:
 def sampled_controller(example: str) -> Any:
     figure, (position, command) = rows("position (m)", "command (m/s)")
     for gain, colour in ((5, BLUE), (60, RED)):
-        recording = run(example, controller__gain=gain)
+        recording = run(example, driver__gain=gain)
         plot(position, recording, "cart.x", color=colour, label=f"{gain}/s")
         plot(command, recording, "cart.speed", True, color=colour)
     position.set_xlim(0, 0.4)
@@ -147,7 +147,7 @@ def sensor_fault(example: str) -> Any:
 
 def controller_in_c(example: str) -> Any:
     figure, (speed, voltage) = rows("speed (rad/s)", "voltage (V)")
-    files = {"controller": f"{example}.toml"}
+    files = {"regulator": f"{example}.toml"}
     flight = back_to_back(f"{example}.py", files, folder=EXAMPLES).flight
     assert flight is not None
     sides = ((flight.baseline, "reference", BLUE, 3.5), (flight.candidate, "C", "#ffc94d", 1))
@@ -163,7 +163,7 @@ def can_bus(example: str) -> Any:
     for others, colour in zip((0, 2, 4), COLOURS, strict=True):
         recording = run(example, others=others)
         plot(position, recording, "cart.x", color=colour, label=str(others))
-        track = recording.track("messages/controller")
+        track = recording.track("messages/driver")
         sent, arrived = track.integer("completed"), track.integer("arrival")
         waiting.plot(sent / 1e9, (arrived - sent) / 1e6, color=colour, linewidth=1)
     position.set_ylim(-2, 2)

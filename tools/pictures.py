@@ -108,13 +108,13 @@ def draw_example(path: Path) -> None:
 def draw_sparse(path: Path) -> None:
     """The example of docs/sparse.md, as the page has it, and the sparsity of a small one."""
     text = (ROOT / "docs/sparse.md").read_text(encoding="utf-8")
-    found = re.search(r"^```python file=rod.py\n(.*?)^```", text, re.M | re.S)
+    found = re.search(r"^```python file=heat.py\n(.*?)^```", text, re.M | re.S)
     assert found is not None
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / "rod.py"
-        source.write_text(found[1], encoding="utf-8")
-        recording = trace_of(load_scenario(str(source), {"points": "200"}))
+        source = Path(name) / "heat.py"
+        source.write_text(found[1].replace("POINTS = 1000", "POINTS = 200"), encoding="utf-8")
+        recording = trace_of(load_scenario(str(source)))
     seconds = recording.time
     for at, shade in zip((0.1, 0.2, 0.4, 0.7, 1.0), np.linspace(0.75, 0.0, 5), strict=True):
         row = int(np.flatnonzero(np.isclose(seconds, at))[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -46,21 +46,27 @@ class SignalReference(str):
 
 
 class Handle:
-    """A component of a scenario; ``handle.NAME`` is the name of its signal or parameter."""
+    """A component of a scenario; ``handle.NAME`` is the name of its signal or parameter.
+
+    ``aliases`` has the names of signals by the names of their fields, where they differ.
+    """
 
     _name: str
     _names: Callable[[], Sequence[str]]
+    _aliases: Mapping[str, str]
 
-    def __init__(self, name: str, names: Callable[[], Sequence[str]]) -> None:
-        self.__dict__.update(_name=name, _names=names)
+    def __init__(
+        self, name: str, names: Callable[[], Sequence[str]], aliases: Mapping[str, str]
+    ) -> None:
+        self.__dict__.update(_name=name, _names=names, _aliases=aliases)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        known = self._names()
+        known = [*self._aliases, *self._names()]
         if name not in known:
             raise AttributeError(str(UnknownName("signal", name, known, self._name)))
-        return SignalReference(f"{self._name}.{name}")
+        return SignalReference(f"{self._name}.{self._aliases.get(name, name)}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
@@ -69,7 +75,7 @@ class Handle:
         )
 
     def __dir__(self) -> list[str]:
-        return sorted(self._names())
+        return sorted({*self._aliases, *self._names()})
 
     def __str__(self) -> str:
         return self._name

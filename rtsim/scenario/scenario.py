@@ -33,7 +33,7 @@ from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
 from rtsim.named.controller import Controller as NamedController
-from rtsim.named.fields import ALGEBRAIC, INPUT, MEMORY, PARAMETER, STATE, NamedSignals, snake_case
+from rtsim.named.fields import ALGEBRAIC, INPUT, MEMORY, PARAMETER, STATE, NamedSignals
 from rtsim.named.plant import Plant
 from rtsim.record.views import Viewed
 from rtsim.scenario.builder import Builder
@@ -240,7 +240,7 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
         raise ScenarioError(f"{name.__name__} is a class; give an object: {name.__name__}()")
     if not isinstance(name, NamedSignals):
         raise ScenarioError(f"{name!r} is not a {kind}; give its name first: {kind}('name', ...)")
-    return snake_case(type(name).__name__), name
+    return name.default_name(), name
 
 
 def mode_number(model: Model, name: str, value: object) -> object:
@@ -297,15 +297,15 @@ class Scenario(NamedComponents, Presented, Drawn):
 
     # -- components ----------------------------------------------------------------------------
 
-    def _handle(self, name: str) -> Handle:
-        """Return the handle of component ``name``."""
+    def _handle(self, name: str, part: object = None) -> Handle:
+        """Return the handle of component ``name``; ``part`` can have fields."""
 
         def names() -> list[str]:
             component = self.components[name]
             settable = [n for values in component.settable() for n in values.signals.names]
             return list(dict.fromkeys((*readable(component, self.components).names, *settable)))
 
-        return Handle(name, names)
+        return Handle(name, names, part.aliases() if isinstance(part, NamedSignals) else {})
 
     @overload
     def plant(
@@ -351,7 +351,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``inputs`` gives for each input of the model ``"component.signal"`` or a number.
         ``algebraic`` gives the values at which the first search for the algebraic values begins.
         """
-        name, model = _named(name, model, "plant")
+        name, part = _named(name, model, "plant")
+        model = part
         if isinstance(model, Plant):
             states = {**model.given(STATE), **(states or {})}
             parameters = {**model.given(PARAMETER), **(parameters or {})}
@@ -378,7 +379,7 @@ class Scenario(NamedComponents, Presented, Drawn):
                 priority,
             ),
         )
-        return self._handle(name)
+        return self._handle(name, part)
 
     @overload
     def controller(
@@ -414,7 +415,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``failure``: what happens if the controller fails or gives invalid outputs ("end" the run,
         or "hold" the last outputs).
         """
-        name, controller = _named(name, controller, "controller")
+        name, part = _named(name, controller, "controller")
+        controller = part
         if isinstance(controller, NamedController):
             controller = controller.controller(name)
         if (period is None) == (not on):
@@ -434,7 +436,7 @@ class Scenario(NamedComponents, Presented, Drawn):
                 failure,
             ),
         )
-        return self._handle(name)
+        return self._handle(name, part)
 
     def connect(self, source: SignalName, target: SignalName) -> None:
         """Connect ``source``, a signal or a number, to the input ``target`` of a component.

@@ -50,9 +50,9 @@ class Outcome:
         self.clock = LentClock(rate, late)
         kept, run = [], Executive.run
 
-        def noted(executive: Executive) -> None:
+        def noted(executive: Executive, before_ns: int) -> None:
             kept.append(executive)
-            run(executive)
+            run(executive, before_ns)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Executive, "run", noted)

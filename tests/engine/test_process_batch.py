@@ -53,9 +53,9 @@ def ran(scenario: Scenario, at_once: bool, plan: dict[str, Any] | None = None) -
     run, run_at_once = Executive.run, ProcessBatch.advance
     plan = plan or {}
 
-    def noted(self: Executive) -> None:
+    def noted(self: Executive, before_ns: int) -> None:
         LOOP[:] = [self]
-        run(self)
+        run(self, before_ns)
 
     def counted(self: ProcessBatch, *args: Any) -> bool:
         found = run_at_once(self, *args)

@@ -126,7 +126,7 @@ def test_10_the_motor_reaches_its_speed(run: Recording) -> None:
 
 def test_11_a_command_waits_for_more_important_frames(run: Recording) -> None:
     """Worst case: two others and the command begin together (135, 135 and 132 bits)."""
-    track = run.track("messages/controller")
+    track = run.track("messages/driver")
     latency = track.integer("arrival") - track.integer("completed")
     assert latency.max() == (2 * 135 + 132) * 100_000
     assert latency.min() >= 132 * 100_000
@@ -136,7 +136,7 @@ def test_11_an_overloaded_bus_makes_the_loop_unstable() -> None:
     """A constant latency of pi / 10 s is the limit of stability of x' = -5 x."""
     example = load_scenario(str(FOLDER / "11_can_bus.py"), {"others": "4"})
     recording = trace_of(example, compile=False)
-    track = recording.track("messages/controller")
+    track = recording.track("messages/driver")
     latency = track.integer("arrival") - track.integer("completed")
     assert latency[-1] > math.pi / 10 * 1e9
     assert np.abs(recording["cart.x"][-200:]).max() > 1.0

@@ -150,7 +150,9 @@ class OpenRun:
                 None if start is None else (start.rows, start.events), checkpoints,
                 request.engine,
             )  # fmt: skip
-            self.header = request.header() if header is None else header
+            self.header = dict(request.header() if header is None else header)
+            if start is not None and header is None:
+                self.header["continues"]["values"] = system.values()
             if checkpoints is not None:
                 checkpoints.begin(
                     self.executive, self.header, system.ns, request.until_ns, pacer.read

@@ -372,7 +372,9 @@ def test_both_engines_pause_and_agree(model: Model, monkeypatch: pytest.MonkeyPa
         recorder = MemoryRecorder()
         simulate(_scenario(model), recorder=recorder, engine=engine)
         recording = recorder.recording()
-        found.append((recording["p.x"].tolist(), recording["p.v"].tolist()))
+        found.append(
+            (recording.track("p").column("x").tolist(), recording.track("p").column("v").tolist())
+        )
         assert len(pauses) >= 20, engine
     assert found[0] == found[1]
     prepared = prepare(_scenario(model), engine="compiled")

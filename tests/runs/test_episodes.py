@@ -81,7 +81,7 @@ def test_an_episode_ends_at_a_terminal_guard_or_with_the_run() -> None:
     assert (over, late) == (False, True)
     assert len(seen) == 2 / 0.05 + 1
     env.reset(seed=1)
-    ends = []
+    ends: list[bool] = []
     while not any(ends[-1:]):
         _, reward, over, late, info = env.step(np.array([10.0]))
         ends.append(over or late)
@@ -130,7 +130,8 @@ def test_values_of_an_episode_are_drawn_and_given() -> None:
 def test_spaces_have_the_bounds_of_the_signals() -> None:
     env = made()
     assert isinstance(env.action_space, gymnasium.spaces.Box)
-    assert (env.action_space.low, env.action_space.high) == (-10, 10)
+    assert env.action_space.low.tolist() == [-10]
+    assert env.action_space.high.tolist() == [10]
     assert env.observation_space.shape == (2,)
     env.reset()
     with pytest.raises(ScenarioError, match=r"hand.push.*outside its range"):

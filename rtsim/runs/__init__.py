@@ -1,4 +1,4 @@
-"""Functions for a scenario and its recordings: simulate, replay, resume, compare."""
+"""Functions for a scenario and its recordings: simulate, step, replay, resume, compare."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.runs.diverging import diverge
+    from rtsim.runs.episodes import environment
     from rtsim.runs.replay import rerun
     from rtsim.runs.request import Connections, Output, Pace, RunRequest
     from rtsim.runs.result import RunResult
@@ -23,6 +24,7 @@ __all__ = [
     "SavedSimulation",
     "Simulation",
     "diverge",
+    "environment",
     "rerun",
     "run",
     "simulate",

@@ -42,9 +42,9 @@ def rows(*labels: str) -> tuple[Any, list[Any]]:
 
 def plot(axis: Any, recording: Recording, signal: str, held: bool = False, **style: Any) -> None:
     """Draw a recorded signal against time; ``held`` as steps, from each row to the next."""
-    seconds = recording.time(signal.rpartition(".")[0]) / 1e9
+    table = recording.table(signal)
     steps = {"drawstyle": "steps-post"} if held else {}
-    axis.plot(seconds, recording[signal], **{"linewidth": 1, "color": BLUE, **steps, **style})
+    axis.plot(table.time, table[signal], **{"linewidth": 1, "color": BLUE, **steps, **style})
 
 
 def legend(axis: Any, title: str | None = None) -> None:
@@ -127,7 +127,7 @@ def noise(example: str) -> Any:
 def queue(example: str) -> Any:
     figure, (waiting,) = rows("waiting customers")
     figure.set_size_inches(8, 2.4)
-    plot(waiting, run(example, seed=1), "messages/shop.waiting", True)
+    plot(waiting, run(example, seed=1), "shop.waiting", True)
     return figure
 
 
@@ -139,7 +139,7 @@ def sensor_fault(example: str) -> Any:
     recording = trace_of(scenario)
     began, ended = (event.tag.seconds for event in recording.events)
     temperature.axvspan(began, ended, color="#f3e3e3", label="fault")
-    plot(temperature, recording, "messages/sensor.temperature", color=RED, label="measured")
+    plot(temperature, recording, "sensor.temperature", color=RED, label="measured")
     plot(temperature, recording, "oven.temperature", label="true")
     legend(temperature)
     return figure

@@ -48,8 +48,10 @@ SAMPLE = {
     "pyarrow": ("tests/studies/test_study_runs.py",),
     "pyserial": ("tests/hitl/boards/test_emulated_board_urls.py",),
     "pytest": (f"{_PLUGIN}::test_a_repository_of_ten_lines_passes_on_two_workers",),
+    "pytest-cov": (),  # make coverage
     "python-can": ("tests/hitl/rigs/test_frame_nodes.py",),
     "pytest-xdist": (),  # runs all of them
+    "pyyaml": ("tests/project/test_releases.py",),
     "pyzmq": (
         "tests/hitl/controllers/test_sil_worker.py",
         "tests/hitl/controllers/test_sil_tcp.py",

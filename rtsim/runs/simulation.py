@@ -22,8 +22,9 @@ from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.eligibility import AUTO
 from rtsim.engine.executive import Executive
 from rtsim.engine.faults.at_loop import DisturbedPacer
+from rtsim.engine.plain_start import begins_plain
 from rtsim.engine.system import System
-from rtsim.equations.compiling import Compilation
+from rtsim.equations.compiling import LATER, Compilation
 from rtsim.record.events import ERROR, RunEnding
 from rtsim.record.recorders import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.progress import progress_shown
@@ -39,6 +40,7 @@ from rtsim.runs.request import (
 )
 from rtsim.runs.result import RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import PlantComponent
 from rtsim.timing.certificate import certify
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Policy
@@ -109,7 +111,7 @@ def run(request: RunRequest) -> RunResult:
     with ExitStack() as undo:
         undo.callback(getattr(recorder, "close", _nothing))
         system = scenario.build(
-            request.seed, compile=request.compile, external_inputs=fed.external_inputs,
+            request.seed, compile=_compilation(request), external_inputs=fed.external_inputs,
             controllers=fed.controllers, inserted=fed.inserted,
         )  # fmt: skip
         undo.callback(system.close)
@@ -139,6 +141,23 @@ def run(request: RunRequest) -> RunResult:
         result = loop(request, executive, pacer, recorder, machine)
         undo.pop_all()
     return _closed(result, checkpoints, {} if inbox is None else inbox.figures())
+
+
+def _compilation(request: RunRequest) -> Compilation:
+    """Return how the functions of this run are prepared.
+
+    A run that is likely to be over before its functions are compiled begins with plain Python.  One
+    that is paced, or whose pace a command can change, is compiled before it starts, because its
+    frames have no time for that; so is one that is stopped early, because others use its system.
+    """
+    live = request.live
+    told = bool(live.inbox is not None or live.publisher is not None or request.inputs.commands)
+    paced = live.clock is not None or request.pace.rate is not None
+    if request.compile is not True or request.engine != AUTO or request.stop_ns is not None:
+        return request.compile
+    plants = request.scenario.of(PlantComponent).values()
+    steps = sum(float(request.until_ns / plant.step.ns) for plant in plants)
+    return True if told or paced or not begins_plain(steps) else LATER
 
 
 def pacer_of(request: RunRequest, system: System) -> Pacer:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rtsim.named.plant import Plant, crossing, every, falling, once, rising
     from rtsim.record.reading import Recording
     from rtsim.runs.simulation import simulate
+    from rtsim.runs.stepping import Simulation
     from rtsim.scenario.body import Body, Ground, GroundGrid, Mesh
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue, Hud, Sound
@@ -75,6 +76,7 @@ __all__ = [
     "SerialLine",
     "Signal",
     "Signals",
+    "Simulation",
     "Sound",
     "StateSpace",
     "TruncatedNormal",

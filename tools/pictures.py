@@ -66,7 +66,7 @@ def draw_latency(path: Path) -> None:
     figure, axes = plt.subplots(3, 4, figsize=(10, 5.4), sharex=True, sharey="row")
     for column, latency in enumerate(LATENCIES_MS):
         recording = tug(latency * 1e-3)
-        time = recording.time("f16") / 1e9
+        time = recording.time
         axes[0][column].set_title(f"{latency} ms")
         for row, (signal, label) in enumerate(rows):
             axis = axes[row][column]
@@ -94,7 +94,7 @@ def draw_example(path: Path) -> None:
         for delay, color in zip(DELAYS_S, ("#1f5fa8", "#2e7d32", "#c62828"), strict=True):
             recording = trace_of(load_scenario(str(source), {"delay": delay}))
             for axis, signal in zip(axes, ("cart.x", "cart.force"), strict=True):
-                seconds = recording.time("cart") / 1e9
+                seconds = recording.time
                 axis.plot(seconds, recording[signal], color=color, linewidth=1, label=f"{delay} s")
     for axis, label in zip(axes, ("position (m)", "force (N/kg)"), strict=True):
         axis.set_ylabel(label)
@@ -108,14 +108,14 @@ def draw_example(path: Path) -> None:
 def draw_sparse(path: Path) -> None:
     """The example of docs/sparse.md, as the page has it, and the sparsity of a small one."""
     text = (ROOT / "docs/sparse.md").read_text(encoding="utf-8")
-    found = re.search(r"^```python file=rod.py\n(.*?)^```", text, re.M | re.S)
+    found = re.search(r"^```python file=heat.py\n(.*?)^```", text, re.M | re.S)
     assert found is not None
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / "rod.py"
-        source.write_text(found[1], encoding="utf-8")
-        recording = trace_of(load_scenario(str(source), {"points": "200"}))
-    seconds = recording.time("rod") / 1e9
+        source = Path(name) / "heat.py"
+        source.write_text(found[1].replace("POINTS = 1000", "POINTS = 200"), encoding="utf-8")
+        recording = trace_of(load_scenario(str(source)))
+    seconds = recording.time
     for at, shade in zip((0.1, 0.2, 0.4, 0.7, 1.0), np.linspace(0.75, 0.0, 5), strict=True):
         row = int(np.flatnonzero(np.isclose(seconds, at))[-1])
         values = [recording[f"rod.T_{i}"][row] for i in range(200)]
@@ -155,7 +155,7 @@ def forgotten_limit() -> Reported:
 
 
 def speed(recording: Recording) -> Trace:
-    return recording.time("motor") / 1e9, recording["motor.speed"]
+    return recording.time, recording["motor.speed"]
 
 
 def draw_back_to_back(path: Path) -> None:
@@ -231,7 +231,7 @@ def delayed_decay(step: str, breaks: bool) -> tuple[Vector, Vector]:
     finally:
         History.attach = attach  # type: ignore[method-assign]
     recording = recorder.recording()
-    return recording.time("a") / 1e9, recording["a.x"]
+    return recording.time, recording["a.x"]
 
 
 def _late(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

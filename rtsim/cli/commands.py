@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -197,7 +198,9 @@ def docstring_of(target: str) -> str:
     spec = importlib.util.find_spec(module)
     loader: Any = None if spec is None else spec.loader
     source = loader.get_source(module) if hasattr(loader, "get_source") else None
-    for node in ast.parse(source or "").body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return ast.get_docstring(node) or ""
+    # Only the function is parsed: a module has many, and a help page lists thirty commands.
+    found = re.search(rf"^def {re.escape(name)}\b.*?(?=^[^\s)]|\Z)", source or "", re.M | re.S)
+    if found is not None:
+        with suppress(SyntaxError):
+            return ast.get_docstring(ast.parse(found[0]).body[0]) or ""  # type: ignore[arg-type]
     return load_command(name, target).help or ""

@@ -7,16 +7,14 @@ like every other model function (docs/decisions/200).
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
-import dis
 import inspect
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -34,6 +32,7 @@ from rtsim.named.fields import (
     NamedSignals,
     article,
 )
+from rtsim.named.source import Outside, argument_names, code_of, definition_of, value_of, where
 
 TIME = "_t"
 VECTORS = {
@@ -80,36 +79,102 @@ class _Place:
 
 def places(cls: Any) -> dict[str, _Place]:
     """Return the place of each field of ``cls``; delayed signals follow the inputs."""
+    layouts = {role: cls.signals(role) for role in VECTORS}
     out = {}
-    for role in VECTORS:
-        signals = cls.signals(role)
-        behind = cls.signals(INPUT).size if role == DELAYED else 0
-        for signal in signals:
-            at = signals.slice(signal.name).start + behind
-            out[signal.name] = _Place(role, at, signal.shape, cls.fields[signal.name].modes)
+    for name, one in cls.fields.items():
+        at = layouts[one.role].slice(one.signal.name).start
+        at += layouts[INPUT].size if one.role == DELAYED else 0
+        out[name] = _Place(one.role, at, one.signal.shape, one.modes)
     return out
 
 
-def lowered(cls: type[NamedSignals], method: Callable[..., Any], form: Form) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class _Helper:
+    """A method or function that was lowered: its arguments, and the roles that it writes."""
+
+    name: str
+    function: Any
+    arguments: tuple[str, ...]
+    writes: frozenset[str]
+
+    def fits(self, form: Form) -> bool:
+        """Return whether a method of this form may call the helper."""
+        return form.writes >= self.writes and set(form.arguments) >= set(self.arguments)
+
+
+class Lowered:
+    """The helpers that the methods of one class share, and the names outside that were read."""
+
+    def __init__(self, cls: type[NamedSignals]) -> None:
+        self.places = places(cls)
+        self.helpers: dict[tuple[Any, tuple[tuple[int, str], ...]], list[_Helper]] = {}
+        self.count = 0
+        self.read: list[tuple[Any, ast.expr, Any]] = []
+        """Functions, dotted names in them, and the values that the names had."""
+
+    def current(self) -> bool:
+        """Return whether all names that were read still have the same values."""
+        for function, node, value in self.read:
+            try:
+                if value_of(node, Outside(function)) is not value:
+                    return False
+            except (AttributeError, KeyError):
+                if value is not None:
+                    return False
+        return True
+
+
+T = TypeVar("T")
+
+
+def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
+    """Return ``make(cls, ...)``, made again only if the class or what its methods read changed."""
+    now = [
+        {name: value for name, value in vars(base).items() if name != "_made"}
+        for base in cls.__mro__
+        if base is not object
+    ]
+    known = vars(cls).get("_made")
+    if known is not None and known[1].current() and _identical(now, known[0]):
+        out: T = known[2]
+        return out
+    helpers = Lowered(cls)
+    out = make(cls, helpers)
+    cls._made = (now, helpers, out)
+    return out
+
+
+def _identical(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+    return len(one) == len(other) and all(
+        a.keys() == b.keys() and all(a[name] is b[name] for name in a)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def lowered(
+    cls: type[NamedSignals], method: Callable[..., Any], form: Form, made: Lowered
+) -> Callable[..., Any]:
     """Return ``method`` of ``cls`` as a function of ``form.arguments``.
+
+    Methods with the same ``made`` share their helpers.
 
     Raises :class:`ModelError`, with file and line, for a name that is not a field of the class, for
     a write to what the method only reads, and for a use of ``self`` that has no meaning here.
     """
-    function: Callable[..., Any] = _Lowering(
-        cls, method, form, _bindings(method, form), {}
-    ).function
+    bound = _bindings(method, form)
+    function: Callable[..., Any] = _Lowering(cls, method, form, bound, made).function
     return function
 
 
 def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], ...]:
     """Return which positional arguments of a method are ``self`` and the second vector."""
-    names = _arguments(_definition(method))
+    code = method.__code__
+    names = code.co_varnames[: code.co_argcount]
     wanted = 1 + (form.second is not None)
     if len(names) != wanted:
         takes = "(self)" if wanted == 1 else "(self, d)"
         raise ModelError(
-            f"{_where(method)}: {method.__qualname__} takes ({', '.join(names)}); write {takes}"
+            f"{where(method)}: {method.__qualname__} takes ({', '.join(names)}); write {takes}"
         )
     bound = [(0, SELF)]
     if form.second is not None:
@@ -117,107 +182,24 @@ def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], 
     return tuple(bound)
 
 
-def _where(function: Any, node: ast.AST | None = None) -> str:
-    code = function.__code__
-    line = code.co_firstlineno if node is None else getattr(node, "lineno", code.co_firstlineno)
-    return f"{code.co_filename}:{line}"
-
-
-def _definition(function: Any) -> ast.FunctionDef:
-    """Return the parsed definition of ``function``, with the line numbers of its file.
-
-    Raises :class:`ModelError` if the source is missing, or is not that of the running function.
-    """
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError) as error:
-        raise ModelError(
-            f"the source of {function.__qualname__} cannot be read; define the class in a file or "
-            "in a notebook"
-        ) from error
-    inside = lines[0][:1].isspace()
-    tree = ast.parse(("if 1:\n" if inside else "") + "".join(lines))
-    definition = tree.body[0].body[0] if inside else tree.body[0]  # type: ignore[attr-defined]
-    if not isinstance(definition, ast.FunctionDef):
-        raise ModelError(f"{_where(function)}: {function.__qualname__} is not written with def")
-    ast.increment_lineno(tree, first - 1 - inside)
-    plain = deepcopy(definition)
-    plain.decorator_list, plain.returns = [], None
-    there, here = function.__code__, _code_of(plain, function.__code__.co_freevars, function)
-    if _steps(there) != _steps(here):
-        raise ModelError(
-            f"{_where(function)}: the source of {function.__qualname__} has changed since it was "
-            "imported; import it again, in a new process"
-        )
-    return definition
-
-
-_CALLS = {"PUSH_NULL", "PRECALL", "NOP"}
-"""Instructions that depend on whether a name was imported in the same file."""
-
-
-def _steps(code: types.CodeType) -> list[tuple[str, Any]]:
-    """Return what ``code`` does, in a form that does not depend on the file around it."""
-    jumps = {*dis.hasjrel, *dis.hasjabs}
-    out: list[tuple[str, Any]] = []
-    for one in dis.get_instructions(code):
-        if one.opname in _CALLS:
-            continue
-        value = None if one.opcode in jumps else one.argval
-        if isinstance(value, types.CodeType):
-            value = _steps(value)
-        out.append((one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), repr(value)))
-    return out
-
-
-def _code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
-    """Return the code of ``definition`` within a function that has the variables ``free``."""
-    definition = deepcopy(definition)
-    definition.args.defaults = []
-    definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
-    for argument in (*definition.args.posonlyargs, *definition.args.args):
-        argument.annotation = None
-    around = ast.parse(f"def around({', '.join(free)}): pass").body[0]
-    assert isinstance(around, ast.FunctionDef)
-    around.body = [definition]
-    module = ast.fix_missing_locations(ast.Module([around], type_ignores=[]))
-    future = like.__code__.co_flags & __future__.annotations.compiler_flag
-    code = compile(module, like.__code__.co_filename, "exec", flags=future, dont_inherit=True)
-    outer = next(c for c in code.co_consts if isinstance(c, types.CodeType))
-    return next(
-        c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == definition.name
-    )
-
-
-def _arguments(definition: ast.FunctionDef) -> list[str]:
-    return [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
-
-
-def _outside(function: Any) -> dict[str, Any]:
-    """Return the global names of ``function``, and the variables of functions around it."""
-    names = dict(function.__globals__)
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    for name, cell in cells:
-        try:
-            names[name] = cell.cell_contents
-        except ValueError:
-            continue  # a variable that is assigned later
-    return names
-
-
 @dataclass
 class _Lowering(ast.NodeTransformer):
     """One function with the names of ``cls`` replaced; :attr:`function` is the result.
 
-    ``bound`` gives the positions of arguments that stand for vectors.  ``made`` are the helpers
-    that were lowered for the same method, so that a helper is made once.
+    ``bound`` gives the positions of arguments that stand for vectors.  ``made`` has the helpers
+    that were lowered before for the same class.
     """
 
     cls: type[NamedSignals]
     original: Any
     form: Form
     bound: tuple[tuple[int, str], ...]
-    made: dict[Any, Any]
+    made: Lowered
+    whole: bool = True
+    """Whether the result has all arguments of the form, or only those that it uses."""
+    used: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    callers: tuple[Any, ...] = ()
     own: dict[str, Any] = field(default_factory=dict)
     """Helpers and constants of the class, which become variables around the function."""
 
@@ -225,32 +207,27 @@ class _Lowering(ast.NodeTransformer):
         original = getattr(self.original, "py_func", self.original)
         if hasattr(original, "__wrapped__"):
             raise ModelError(
-                f"{_where(original.__wrapped__)}: {original.__qualname__} has a decorator, which "
+                f"{where(original.__wrapped__)}: {original.__qualname__} has a decorator, which "
                 "rtsim cannot run in an equation; remove the decorator, or call a function instead"
             )
         self.original = original
-        self.outside = _outside(original)
-        owner: Any = self.cls
-        self.places = places(owner)
-        source = _definition(original)
-        names = _arguments(source)
+        self.outside = Outside(original)
+        self.places = self.made.places
+        definition = definition_of(original)
+        names = argument_names(definition)
         self.stands = {names[i]: what for i, what in self.bound if i < len(names)}
-        self._check_locals(source)
-        definition = deepcopy(source)
-        definition.decorator_list, definition.returns = [], None
         taken = {i for i, _ in self.bound}
         given = [*definition.args.posonlyargs, *definition.args.args]
         kept = [a for i, a in enumerate(given) if i not in taken]
         if len(original.__defaults__ or ()) > len(kept):
-            self.refuse(source, f"{names[0]} has a default; remove it")
-        for argument in (*kept, *definition.args.kwonlyargs):
-            argument.annotation = None
-        vectors = [ast.arg(name) for name in self.form.arguments]
-        definition.args.posonlyargs = []
-        definition.args.args = [*vectors, *kept]
+            self.refuse(definition, f"{names[0]} has a default; remove it")
         definition.body = [self.visit(node) for node in definition.body]
+        self.arguments = tuple(a for a in self.form.arguments if self.whole or a in self.used)
+        definition.args.posonlyargs = []
+        definition.args.args = [*map(ast.arg, self.arguments), *kept]
+        ast.fix_missing_locations(definition)
         cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
-        code = _code_of(definition, dict.fromkeys((*cells, *self.own)), original)
+        code = code_of(definition, dict.fromkeys((*cells, *self.own)), original)
         function: Any = types.FunctionType(
             code,
             original.__globals__,
@@ -263,21 +240,12 @@ class _Lowering(ast.NodeTransformer):
         function.__kwdefaults__ = original.__kwdefaults__
         function.__module__, function.__doc__ = original.__module__, original.__doc__
         function.__qualname__ = original.__qualname__
-        function.definition = ast.fix_missing_locations(definition)
+        function.definition = definition
         self.function = function
-
-    def _check_locals(self, definition: ast.FunctionDef) -> None:
-        for node in ast.walk(definition):
-            if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Load):
-                continue
-            if node.id in self.stands:
-                self.refuse(node, f"{node.id} is assigned; give the variable another name")
-            if node.id in self.form.arguments:
-                self.refuse(node, f"the name {node.id} is used by rtsim; give it another name")
 
     def refuse(self, node: ast.AST, problem: str) -> NoReturn:
         method = self.original.__qualname__
-        raise ModelError(f"{_where(self.original, node)}: {method}: {problem}")
+        raise ModelError(f"{where(self.original, node)}: {method}: {problem}")
 
     # -- names of fields ---------------------------------------------------------------------------
 
@@ -307,6 +275,8 @@ class _Lowering(ast.NodeTransformer):
             vector = VECTORS[place.role]
             if stored and place.role not in self.form.writes:
                 self._refuse_write(node, place)
+            if stored:
+                self.writes.add(place.role)
             if vector not in self.form.arguments:
                 self.refuse(
                     node,
@@ -322,6 +292,7 @@ class _Lowering(ast.NodeTransformer):
                     f"{node.value.id}.{name} has no meaning: {name} is {article(place.role)}, and "
                     f"only {article(role)} has a {means}",
                 )
+        self.used.add(vector)
         return ast.copy_location(_part(vector, place, node.ctx), node)
 
     def _refuse_write(self, node: ast.Attribute, place: _Place) -> NoReturn:
@@ -343,6 +314,7 @@ class _Lowering(ast.NodeTransformer):
             self.refuse(node, "self.t is the time and cannot be assigned")
         if TIME not in self.form.arguments:
             self.refuse(node, f"{self.form.name} has no time")
+        self.used.add(TIME)
         return ast.copy_location(ast.Name(TIME, ast.Load()), node)
 
     def _other(self, node: ast.Attribute, stored: bool) -> ast.expr:
@@ -361,9 +333,7 @@ class _Lowering(ast.NodeTransformer):
             self.refuse(node, problem)
         if isinstance(found, property):
             helper = self._helper(node, found.fget, ((0, SELF),))
-            return ast.copy_location(
-                ast.Call(ast.Name(helper, ast.Load()), self._vectors(), []), node
-            )
+            return ast.copy_location(_call(helper, [], []), node)
         if callable(found) or isinstance(found, (staticmethod, classmethod)):
             self.refuse(node, f"self.{name} is a method; call it: self.{name}()")
         return ast.copy_location(self._constant(name, found), node)
@@ -380,6 +350,11 @@ class _Lowering(ast.NodeTransformer):
         return ast.Name(own, ast.Load())
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load):
+            if node.id in self.stands:
+                self.refuse(node, f"{node.id} is assigned; give the variable another name")
+            if node.id in self.form.arguments:
+                self.refuse(node, f"the name {node.id} is used by rtsim; give it another name")
         if node.id in self.stands:
             self.refuse(
                 node,
@@ -577,8 +552,14 @@ class _Lowering(ast.NodeTransformer):
             return inspect.getattr_static(self.cls, node.attr, None)
         if isinstance(node, ast.Name) and node.id in self.original.__code__.co_varnames:
             return None
+        found = self._read(node)
+        self.made.read.append((self.original, node, found))
+        return found
+
+    def _read(self, node: ast.expr) -> Any:
+        """Return the value of a dotted name outside the method; None if it has none."""
         try:
-            return _value(node, self.outside)
+            return value_of(node, self.outside)
         except (AttributeError, KeyError):
             return None
 
@@ -601,6 +582,7 @@ class _Lowering(ast.NodeTransformer):
             if other[1].modes != place.modes:
                 self.refuse(node, f"{other[0]} and {name} are modes with different names")
             assert isinstance(node, ast.Attribute)
+            self.used.add(VECTORS[MEMORY])
             return ast.copy_location(_part(VECTORS[MEMORY], other[1], ast.Load()), node)
         text = self._text_of(node)
         if not isinstance(text, str):
@@ -635,13 +617,14 @@ class _Lowering(ast.NodeTransformer):
             return node
         if found is None:
             self.refuse(node, f"{ast.unparse(function)} cannot be found, so it cannot take self")
-        name = self._helper(node, found, tuple(bound))
+        if not is_method:
+            self.made.read.append((self.original, function, found))
+        helper = self._helper(node, found, tuple(bound))
         taken = {i for i, _ in stands}
         rest = [self.visit(a) for i, a in enumerate(node.args) if i not in taken]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
-        call = ast.Call(ast.Name(name, ast.Load()), [*self._vectors(), *rest], node.keywords)
-        return ast.copy_location(call, node)
+        return ast.copy_location(_call(helper, rest, node.keywords), node)
 
     def _callee(self, node: ast.expr) -> tuple[Any, bool]:
         """Return the function that ``node`` names, and whether it is a method of the class."""
@@ -663,10 +646,7 @@ class _Lowering(ast.NodeTransformer):
             name = name.value
         if isinstance(name, ast.Name) and name.id in self.original.__code__.co_varnames:
             return None, False  # a local variable
-        try:
-            return _value(node, self.outside), False
-        except (AttributeError, KeyError):
-            return None, False
+        return self._read(node), False
 
     def _is_self(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and self.stands.get(node.id) == SELF
@@ -688,28 +668,36 @@ class _Lowering(ast.NodeTransformer):
                 return vars(base)[node.attr]
         return self.refuse(node, f"no base class of {self.cls.__name__} has {node.attr}")
 
-    def _vectors(self) -> list[ast.expr]:
-        return [ast.Name(name, ast.Load()) for name in self.form.arguments]
-
-    def _helper(self, node: ast.AST, function: Any, bound: tuple[tuple[int, str], ...]) -> str:
-        """Return the name of ``function`` as a function of the vectors, which it makes once."""
+    def _helper(self, node: ast.AST, function: Any, bound: tuple[tuple[int, str], ...]) -> _Helper:
+        """Return ``function`` as a function of the vectors that it uses."""
         plain = getattr(function, "py_func", function)
         plain = getattr(plain, "__func__", plain)
         if not isinstance(plain, types.FunctionType):
             self.refuse(node, f"{getattr(plain, '__name__', plain)} is not a Python function")
-        name = f"_{plain.__qualname__.replace('.', '_').replace('<locals>', '')}"
-        key = (plain, bound)
-        if key not in self.made:
-            name = f"{name}_{len(self.made)}"
-            self.made[key] = name
-            inner = _Lowering(self.cls, plain, self._inner_form(bound), bound, self.made)
-            inner.function.__name__ = plain.__name__
-            self.made[name] = compiled(inner.function)
-        name = str(self.made[key])
-        if name not in self.made:
+        known = self.made.helpers.setdefault((plain, bound), [])
+        helper = next((h for h in known if h.fits(self.form)), None)
+        if helper is None:
+            helper = self._lower(node, plain, bound)
+            known.append(helper)
+        self.own[helper.name] = helper.function
+        self.used.update(helper.arguments)
+        self.writes.update(helper.writes)
+        return helper
+
+    def _lower(
+        self, node: ast.AST, plain: types.FunctionType, bound: tuple[tuple[int, str], ...]
+    ) -> _Helper:
+        if plain in self.callers:
             self.refuse(node, f"{plain.__name__} calls itself, which compiled code cannot do here")
-        self.own[name] = self.made[name]
-        return name
+        name = plain.__qualname__.replace(".", "_").replace("<locals>", "")
+        name = f"_{name}_{self.made.count}"
+        self.made.count += 1
+        inner = _Lowering(
+            self.cls, plain, self._inner_form(bound), bound, self.made, whole=False,
+            callers=(*self.callers, plain),
+        )  # fmt: skip
+        inner.function.__name__ = plain.__name__
+        return _Helper(name, compiled(inner.function), inner.arguments, frozenset(inner.writes))
 
     def _inner_form(self, bound: tuple[tuple[int, str], ...]) -> Form:
         if any(what != SELF for _, what in bound) or self.form.second is None:
@@ -725,13 +713,9 @@ def _has(cls: type, function: Any) -> bool:
     )
 
 
-def _value(node: ast.expr, space: Mapping[str, Any]) -> Any:
-    """Return the value of a dotted name in ``space``."""
-    if isinstance(node, ast.Name):
-        return space[node.id]
-    if isinstance(node, ast.Attribute):
-        return getattr(_value(node.value, space), node.attr)
-    raise KeyError
+def _call(helper: _Helper, more: list[ast.expr], keywords: list[ast.keyword]) -> ast.Call:
+    vectors: list[ast.expr] = [ast.Name(name, ast.Load()) for name in helper.arguments]
+    return ast.Call(ast.Name(helper.name, ast.Load()), [*vectors, *more], keywords)
 
 
 def _constant_index(node: ast.expr) -> tuple[int, ...] | None:
@@ -770,9 +754,24 @@ def _part(vector: str, place: _Place, ctx: ast.expr_context) -> ast.expr:
     return ast.Subscript(matrix, ast.Slice(), ctx)
 
 
+def element_of_call(function: Any) -> tuple[Any, str, int] | None:
+    """Return helper, arguments and index of a lowered ``return self.METHOD()[index]``, or None."""
+    body = function.definition.body[ast.get_docstring(function.definition) is not None :]
+    match body:
+        case [
+            ast.Return(ast.Subscript(ast.Call(ast.Name(name), given, []), ast.Constant(int(index))))
+        ] if name in function.__code__.co_freevars and all(isinstance(a, ast.Name) for a in given):
+            at = function.__code__.co_freevars.index(name)
+            return function.__closure__[at].cell_contents, ", ".join(a.id for a in given), index
+    return None
+
+
 def calling(arguments: str, lines: Sequence[str], functions: Sequence[Any]) -> Any:
     """Return a function of ``arguments`` whose ``lines`` call ``functions`` as _f0, _f1, ..."""
-    space: dict[str, Any] = {f"_f{k}": compiled(one) for k, one in enumerate(functions)}
+    space: dict[str, Any] = {
+        f"_f{k}": one if hasattr(one, "py_func") else compiled(one)
+        for k, one in enumerate(functions)
+    }
     space["__name__"] = functions[0].__module__
     text = f"def events{arguments}:\n" + "\n".join(lines)
     exec(text, space)  # text of rtsim only

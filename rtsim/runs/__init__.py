@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rtsim.runs.request import Connections, Output, Pace, RunRequest
     from rtsim.runs.result import RunResult
     from rtsim.runs.simulation import run, simulate
+    from rtsim.runs.stepping import SavedSimulation, Simulation
 
 __all__ = [
     "Connections",
@@ -19,6 +20,8 @@ __all__ = [
     "Pace",
     "RunRequest",
     "RunResult",
+    "SavedSimulation",
+    "Simulation",
     "diverge",
     "rerun",
     "run",

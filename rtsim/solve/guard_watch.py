@@ -576,13 +576,15 @@ class GuardWatch:
         self, i: int, why: str, ns: int, x: Vector, z: Vector, u: Vector, p: Vector
     ) -> None:  # fmt: skip
         model = self._bound.model
-        what = f"guard {self._guards[i].name} of {self._name} (model {model.name}) {why}"
+        name = self._guards[i].name
+        what = f"guard {name} of {self._name} (model {model.name}) {why}"
         if model.stop is None or not self._guards[i].stops:
             raise ZenoError(
-                f"{what} at {Tag(ns)} (Zeno); give the model a stop mode, which "
-                "sets the state after the last crossing. Declare it as stop= in Model(...), as "
-                "zeno= in modal(...), or in a diagram as rest= of the Integrator that the guard "
-                "resets. A switch that chatters needs a hysteresis, or a mode for its sliding"
+                f"{what} at {Tag(ns)} (Zeno); give the model a stop mode, which sets the state "
+                f"after the last crossing. Declare it as @{name}.stop in a class, as stop= in "
+                "Model(...), as zeno= in modal(...), or in a diagram as rest= of the Integrator "
+                "that the guard resets. A switch that chatters needs a hysteresis, or a mode for "
+                "its sliding"
             )
         if not self._crossings.stop(i, ns):
             raise ZenoError(

@@ -68,7 +68,7 @@ def fly(tmp_path: Path):  # type: ignore[no-untyped-def]
         path.unlink(missing_ok=True)
         simulate(flight(script, **settings), until=until, recorder=FileRecorder(path, stopwatch))
         rec = Recording.open(path)
-        time = rec.time("f16")
+        time = rec.track("f16").ns
         last = np.append(np.flatnonzero(np.diff(time)), len(time) - 1)
         return Flown(time[last] / 1e9, last, rec)
 

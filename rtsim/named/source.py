@@ -1,0 +1,175 @@
+"""The source of running functions: their parsed definitions, and the names that they read."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import dis
+import inspect
+import linecache
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rtsim.core.errors import ModelError
+
+
+def where(function: Any, node: ast.AST | None = None) -> str:
+    """Return ``"file:line"`` of ``node``, or of the first line of ``function``."""
+    code = function.__code__
+    line = code.co_firstlineno if node is None else getattr(node, "lineno", code.co_firstlineno)
+    return f"{code.co_filename}:{line}"
+
+
+def definition_of(function: Any) -> ast.FunctionDef:
+    """Return the parsed definition of ``function``, with the line numbers of its file.
+
+    Decorators, annotations and defaults are left out.  Raises :class:`ModelError` if the source is
+    missing, or is not that of the running function.
+    """
+    code = function.__code__
+    for lines in _sources(function):
+        try:
+            definition = _parsed(lines, code.co_firstlineno)
+        except SyntaxError:
+            continue  # the function ends after its last instruction
+        if definition is None:
+            raise ModelError(f"{where(function)}: {function.__qualname__} is not written with def")
+        if _same(code, code_of(definition, code.co_freevars, function)):
+            return definition
+    raise ModelError(
+        f"{where(function)}: the source of {function.__qualname__} has changed since it was "
+        "imported; import it again, in a new process"
+    )
+
+
+def _sources(function: Any) -> Iterator[list[str]]:
+    """Yield the lines to the last instruction of ``function``, then those to its end."""
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    last = max(_last_line(code), code.co_firstlineno)
+    if len(lines) >= last:
+        yield lines[code.co_firstlineno - 1 : last]
+    try:
+        yield inspect.getsourcelines(function)[0]
+    except (OSError, TypeError) as error:
+        raise ModelError(
+            f"the source of {function.__qualname__} cannot be read; define the class in a file or "
+            "in a notebook"
+        ) from error
+
+
+def _last_line(code: types.CodeType) -> int:
+    lines = [end for _, end, _, _ in code.co_positions() if end]
+    lines += [_last_line(one) for one in code.co_consts if isinstance(one, types.CodeType)]
+    return max(lines, default=code.co_firstlineno)
+
+
+def _parsed(lines: list[str], first: int) -> ast.FunctionDef | None:
+    """Return the bare definition in ``lines``, of which the first has the number ``first``."""
+    inside = lines[0][:1].isspace()
+    above = "\n" * (first - 2) + "if 1:\n" if inside else "\n" * (first - 1)
+    tree = ast.parse(above + "".join(lines))
+    definition = tree.body[0].body[0] if inside else tree.body[0]  # type: ignore[attr-defined]
+    if not isinstance(definition, ast.FunctionDef):
+        return None
+    given = definition.args
+    definition.decorator_list, definition.returns = [], None
+    given.defaults, given.kw_defaults = [], [None] * len(given.kwonlyargs)
+    for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+        argument.annotation = None
+    return definition
+
+
+_CALLS = {"PUSH_NULL", "PRECALL", "NOP"}
+"""Instructions that depend on whether a name was imported in the same file."""
+
+
+def _same(one: types.CodeType, other: types.CodeType) -> bool:
+    """Return whether two codes do the same; they may have been compiled in different files."""
+    return _equal(one, other) or _steps(one) == _steps(other)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Return whether two codes, or two constants of codes, are equal instruction by instruction."""
+    if not (isinstance(one, types.CodeType) and isinstance(other, types.CodeType)):
+        return repr(one) == repr(other)
+    return (
+        one.co_code == other.co_code
+        and one.co_names == other.co_names
+        and one.co_varnames == other.co_varnames
+        and one.co_freevars == other.co_freevars
+        and one.co_cellvars == other.co_cellvars
+        and len(one.co_consts) == len(other.co_consts)
+        and all(map(_equal, one.co_consts, other.co_consts))
+    )
+
+
+def _steps(code: types.CodeType) -> list[tuple[str, Any]]:
+    """Return what ``code`` does, in a form that does not depend on the file around it."""
+    jumps = {*dis.hasjrel, *dis.hasjabs}
+    out: list[tuple[str, Any]] = []
+    for one in dis.get_instructions(code):
+        if one.opname in _CALLS:
+            continue
+        value = None if one.opcode in jumps else one.argval
+        if isinstance(value, types.CodeType):
+            value = _steps(value)
+        out.append((one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), repr(value)))
+    return out
+
+
+def code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
+    """Return the code of ``definition`` within a function that has the variables ``free``."""
+    known = like.__globals__
+    modules = [n for n in like.__code__.co_names if isinstance(known.get(n), types.ModuleType)]
+    imports = f"import {', '.join(modules)}\n" if modules else ""  # Python calls their names so
+    module = ast.parse(f"{imports}def around({', '.join(free)}): pass")
+    around = module.body[-1]
+    assert isinstance(around, ast.FunctionDef)
+    around.body = [definition]
+    name, definition.name = definition.name, _NO_NAME  # the body can use this name for another
+    future = like.__code__.co_flags & __future__.annotations.compiler_flag
+    code = compile(module, like.__code__.co_filename, "exec", flags=future, dont_inherit=True)
+    definition.name = name
+    outer = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+    found = next(
+        c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == _NO_NAME
+    )
+    return found.replace(co_name=name, co_qualname=like.__code__.co_qualname)
+
+
+_NO_NAME = "__method__"
+
+
+def argument_names(definition: ast.FunctionDef) -> list[str]:
+    """Return the names of the positional arguments."""
+    return [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
+
+
+class Outside:
+    """The global names of a function, and the variables of functions around it."""
+
+    def __init__(self, function: Any) -> None:
+        code = function.__code__
+        self.cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        self.names: dict[str, Any] = function.__globals__
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the value of a name; raises :class:`KeyError` if it has none yet."""
+        if name not in self.cells:
+            return self.names[name]
+        try:
+            return self.cells[name].cell_contents
+        except ValueError:
+            raise KeyError(name) from None
+
+
+def value_of(node: ast.expr, space: Outside) -> Any:
+    """Return the value of a dotted name in ``space``."""
+    if isinstance(node, ast.Name):
+        return space[node.id]
+    if isinstance(node, ast.Attribute):
+        return getattr(value_of(node.value, space), node.attr)
+    raise KeyError

@@ -42,9 +42,9 @@ def rows(*labels: str) -> tuple[Any, list[Any]]:
 
 def plot(axis: Any, recording: Recording, signal: str, held: bool = False, **style: Any) -> None:
     """Draw a recorded signal against time; ``held`` as steps, from each row to the next."""
-    seconds = recording.time(signal.rpartition(".")[0]) / 1e9
+    table = recording.table(signal)
     steps = {"drawstyle": "steps-post"} if held else {}
-    axis.plot(seconds, recording[signal], **{"linewidth": 1, "color": BLUE, **steps, **style})
+    axis.plot(table.time, table[signal], **{"linewidth": 1, "color": BLUE, **steps, **style})
 
 
 def legend(axis: Any, title: str | None = None) -> None:
@@ -65,7 +65,7 @@ def falling_ball(example: str) -> Any:
 def sampled_controller(example: str) -> Any:
     figure, (position, command) = rows("position (m)", "command (m/s)")
     for gain, colour in ((5, BLUE), (60, RED)):
-        recording = run(example, controller__gain=gain)
+        recording = run(example, driver__gain=gain)
         plot(position, recording, "cart.x", color=colour, label=f"{gain}/s")
         plot(command, recording, "cart.speed", True, color=colour)
     position.set_xlim(0, 0.4)
@@ -127,7 +127,7 @@ def noise(example: str) -> Any:
 def queue(example: str) -> Any:
     figure, (waiting,) = rows("waiting customers")
     figure.set_size_inches(8, 2.4)
-    plot(waiting, run(example, seed=1), "messages/shop.waiting", True)
+    plot(waiting, run(example, seed=1), "shop.waiting", True)
     return figure
 
 
@@ -139,7 +139,7 @@ def sensor_fault(example: str) -> Any:
     recording = trace_of(scenario)
     began, ended = (event.tag.seconds for event in recording.events)
     temperature.axvspan(began, ended, color="#f3e3e3", label="fault")
-    plot(temperature, recording, "messages/sensor.temperature", color=RED, label="measured")
+    plot(temperature, recording, "sensor.temperature", color=RED, label="measured")
     plot(temperature, recording, "oven.temperature", label="true")
     legend(temperature)
     return figure
@@ -147,7 +147,7 @@ def sensor_fault(example: str) -> Any:
 
 def controller_in_c(example: str) -> Any:
     figure, (speed, voltage) = rows("speed (rad/s)", "voltage (V)")
-    files = {"controller": f"{example}.toml"}
+    files = {"regulator": f"{example}.toml"}
     flight = back_to_back(f"{example}.py", files, folder=EXAMPLES).flight
     assert flight is not None
     sides = ((flight.baseline, "reference", BLUE, 3.5), (flight.candidate, "C", "#ffc94d", 1))
@@ -163,7 +163,7 @@ def can_bus(example: str) -> Any:
     for others, colour in zip((0, 2, 4), COLOURS, strict=True):
         recording = run(example, others=others)
         plot(position, recording, "cart.x", color=colour, label=str(others))
-        track = recording.track("messages/controller")
+        track = recording.track("messages/driver")
         sent, arrived = track.integer("completed"), track.integer("arrival")
         waiting.plot(sent / 1e9, (arrived - sent) / 1e6, color=colour, linewidth=1)
     position.set_ylim(-2, 2)

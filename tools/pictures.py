@@ -19,9 +19,7 @@ import numpy as np
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
-from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 from hitl.cli.interfaces import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
@@ -40,6 +38,13 @@ from tools.cockpit import draw_cockpit
 from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
 from tools.linear_pictures import draw_bode_nichols, draw_delay_margin
+from tools.readme_pictures import (
+    draw_found_bug,
+    draw_many_runs,
+    draw_replay,
+    folder_with_cart,
+    save_terminal,
+)
 from tools.task_pictures import draw_tasks
 from tools.vehicles import draw_three_views, draw_vehicles
 from tools.wind import draw_wind
@@ -66,7 +71,7 @@ def draw_latency(path: Path) -> None:
     figure, axes = plt.subplots(3, 4, figsize=(10, 5.4), sharex=True, sharey="row")
     for column, latency in enumerate(LATENCIES_MS):
         recording = tug(latency * 1e-3)
-        time = recording.time("f16") / 1e9
+        time = recording.time
         axes[0][column].set_title(f"{latency} ms")
         for row, (signal, label) in enumerate(rows):
             axis = axes[row][column]
@@ -84,17 +89,13 @@ def draw_latency(path: Path) -> None:
 
 def draw_example(path: Path) -> None:
     """The first example of README.md, as the file stands there: position and force against time."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^```python file=cart.py\n(.*?)^```", text, re.M | re.S)
-    assert found is not None
     figure, axes = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True, layout="constrained")
-    with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / "cart.py"
-        source.write_text(found[1], encoding="utf-8")
+    with folder_with_cart() as folder:
+        source = folder / "cart.py"
         for delay, color in zip(DELAYS_S, ("#1f5fa8", "#2e7d32", "#c62828"), strict=True):
             recording = trace_of(load_scenario(str(source), {"delay": delay}))
             for axis, signal in zip(axes, ("cart.x", "cart.force"), strict=True):
-                seconds = recording.time("cart") / 1e9
+                seconds = recording.time
                 axis.plot(seconds, recording[signal], color=color, linewidth=1, label=f"{delay} s")
     for axis, label in zip(axes, ("position (m)", "force (N/kg)"), strict=True):
         axis.set_ylabel(label)
@@ -108,14 +109,14 @@ def draw_example(path: Path) -> None:
 def draw_sparse(path: Path) -> None:
     """The example of docs/sparse.md, as the page has it, and the sparsity of a small one."""
     text = (ROOT / "docs/sparse.md").read_text(encoding="utf-8")
-    found = re.search(r"^```python file=rod.py\n(.*?)^```", text, re.M | re.S)
+    found = re.search(r"^```python file=heat.py\n(.*?)^```", text, re.M | re.S)
     assert found is not None
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / "rod.py"
-        source.write_text(found[1], encoding="utf-8")
-        recording = trace_of(load_scenario(str(source), {"points": "200"}))
-    seconds = recording.time("rod") / 1e9
+        source = Path(name) / "heat.py"
+        source.write_text(found[1].replace("POINTS = 1000", "POINTS = 200"), encoding="utf-8")
+        recording = trace_of(load_scenario(str(source)))
+    seconds = recording.time
     for at, shade in zip((0.1, 0.2, 0.4, 0.7, 1.0), np.linspace(0.75, 0.0, 5), strict=True):
         row = int(np.flatnonzero(np.isclose(seconds, at))[-1])
         values = [recording[f"rod.T_{i}"][row] for i in range(200)]
@@ -155,7 +156,7 @@ def forgotten_limit() -> Reported:
 
 
 def speed(recording: Recording) -> Trace:
-    return recording.time("motor") / 1e9, recording["motor.speed"]
+    return recording.time, recording["motor.speed"]
 
 
 def draw_back_to_back(path: Path) -> None:
@@ -202,14 +203,7 @@ def draw_pitl(path: Path) -> None:
     with pitl("f16", {"autopilot": "firmware/core/f16_control.toml:single"}, until=10) as result:
         console = Console(record=True, width=104, file=io.StringIO(), highlight=False)
         console.print(Tables(result), crop=False)
-    style = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.S)
-    console.save_svg(
-        str(path),
-        title="rtsim pitl f16 --until 10",
-        theme=DEFAULT_TERMINAL_THEME,
-        code_format=style.replace("Fira Code", "monospace"),
-        unique_id="pitl",
-    )
+    save_terminal(console, path, "rtsim pitl f16 --until 10")
 
 
 def delayed_decay(step: str, breaks: bool) -> tuple[Vector, Vector]:
@@ -231,7 +225,7 @@ def delayed_decay(step: str, breaks: bool) -> tuple[Vector, Vector]:
     finally:
         History.attach = attach  # type: ignore[method-assign]
     recording = recorder.recording()
-    return recording.time("a") / 1e9, recording["a.x"]
+    return recording.time, recording["a.x"]
 
 
 def _late(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
@@ -288,6 +282,9 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "delay-margin.svg": lambda path: draw_delay_margin(path, save),
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
+    "found-bug.svg": lambda path: draw_found_bug(path, save),
+    "replay.svg": draw_replay,
+    "many-runs.png": draw_many_runs,
     "can.svg": lambda path: draw_can(path, save),
     "cockpit.png": draw_cockpit,
     "vehicles.png": draw_vehicles,

@@ -50,7 +50,8 @@ def draw_spectra(axis: Any) -> None:
     out.plant("air", dryden(PERIOD), step=PERIOD, inputs={"airspeed": SPEED, "altitude": ALTITUDE})
     run = trace_of(out, seed=1)
     for (name, colour), axes in zip(COLOURS.items(), ("longitudinal", "vertical"), strict=True):
-        omega, power = measured(run[f"air.{name}"][run.track("air").integer("side") == 1])
+        rows = run.track("air")
+        omega, power = measured(rows.column(name)[rows.integer("side") == 1])
         axis.loglog(omega, power, ".", color=colour, markersize=3, label=f"{axes}, a run")
         axis.loglog(omega, spectrum(name, omega), color=colour, linewidth=1, label="MIL-F-8785C")
     axis.set_xlabel("frequency (rad/s)")
@@ -67,7 +68,7 @@ def draw_wind(path: Path, save: Callable[[Any, Path], None]) -> None:
     alpha, altitude = right.subplots(2, 1, sharex=True)
     for level, label, colour in LEVELS:
         run = trace_of(f16("13.1", until=40, turbulence=level), seed=1)
-        seconds = run.time("f16")[::4] / 1e9
+        seconds = run.time[::4]
         alpha.plot(seconds, run["f16.alpha_deg"][::4], color=colour, linewidth=0.7, label=label)
         altitude.plot(seconds, run["f16.altitude_ft"][::4], color=colour, linewidth=1)
     alpha.set_ylabel("angle of attack (deg)")

@@ -4,34 +4,34 @@ The cart moves continuously. The command stays constant from one sample to the n
 sample of the position is 1 - 0.02 * gain times the sample before. With a gain of 5 the cart
 therefore moves to 0 without oscillation. With a gain above 100 the loop is unstable.
 
-Try next: ``--set controller.gain=60`` makes the cart pass 0 between any two samples.
-``--set controller.gain=101`` makes the oscillation grow.
+Try next: ``--set driver.gain=60`` makes the cart pass 0 between any two samples.
+``--set driver.gain=101`` makes the oscillation grow.
 """
 
-from rtsim import Model, PythonController, Scenario, Signals
+import rtsim as rt
 
 
-def motion(t, x, z, u, p, dx):
-    """x: position; u: commanded speed."""
-    dx[0] = u[0]
+class Cart(rt.Plant):
+    x = rt.state("m", 1)
+    speed = rt.input("m/s", description="commanded speed")
+
+    def derivative(self, d):
+        d.x = self.speed
 
 
-def control(t, u, s, p, y):
-    """u: sampled position; p: gain; y: commanded speed."""
-    y[0] = -p[0] * u[0]
+class Driver(rt.Controller):
+    x = rt.input("m")
+    speed = rt.output("m/s")
+    gain = rt.parameter("1/s", 5)
 
-
-CART = Model("cart", Signals("x [m] = 1"), motion, inputs=Signals("speed [m/s]"))
+    def step(self):
+        self.speed = -self.gain * self.x
 
 
 def scenario():
-    out = Scenario("sampled-controller", until=1)
-    out.plant("cart", CART, step=0.01, inputs={"speed": "controller.speed"})
-    controller = PythonController(
-        control,
-        inputs=Signals("x [m]"),
-        outputs=Signals("speed [m/s]"),
-        parameters=Signals("gain [1/s] = 5"),
-    )
-    out.controller("controller", controller, period=0.02, inputs={"x": "cart.x"})
-    return out
+    loop = rt.Scenario("sampled-controller", until=1)
+    cart = loop.plant(Cart(), step=0.01)
+    driver = loop.controller(Driver(), period=0.02)
+    loop.connect(cart.x, driver.x)
+    loop.connect(driver.speed, cart.speed)
+    return loop

@@ -8,31 +8,36 @@ Try next: ``--set coil.voltage=24`` doubles both values. Change the step of the 
 samples are then too old, and the speed oscillates at the start.
 """
 
-from rtsim import Model, Scenario, Signals
+import rtsim as rt
 
 
-def electric(t, x, z, u, p, dx):
-    """x: current; u: speed; p: voltage. 1 ohm, 5 mH, 0.1 V per rad/s."""
-    dx[0] = (p[0] - 1.0 * x[0] - 0.1 * u[0]) / 0.005
+class Coil(rt.Plant):
+    current = rt.state("A")
+    speed = rt.input("rad/s")
+    voltage = rt.parameter("V", 12)
+    resistance = rt.parameter("ohm", 1)
+    inductance = rt.parameter("H", 0.005, low=1e-6)
+
+    def derivative(self, d):
+        induced = 0.1 * self.speed  # 0.1 V per rad/s
+        d.current = (self.voltage - self.resistance * self.current - induced) / self.inductance
 
 
-def mechanic(t, x, z, u, p, dx):
-    """x: speed; u: current. 0.1 N m per A, friction 0.01 N m s, inertia 0.002 kg m^2."""
-    dx[0] = (0.1 * u[0] - 0.01 * x[0]) / 0.002
+class Rotor(rt.Plant):
+    speed = rt.state("rad/s")
+    current = rt.input("A")
+    friction = rt.parameter("N.m.s", 0.01)
+    inertia = rt.parameter("kg.m^2", 0.002, low=1e-6)
 
-
-COIL = Model(
-    name="coil",
-    states=Signals("current [A]"),
-    inputs=Signals("speed [rad/s]"),
-    parameters=Signals("voltage [V] = 12"),
-    derivative=electric,
-)
-ROTOR = Model("rotor", Signals("speed [rad/s]"), mechanic, inputs=Signals("current [A]"))
+    def derivative(self, d):
+        torque = 0.1 * self.current  # 0.1 N m per A
+        d.speed = (torque - self.friction * self.speed) / self.inertia
 
 
 def scenario():
-    out = Scenario("two-plants", until=1)
-    out.plant("coil", COIL, step=0.001, inputs={"speed": "rotor.speed"})
-    out.plant("rotor", ROTOR, step=0.01, inputs={"current": "coil.current"})
+    out = rt.Scenario("two-plants", until=1)
+    coil = out.plant(Coil(), step=0.001)
+    rotor = out.plant(Rotor(), step=0.01)
+    out.connect(rotor.speed, coil.speed)
+    out.connect(coil.current, rotor.current)
     return out

@@ -8,7 +8,7 @@ overshoots by 44 %.
 Try next: ``--set loop.amplifier_gain=1`` gives a damping ratio of 0.5 and an overshoot of 16 %.
 """
 
-from rtsim import Scenario
+import rtsim as rt
 from rtsim.blocks import Diagram, Gain, Step, Sum, TransferFunction
 
 
@@ -24,6 +24,6 @@ def diagram():
 
 
 def scenario():
-    out = Scenario("block-diagram", until=11)
+    out = rt.Scenario("block-diagram", until=11)
     out.plant("loop", diagram().model(), step=0.01)
     return out

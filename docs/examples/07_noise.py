@@ -8,25 +8,21 @@ a long run.
 Try next: ``--seed 2`` gives other gusts. ``--set boat.damping=4`` halves the standard deviation.
 """
 
-from rtsim import Model, Scenario, Signals
+import rtsim as rt
 
 
-def turning(t, x, z, u, p, dx):
-    """x: rate of turn; u: gust; p: damping."""
-    dx[0] = u[0] - p[0] * x[0]
+class Boat(rt.Plant):
+    rate = rt.state("rad/s", description="rate of turn")
+    gust = rt.input("rad/s^2")
+    damping = rt.parameter("1/s", 1)
 
-
-BOAT = Model(
-    name="boat",
-    states=Signals("rate [rad/s]"),
-    inputs=Signals("gust [rad/s^2]"),
-    parameters=Signals("damping [1/s] = 1"),
-    derivative=turning,
-)
+    def derivative(self, d):
+        d.rate = self.gust - self.damping * self.rate
 
 
 def scenario():
-    out = Scenario("noise", until=60)
-    out.plant("boat", BOAT, step=0.1, inputs={"gust": "wind.gust"})
-    out.noise("wind", Signals("gust [rad/s^2]"), deviation=0.2, period=0.1)
+    out = rt.Scenario("noise", until=60)
+    boat = out.plant(Boat(), step=0.1)
+    wind = out.noise("wind", rt.Signals("gust [rad/s^2]"), deviation=0.2, period=0.1)
+    out.connect(wind.gust, boat.gust)
     return out

@@ -10,7 +10,7 @@ run, and list how long each customer waited with ``rtsim messages``.
 
 import simpy
 
-from rtsim import Scenario, Signals
+import rtsim as rt
 from rtsim.discrete import Processes
 
 
@@ -36,13 +36,13 @@ def setup(agenda):
 
 SHOP = Processes(
     setup,
-    outputs=Signals("waiting"),
-    parameters=Signals("service [s] = 45"),
-    messages={"customers": Signals("waited [s]")},
+    outputs=rt.Signals("waiting"),
+    parameters=rt.Signals("service [s] = 45"),
+    messages={"customers": rt.Signals("waited [s]")},
 )
 
 
 def scenario():
-    out = Scenario("queue", until=8 * 3600)
+    out = rt.Scenario("queue", until=8 * 3600)
     out.processes("shop", SHOP)
     return out

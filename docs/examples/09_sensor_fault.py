@@ -7,35 +7,34 @@ integral, so in theory the true temperature falls to 180 degrees, and returns af
 Try next: in the fault file, change the kind to "drift" and ``amount = 20.0`` to ``rate = 0.2``.
 """
 
-from rtsim import Model, PythonController, Scenario, Signals
+import rtsim as rt
 
 
-def warming(t, x, z, u, p, dx):
-    """x: temperature; u: rate at which the power warms the oven. The room has 20 degrees."""
-    dx[0] = u[0] - (x[0] - 20.0) / 50.0
+class Oven(rt.Plant):
+    temperature = rt.state("degC", 200)
+    power = rt.input("K/s")
+    room = rt.parameter("degC", 20)
+
+    def derivative(self, d):
+        d.temperature = self.power - (self.temperature - self.room) / 50
 
 
-def control(t, u, s, p, y):
-    """u: measured temperature; s: integral, at 10 Hz; y: power."""
-    error = 200.0 - u[0]
-    s[0] += 0.1 * 0.02 * error
-    y[0] = 0.4 * error + s[0]
+class Thermostat(rt.Controller):
+    temperature = rt.input("degC")
+    power = rt.output("K/s")
+    integral = rt.memory("K/s", 3.6)
 
-
-POWER = Signals("power [K/s]")
-OVEN = Model("oven", Signals("temperature [degC] = 200"), warming, inputs=POWER)
+    def step(self):
+        error = 200 - self.temperature
+        self.integral += 0.1 * 0.02 * error
+        self.power = 0.4 * error + self.integral
 
 
 def scenario():
-    out = Scenario("sensor-fault", until=300)
-    out.plant("oven", OVEN, step=0.1, inputs={"power": "controller.power"})
-    out.sensor("sensor", {"temperature": "oven.temperature"}, period=0.1)
-    controller = PythonController(
-        control,
-        inputs=Signals("temperature [degC]"),
-        outputs=POWER,
-        memory=Signals("integral [K/s] = 3.6"),
-    )
-    wires = {"temperature": "sensor.temperature"}
-    out.controller("controller", controller, period=0.1, inputs=wires)
-    return out
+    loop = rt.Scenario("sensor-fault", until=300)
+    oven = loop.plant(Oven(), step=0.1)
+    sensor = loop.sensor("sensor", {"temperature": oven.temperature}, period=0.1)
+    thermostat = loop.controller(Thermostat(), period=0.1)
+    loop.connect(sensor.temperature, thermostat.temperature)
+    loop.connect(thermostat.power, oven.power)
+    return loop

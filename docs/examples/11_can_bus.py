@@ -8,32 +8,34 @@ time than there is: commands wait longer and longer, until the loop is unstable.
 Try next: ``rtsim bus load docs/examples/11_can_bus.py --set others=4``, and a bit rate of 20_000.
 """
 
-from rtsim import Model, PythonController, Scenario, Signals
+import rtsim as rt
 from rtsim.components.can_bus import CanBus
 
 
-def motion(t, x, z, u, p, dx):
-    """x: position; u: commanded speed."""
-    dx[0] = u[0]
+class Cart(rt.Plant):
+    x = rt.state("m", 1)
+    speed = rt.input("m/s")
+
+    def derivative(self, d):
+        d.x = self.speed
 
 
-def control(t, u, s, p, y):
-    """u: sampled position; y: commanded speed."""
-    y[0] = -5.0 * u[0]
+class Driver(rt.Controller):
+    x = rt.input("m")
+    speed = rt.output("m/s")
 
-
-CART = Model("cart", Signals("x [m] = 1"), motion, inputs=Signals("speed [m/s]"))
+    def step(self):
+        self.speed = -5 * self.x
 
 
 def scenario(others=2, bitrate=10_000):
-    out = Scenario("can_bus", until=8)
+    loop = rt.Scenario("can_bus", until=8)
     bus = CanBus(bitrate)
-    out.plant("cart", CART, step=0.01, inputs={"speed": "controller.speed"})
-    controller = PythonController(control, inputs=Signals("x [m]"), outputs=Signals("speed [m/s]"))
-    wires = {"x": "cart.x"}
-    command = bus.frame(0x200)
-    out.controller("controller", controller, period=0.02, inputs=wires, transport=command)
+    cart = loop.plant(Cart(), step=0.01)
+    driver = loop.controller(Driver(), period=0.02, transport=bus.frame(0x200))
+    loop.connect(cart.x, driver.x)
+    loop.connect(driver.speed, cart.speed)
     for k in range(others):
         frame = bus.frame(0x100 + k)
-        out.sensor(f"other_{k}", {"x": "cart.x"}, period=0.1, transport=frame)
-    return out
+        loop.sensor(f"other_{k}", {"x": cart.x}, period=0.1, transport=frame)
+    return loop

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -95,14 +94,15 @@ class CController(ABC):
 
     def _copy(self) -> Self:
         """Return a controller of the same kind that has run no step."""
-        out = copy(self)
+        out = object.__new__(type(self))
+        for name, value in vars(self).items():  # copy() would double the time of each access
+            setattr(out, name, value)
         out.values = dict(self.values)
         out._prepare()
         return out
 
-    @property
     @abstractmethod
-    def _history(self) -> RequestLog:
+    def _requests(self) -> RequestLog:
         """All steps since the start."""
 
     @abstractmethod
@@ -117,11 +117,11 @@ class CController(ABC):
 
     def save(self) -> dict[str, Any]:
         """Return all steps since the start."""
-        return self._history.save()
+        return self._requests().save()
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Repeat all saved steps with a controller that has just been started."""
-        feed(saved, self._history, self.name, self.send, self._again)
+        feed(saved, self._requests(), self.name, self.send, self._again)
         for measured in self._measured:
             del measured[:]
 

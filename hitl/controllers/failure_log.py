@@ -205,8 +205,7 @@ class LoggedController(CController):
         super().__init__(interface, values)
         self.silence = silence
 
-    @property
-    def _history(self) -> RequestLog:
+    def _requests(self) -> RequestLog:
         return self._failures.history
 
     @abstractmethod

@@ -137,14 +137,13 @@ class InProcess(CController):
         self._pending: Tag | None = None
         self._left = False
         """True if the code has called exit() or thrown, after which it must not be terminated."""
-        self._steps = RequestLog(self.inputs.size)
+        self._history = RequestLog(self.inputs.size)
         self._log = CalledStepLog(self.inputs.size, self.outputs.size)
         self._answer = np.zeros(self.outputs.size)
         """The answer to the latest request; compiled code may have written a later one to y."""
 
-    @property
-    def _history(self) -> RequestLog:
-        return self._steps
+    def _requests(self) -> RequestLog:
+        return self._history
 
     def fresh(self) -> Self:
         """Return a new controller, loaded again and initialised with the parameters.

@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
 
 Vector: TypeAlias = NDArray[np.float64]
+SignalName: TypeAlias = str | float | Vector
+"""A signal of a scenario: ``"cart.x"``, or ``cart.x`` of a handle, which type checkers take for the
+number that the class declares."""
 Kind = Literal["scalar", "angle", "quaternion"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

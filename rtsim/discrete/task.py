@@ -26,6 +26,7 @@ from rtsim.discrete.processes import Processes
 from rtsim.engine.advance import Loop
 from rtsim.engine.process_batch import Messages, Ran, RecordEvent
 from rtsim.engine.system import Changeable
+from rtsim.record.events import CHANGE
 
 # The log of all stimuli of processes, used to run the processes again up to any tag.
 
@@ -267,7 +268,7 @@ class ProcessesTask:
         environment.write(change.vector[change.where], change.value, change.owner)
         target, many = effect.target, change.value.size > 1
         values = {f"{target}_{i}" if many else target: float(v) for i, v in enumerate(change.value)}
-        environment.event(tag, "Change", effect.target, "", values)
+        environment.event(tag, CHANGE, effect.target, "", values)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

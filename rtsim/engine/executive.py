@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rtsim.components.plant import NONE_NS, Plant
+from rtsim.components.plant import NONE_NS, Plant, TooSlow
 from rtsim.core.clock import Clock, Wake
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
@@ -17,6 +17,7 @@ from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.eligibility import AUTO, EXACT_NS
 from rtsim.engine.compiled.engine import CompiledEngine
 from rtsim.engine.microsteps import Microsteps
+from rtsim.engine.plain_start import PlainStart
 from rtsim.engine.process_batch import ProcessBatch
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
@@ -75,8 +76,14 @@ class Executive:
         self.checkpoints = checkpoints
         self._before: tuple[Mapping[str, int], int] = before or ({}, 0)
         """Numbers of rows and of events in earlier recordings of this run."""
-        self._resumed = before is not None
-        """True if the system was restored, so that its first tag is already done."""
+        self.started = before is not None or system.ns > 0
+        """True after the first instant; it is done already if the system was restored."""
+        self._sampled = self.started
+        """True after the first x-."""
+        self._running = False
+        """True after the first call of :meth:`run`."""
+        self._before_ns = NEVER.ns
+        """The loop runs only tags before this time, ns."""
         self._waiting = False
         self._pacer = pacer
         self._clock: Clock = pacer.clock
@@ -84,7 +91,9 @@ class Executive:
         self._publisher = publisher
         self._observe = observe
         self._wake: Wake | None = system.wake
-        self._trace = Trace(system, recorder, pacer.clock.paced or inbox is not None)
+        self._asked = inbox is not None and not inbox.announced
+        """True if commands can come at any time."""
+        self._trace = Trace(system, recorder, pacer.clock.paced or self._asked)
         self.handler: CommandHandler | None = None
         if inbox is not None:
             self.handler = CommandHandler(
@@ -102,7 +111,7 @@ class Executive:
             plant.begin_run(self.interrupt_check)
         self._guarded = any(plant.watch is not None for plant in system.plants)
         self._coupled = any(p.reads_plants for p in system.plants)
-        self._looks = bool(system.external_inputs) or self.handler is not None
+        self._looks = bool(system.external_inputs) or self._asked
         """True if inputs from outside can act at each tag."""
         # If nothing can happen between the grid steps, the solver takes them all up to the next
         # discrete tag at once.  Beyond 2^53 ns its times in s would be rounded differently.
@@ -116,16 +125,29 @@ class Executive:
             self._run_instant = system.faults.telling(self._instant.run)
             self._sample = system.faults.telling(self._instant.sample)
 
+        self._plain = PlainStart.of(system)
+        """The part of the run in plain Python that machine code may follow; ``None`` otherwise."""
         self._engines: list[Engine] = []
         """What runs the tags that Python need not see one by one."""
+        self._choose_engines(engine)
+
+    def _choose_engines(self, engine: str | CompiledEngine) -> None:
+        self._engines.clear()
         # A viewer gets each step, so it needs single steps.
-        if publisher is None:
+        if self._publisher is None:
             self.compiled_engine = self._compiled_engine(engine)
             if self.compiled_engine.usable:
                 self._engines.append(self.compiled_engine)
-            if not (pacer.clock.paced or self.handler):
-                batch = ProcessBatch.of(system, self._trace)
+            if not (self._clock.paced or self._asked):
+                batch = ProcessBatch.of(self.system, self._trace)
                 self._engines += [] if batch is None else [batch]
+
+    def _compile(self) -> None:
+        """Compile what ran as plain Python, and continue with machine code."""
+        assert self._plain is not None
+        self._plain.end()
+        self._plain = None
+        self._choose_engines(AUTO)
 
     def _compiled_engine(self, engine: str | CompiledEngine) -> CompiledEngine:
         """Return the compiled engine, which is ready to run if the run surely uses it.
@@ -142,42 +164,81 @@ class Executive:
             made.prepare()
         return made
 
-    def run(self) -> None:
-        """Run from the present state to the end; errors of components are not caught."""
-        system, handler, kept = self.system, self.handler, self.checkpoints
-        self._pacer.start(system.ns)
-        self._begin()
-        # a comparison of two runs starts with the first state
-        if kept is not None and system.ns >= kept.next_ns:
-            kept.observe(system.ns)
-        if handler is not None:
-            handler.begin(system.ns)
-            if handler.quitting:
-                return
+    def run(self, before_ns: int = NEVER.ns) -> None:
+        """Run from the present state to the end; errors of components are not caught.
+
+        ``before_ns``: run only the tags before this time, ns; a further call goes on.  The stop
+        adds no tag.
+        """
+        self._before_ns = before_ns
+        if not (self._begin(before_ns) and self._running_on()):
+            return
+        system, engines = self.system, self._engines
         end = min(self.until_ns, self.stop_ns)
         while system.ns < end and not (self.stopping or self.ended_by):
-            for engine in self._engines:
+            if self._plain is not None and self._plain.over:
+                self._compile()
+            for engine in engines:
                 if engine.advance(self):
                     if not self._clock.paced:
                         self._pacer.wait(system.ns)
                         self._pacer.ready(system.ns)
                     break
             else:
-                self._tag()
-                if self.ended_by or (handler is not None and handler.quitting):
+                try:
+                    goes_on = self._tag()
+                except TooSlow:
+                    self._compile()
+                    continue
+                if not goes_on:
                     return
 
-    def _tag(self) -> None:
-        """Run the next tag in the interpreter, or handle a wait for it that ended early."""
+    @property
+    def over(self) -> bool:
+        """True if the run has ended: at its end, at a guard, or because of a command."""
+        handler = self.handler
+        told = handler is not None and handler.quitting
+        at_end = self.started and self.system.ns >= min(self.until_ns, self.stop_ns)
+        return at_end or told or bool(self.stopping or self.ended_by)
+
+    def values_at(self, ns: int) -> dict[str, Vector]:
+        """Return the values (n,) of each plant at ``ns``, before what happens at this instant.
+
+        All tags before ``ns`` have run, and none after them; the run goes on as if nobody had
+        looked.
+        """
+        if not self._running:
+            self._sample_first()
+        found = {}
+        for plant in self.system.plants:
+            if plant.ns >= ns:
+                found[plant.name] = plant.values.copy()
+                continue
+            before = plant.save()
+            if plant.target_ns != ns:
+                self._discard(plant)
+                plant.propagate(ns)
+            plant.commit()
+            found[plant.name] = plant.values.copy()
+            plant.restore(before)
+        return found
+
+    def _tag(self) -> bool:
+        """Run the next tag in the interpreter, or handle a wait for it that ended early.
+
+        Returns False if the run has ended, or if the next tag is not to be run yet.
+        """
         system, pacer, trace, handler = self.system, self._pacer, self._trace, self.handler
         discrete = system.next_discrete_ns(self.until_ns)
         if self._ahead:
             self._grid_steps(min(discrete, self.limit_ns()))
         ns = self._propagate(discrete)
+        if ns >= self._before_ns:
+            return False
         if not self._wait(ns):
             if handler is not None:
                 self._look_again(handler, ns)
-            return
+            return self._running_on()
         fires = self._commit(ns)
         if ns == discrete or self._looks or system.postponed or fires:
             self._run_instant(ns, ns == discrete)
@@ -197,6 +258,11 @@ class Executive:
         pacer.ready(ns)
         if handler is not None and not self.ended_by:
             handler.after(ns)
+        return self._running_on()
+
+    def _running_on(self) -> bool:
+        """Return False if a guard or a command has ended the run."""
+        return not (self.ended_by or (self.handler is not None and self.handler.quitting))
 
     @property
     def ended_by(self) -> str:
@@ -252,25 +318,53 @@ class Executive:
             self.handler.inbox.lose_recording(self.unrecorded)
         return self.unrecorded
 
-    def _begin(self) -> None:
-        """Run the first tag; after a restore, set the send time of all open requests to now."""
+    def _begin(self, before_ns: int) -> bool:
+        """Begin the run; return whether its first tag is done.
+
+        After a restore the first tag is done already, and all open requests are sent now.
+        """
         system = self.system
-        for task in system.controllers:
-            if task.request is not None:
-                task.request.sent = self._clock.now()
-        if self._resumed or system.ns > 0:
-            return
-        for plant in system.plants:
-            plant.read_wires()
-        for plant in system.plants:
-            plant.settle()
-            if plant.watch is not None:
-                plant.watch.begin()
-            self._trace.x_minus(plant)
+        if not self._running:
+            self._running = True
+            self._pacer.start(system.ns)
+            for task in system.controllers:
+                if task.request is not None:
+                    task.request.sent = self._clock.now()
+            self._sample_first()
+            if self.started:
+                self._after_first()
+        if self.started or before_ns <= 0:
+            return self.started
+        self.started = True
         while not self._wait(0, first=True):
             if self.handler is not None:
                 self.handler.frozen(0)
         self._run_instant(0, True)
+        self._after_first()
+        return True
+
+    def _sample_first(self) -> None:
+        """Compute and record the first x-."""
+        if self._sampled:
+            return
+        self._sampled = True
+        plants = self.system.plants
+        for plant in plants:
+            plant.read_wires()
+        for plant in plants:
+            plant.settle()
+            if plant.watch is not None:
+                plant.watch.begin()
+            self._trace.x_minus(plant)
+
+    def _after_first(self) -> None:
+        """Take a first checkpoint, and pause if a command requested it."""
+        ns, kept, handler = self.system.ns, self.checkpoints, self.handler
+        # a comparison of two runs starts with the first state
+        if kept is not None and ns >= kept.next_ns:
+            kept.observe(ns)
+        if handler is not None:
+            handler.begin(ns)
 
     def _grid_steps(self, limit_ns: int) -> None:
         """Take and record all grid steps of the only plant before ``limit_ns``."""
@@ -291,7 +385,7 @@ class Executive:
 
     def limit_ns(self) -> int:
         """Return the time before which the loop has nothing to do, ns."""
-        limit = min(self.until_ns, self.stop_ns)
+        limit = min(self.until_ns, self.stop_ns, self._before_ns)
         if self.checkpoints is not None:
             limit = min(limit, self.checkpoints.next_ns)
         return limit if self.handler is None else min(limit, self.handler.quiet_until())
@@ -310,6 +404,8 @@ class Executive:
         """End the run at the last tag, if that was asked for while a step takes long."""
         if self.stopping:
             raise Interrupted
+        if self._plain is not None and self._plain.over:
+            raise TooSlow
 
     # -- the next tag
 

@@ -180,6 +180,14 @@ class System:
             raise UnknownName("value", target, self.changeable, "this run")
         return self.changeable[target].change(ns, value)
 
+    def values(self) -> dict[str, Any]:
+        """Return the present value of each parameter and source: a number, or a list of numbers."""
+        return {
+            target: float(found[0]) if not one.signals[one.name].shape else found.tolist()
+            for target, one in self.changeable.items()
+            for found in (one.vector[one.signals.slice(one.name)],)
+        }
+
     def _postponed(self, target: str, values: list[float]) -> Change:
         known = self.changeable[target]
         scalar = not known.signals[known.name].shape

@@ -13,7 +13,7 @@ from rtsim.components.protocols import Stamped
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
-from rtsim.record.events import Value, overrun_event
+from rtsim.record.events import CHANGE, Value, overrun_event
 from rtsim.record.recorders import Recorder
 from rtsim.record.track import Track
 from rtsim.timing.frames import FRAME_COLUMNS, Tally
@@ -184,7 +184,7 @@ class Trace:
             f"{change.name}_{i}" if change.value.size > 1 else change.name: float(v)
             for i, v in enumerate(change.value)
         }
-        self.event(tag, "Change", change.name, "", values)
+        self.event(tag, CHANGE, change.name, "", values)
 
     def command(self, tag: Tag, kind: str, text: str, stamps: dict[str, int]) -> None:
         """Record a command that acts at ``tag``; ``stamps`` are wall-clock times, ns."""

@@ -8,8 +8,6 @@ methods of classes (:mod:`rtsim.named.lowering`).
 from __future__ import annotations
 
 import ast
-import types
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -17,7 +15,7 @@ import numpy as np
 
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signals
-from rtsim.equations.rewriting import outside, value_of, where
+from rtsim.equations.rewriting import LEAVES, Outside, at, value_of, where
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,12 @@ def article(role: str) -> str:
 class FieldNames(ast.NodeTransformer):
     """One function whose names of fields become elements of vectors.
 
-    ``made`` are the helpers that were rewritten for the same function, so that a helper is made
-    once; ``what`` names the function in messages.
+    ``what`` names the function in messages.
     """
 
-    def __init__(self, original: Any, made: dict[Any, Any], what: str) -> None:
-        self.original, self.made, self._what = original, made, what
-        self.outside = outside(original)
+    def __init__(self, original: Any, what: str) -> None:
+        self.original, self._what = original, what
+        self.outside = Outside(original)
         self.own: dict[str, Any] = {}
         """Helpers and constants that become variables around the function."""
 
@@ -86,6 +83,9 @@ class FieldNames(ast.NodeTransformer):
             return self.place(node)
         return None
 
+    def visit(self, node: ast.AST) -> Any:
+        return node if isinstance(node, LEAVES) else super().visit(node)
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if not self.stands(node.value):
             self.generic_visit(node)
@@ -113,12 +113,12 @@ class FieldNames(ast.NodeTransformer):
                         node, f"{ast.unparse(node)}: {value.attr} has the shape {place.shape}"
                     )
             inside = [i % n for i, n in zip(index, place.shape, strict=True)]
-            at = place.first + int(np.ravel_multi_index(inside, place.shape))
+            element = place.first + int(np.ravel_multi_index(inside, place.shape))
             vector = whole
             while not isinstance(vector, ast.Name):
                 vector = _inner(vector)
-            new: ast.expr = ast.Subscript(vector, ast.Constant(at), node.ctx)
-            return ast.copy_location(new, node)
+            new: ast.expr = ast.Subscript(vector, ast.Constant(element), node.ctx)
+            return at(new, node)
         if isinstance(whole, ast.Subscript):
             whole.ctx = ast.Load()
         node.value, node.slice = whole, self.visit(node.slice)
@@ -138,8 +138,8 @@ class FieldNames(ast.NodeTransformer):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is None:
-            return ast.copy_location(ast.Pass(), node)
-        return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
+            return at(ast.Pass(), node)
+        return self.visit_Assign(at(ast.Assign([node.target], node.value), node))
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         node.value = self.owned(node.value)
@@ -183,7 +183,7 @@ class FieldNames(ast.NodeTransformer):
             return node
         copied = ast.Call(ast.Attribute(node, "copy", ast.Load()), [], [])
         for one in (copied, copied.func):
-            ast.copy_location(one, node)
+            at(one, node)
         return copied
 
     def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
@@ -209,7 +209,7 @@ class FieldNames(ast.NodeTransformer):
         ]
         made = ast.Tuple(parts, ast.Store())
         for part in ast.walk(made):
-            ast.copy_location(part, target)
+            at(part, target)
         return made
 
     # -- functions that are called -----------------------------------------------------------------
@@ -221,30 +221,14 @@ class FieldNames(ast.NodeTransformer):
             name = name.value
         if isinstance(name, ast.Name) and name.id in self.original.__code__.co_varnames:
             return None  # a local variable
+        return self.read(node)
+
+    def read(self, node: ast.expr) -> Any:
+        """Return the value of a dotted name outside the function; None if it has none."""
         try:
             return value_of(node, self.outside)
         except (AttributeError, KeyError):
             return None
-
-    def helper(self, plain: types.FunctionType, bound: Any, make: Callable[[], Any]) -> str | None:
-        """Return the name of ``plain`` rewritten by ``make``, which is called once for ``bound``.
-
-        None if ``plain`` is being rewritten, because it calls itself; empty if ``make`` returned
-        None, because there is nothing to rewrite.
-        """
-        name = f"_{plain.__qualname__.replace('.', '_').replace('<locals>', '')}"
-        key = (plain, bound)
-        if key not in self.made:
-            name = f"{name}_{len(self.made)}"
-            self.made[key] = name
-            self.made[name] = make()
-        name = str(self.made[key])
-        if name not in self.made:
-            return None
-        if self.made[name] is None:
-            return ""
-        self.own[name] = self.made[name]
-        return name
 
 
 def _constant_index(node: ast.expr) -> tuple[int, ...] | None:

@@ -16,7 +16,6 @@ import difflib
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +25,7 @@ from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.equations.compiling import like_its_caller
 from rtsim.equations.field_names import FieldNames, Place, article, part, places_of
-from rtsim.equations.rewriting import calling, definition_of, rebuilt
+from rtsim.equations.rewriting import at, calling, definition_of, rebuilt
 
 OUT = "out"
 """Another name of the vector that a function fills."""
@@ -221,7 +220,7 @@ class _Wanted:
             if (letter := self.arguments.meaning(p.name)) in self.vectors
         }
         scope = _Scope(self.arguments, self.what, self.vectors)
-        rewriting = _SignalNames(plain, source, scope, tuple(letters.items()), {})
+        rewriting = _SignalNames(plain, source, scope, tuple(letters.items()), {}, ())
         if self.in_order and not rewriting.changed:
             return None
         definition, defaults = rewriting.definition, plain.__defaults__
@@ -250,6 +249,7 @@ class _Wanted:
         ]
         given.posonlyargs, given.args = [], [*first, *(ast.arg(p.name) for p in extra)]
         given.kwonlyargs = [a for a in given.kwonlyargs if not self.arguments.meaning(a.arg)]
+        given.kw_defaults = [None] * len(given.kwonlyargs)
         return tuple(p.default for p in extra)
 
     def by_call(self) -> Callable[..., Any]:
@@ -326,7 +326,8 @@ class _SignalNames(FieldNames):
     """One function whose names of signals become elements; :attr:`definition` is the result.
 
     ``letters`` pairs arguments of the function with names of vectors.  An argument that the
-    function assigns anew is no vector afterwards, and has no signals.
+    function assigns anew is no vector afterwards, and has no signals.  ``made`` are the helpers
+    that were rewritten for the same function, and ``callers`` those that are being rewritten.
     """
 
     def __init__(
@@ -336,9 +337,10 @@ class _SignalNames(FieldNames):
         scope: _Scope,
         letters: tuple[tuple[str, str], ...],
         made: dict[Any, Any],
+        callers: tuple[Any, ...],
     ) -> None:
-        super().__init__(original, made, scope.what)
-        self._scope = scope
+        super().__init__(original, scope.what)
+        self._scope, self._made, self._callers = scope, made, callers
         assigned = {
             node.id if isinstance(node, ast.Name) else node.arg
             for part in source.body
@@ -348,9 +350,8 @@ class _SignalNames(FieldNames):
         }
         self._letters = {name: letter for name, letter in letters if name not in assigned}
         self.changed = False
-        self.definition = deepcopy(source)
-        self.definition.decorator_list, self.definition.returns = [], None
-        self.definition.body = [self.visit(node) for node in self.definition.body]
+        self.definition = source
+        source.body = [self.visit(node) for node in source.body]
 
     def stands(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Name) and node.id in self._letters
@@ -378,7 +379,7 @@ class _SignalNames(FieldNames):
         if stored and letter not in self._scope.arguments.assigned:
             self._refuse_write(node, letter)
         self.changed = True
-        return ast.copy_location(part(node.value.id, place, node.ctx), node)
+        return at(part(node.value.id, place, node.ctx), node)
 
     def _refuse_unknown(self, node: ast.Attribute, letter: str, stored: bool) -> None:
         vector, name = self._scope.vectors[letter], node.attr
@@ -414,7 +415,7 @@ class _SignalNames(FieldNames):
                 node.keywords = [self.visit(k) for k in node.keywords]
                 return node
         elif whole and (name := self._helper(node)):
-            node.func = ast.copy_location(ast.Name(name, ast.Load()), function)
+            node.func = at(ast.Name(name, ast.Load()), function)
         self.generic_visit(node)
         return node
 
@@ -439,22 +440,26 @@ class _SignalNames(FieldNames):
         for keyword in node.keywords:
             if keyword.arg and self.stands(keyword.value):
                 letters[keyword.arg] = self._letters[keyword.value.id]  # type: ignore[attr-defined]
-        bound = tuple(sorted(letters.items()))
+        key = (plain, tuple(sorted(letters.items())))
+        if key in self._callers:
+            self.refuse(node, f"{plain.__name__} calls itself with {ast.unparse(node)}")
+        if key not in self._made:
+            self._made[key] = self._rewritten(found, *key)
+        if self._made[key] is None:
+            return ""
+        name = f"_{plain.__name__}_{list(self._made).index(key)}"
+        self.own[name], self.changed = self._made[key], True
+        return name
+
+    def _rewritten(self, found: Any, plain: Any, letters: tuple[tuple[str, str], ...]) -> Any:
+        """Return the helper ``found`` with its names of signals replaced; None if it has none."""
         try:
             source = definition_of(plain)
         except ModelError:
-            return ""
-
-        def make() -> Any:
-            inner = _SignalNames(plain, source, self._scope, bound, self.made)
-            if not inner.changed:
-                return None
-            return like_its_caller(
-                rebuilt(plain, inner.definition, inner.own, plain.__defaults__), found
-            )
-
-        name = self.helper(plain, bound, make)
-        if name is None:
-            self.refuse(node, f"{plain.__name__} calls itself with {ast.unparse(node)}")
-        self.changed = self.changed or bool(name)
-        return name
+            return None
+        callers = (*self._callers, (plain, letters))
+        inner = _SignalNames(plain, source, self._scope, letters, self._made, callers)
+        if not inner.changed:
+            return None
+        made = rebuilt(plain, inner.definition, inner.own, plain.__defaults__)
+        return like_its_caller(made, found)

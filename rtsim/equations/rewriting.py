@@ -11,16 +11,16 @@ import __future__
 import ast
 import dis
 import inspect
+import linecache
 import types
-from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from rtsim.core.errors import ModelError
 
 
 def where(function: Any, node: ast.AST | None = None) -> str:
-    """Return the file and the line of ``function``, or of ``node`` in it."""
+    """Return ``"file:line"`` of ``node``, or of the first line of ``function``."""
     code = function.__code__
     line = code.co_firstlineno if node is None else getattr(node, "lineno", code.co_firstlineno)
     return f"{code.co_filename}:{line}"
@@ -29,40 +29,89 @@ def where(function: Any, node: ast.AST | None = None) -> str:
 def definition_of(function: Any) -> ast.FunctionDef:
     """Return the parsed definition of ``function``, with the line numbers of its file.
 
-    Raises :class:`ModelError` if the source is missing, or is not that of the running function.
+    Decorators, annotations and defaults are left out.  Raises :class:`ModelError` if the source is
+    missing, or is not that of the running function.
     """
+    code = function.__code__
+    for lines in _sources(function):
+        try:
+            definition = _parsed(lines, code.co_firstlineno)
+        except SyntaxError:
+            continue  # the function ends after its last instruction
+        if definition is None:
+            raise ModelError(
+                f"{where(function)}: {function.__qualname__} is not written with def; rtsim reads "
+                "the names of signals in a def only"
+            )
+        if _same(code, code_of(definition, code.co_freevars, function)):
+            return definition
+    raise ModelError(
+        f"{where(function)}: the source of {function.__qualname__} has changed since it was "
+        "imported; import it again, in a new process"
+    )
+
+
+def _sources(function: Any) -> Iterator[list[str]]:
+    """Yield the lines to the last instruction of ``function``, then those to its end."""
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    last = max(_last_line(code), code.co_firstlineno)
+    if len(lines) >= last:
+        yield lines[code.co_firstlineno - 1 : last]
     try:
-        lines, first = inspect.getsourcelines(function)
+        yield inspect.getsourcelines(function)[0]
     except (OSError, TypeError) as error:
         raise ModelError(
             f"the source of {function.__qualname__} cannot be read; define it in a file or in a "
             "notebook"
         ) from error
+
+
+def _last_line(code: types.CodeType) -> int:
+    lines = [end for _, end, _, _ in code.co_positions() if end]
+    lines += [_last_line(one) for one in code.co_consts if isinstance(one, types.CodeType)]
+    return max(lines, default=code.co_firstlineno)
+
+
+def _parsed(lines: list[str], first: int) -> ast.FunctionDef | None:
+    """Return the bare definition in ``lines``, of which the first has the number ``first``."""
     inside = lines[0][:1].isspace()
-    try:
-        tree = ast.parse(("if 1:\n" if inside else "") + "".join(lines))
-    except SyntaxError:  # the lines of a lambda can begin within an expression
-        tree = ast.Module([ast.If(ast.Constant(1), [ast.Pass()], [])], [])
+    above = "\n" * (first - 2) + "if 1:\n" if inside else "\n" * (first - 1)
+    tree = ast.parse(above + "".join(lines))
     definition = tree.body[0].body[0] if inside else tree.body[0]  # type: ignore[attr-defined]
     if not isinstance(definition, ast.FunctionDef):
-        raise ModelError(
-            f"{where(function)}: {function.__qualname__} is not written with def; rtsim reads the "
-            "names of signals in a def only"
-        )
-    ast.increment_lineno(tree, first - 1 - inside)
-    plain = deepcopy(definition)
-    plain.decorator_list, plain.returns = [], None
-    there, here = function.__code__, _code_of(plain, function.__code__.co_freevars, function)
-    if _steps(there) != _steps(here):
-        raise ModelError(
-            f"{where(function)}: the source of {function.__qualname__} has changed since it was "
-            "imported; import it again, in a new process"
-        )
+        return None
+    given = definition.args
+    definition.decorator_list, definition.returns = [], None
+    given.defaults, given.kw_defaults = [], [None] * len(given.kwonlyargs)
+    for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+        argument.annotation = None
     return definition
 
 
 _CALLS = {"PUSH_NULL", "PRECALL", "NOP"}
 """Instructions that depend on whether a name was imported in the same file."""
+
+
+def _same(one: types.CodeType, other: types.CodeType) -> bool:
+    """Return whether two codes do the same; they may have been compiled in different files."""
+    return _equal(one, other) or _steps(one) == _steps(other)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Return whether two codes, or two constants of codes, are equal instruction by instruction."""
+    if not (isinstance(one, types.CodeType) and isinstance(other, types.CodeType)):
+        return repr(one) == repr(other)
+    return (
+        one.co_code == other.co_code
+        and one.co_names == other.co_names
+        and one.co_varnames == other.co_varnames
+        and one.co_freevars == other.co_freevars
+        and one.co_cellvars == other.co_cellvars
+        and len(one.co_consts) == len(other.co_consts)
+        and all(map(_equal, one.co_consts, other.co_consts))
+    )
 
 
 def _steps(code: types.CodeType) -> list[tuple[str, Any]]:
@@ -79,45 +128,54 @@ def _steps(code: types.CodeType) -> list[tuple[str, Any]]:
     return out
 
 
-def _code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
+def code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
     """Return the code of ``definition`` within a function that has the variables ``free``."""
-    definition = deepcopy(definition)
-    definition.args.defaults = []
-    definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
-    for argument in ast.walk(definition.args):
-        if isinstance(argument, ast.arg):
-            argument.annotation = None
-    around = ast.parse(f"def around({', '.join(free)}): pass").body[0]
+    known = like.__globals__
+    modules = [n for n in like.__code__.co_names if isinstance(known.get(n), types.ModuleType)]
+    imports = f"import {', '.join(modules)}\n" if modules else ""  # Python calls their names so
+    module = ast.parse(f"{imports}def around({', '.join(free)}): pass")
+    around = module.body[-1]
     assert isinstance(around, ast.FunctionDef)
     around.body = [definition]
-    module = ast.fix_missing_locations(ast.Module([around], type_ignores=[]))
+    name, definition.name = definition.name, _NO_NAME  # the body can use this name for another
     future = like.__code__.co_flags & __future__.annotations.compiler_flag
     code = compile(module, like.__code__.co_filename, "exec", flags=future, dont_inherit=True)
+    definition.name = name
     outer = next(c for c in code.co_consts if isinstance(c, types.CodeType))
-    return next(
-        c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == definition.name
+    found = next(
+        c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == _NO_NAME
     )
+    return found.replace(co_name=name, co_qualname=like.__code__.co_qualname)
 
 
-def arguments_of(definition: ast.FunctionDef) -> list[str]:
-    """Return the names of the arguments that can be given by position."""
+_NO_NAME = "__method__"
+
+
+def argument_names(definition: ast.FunctionDef) -> list[str]:
+    """Return the names of the positional arguments."""
     return [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
 
 
-def outside(function: Any) -> dict[str, Any]:
-    """Return the global names of ``function``, and the variables of functions around it."""
-    names = dict(function.__globals__)
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    for name, cell in cells:
+class Outside:
+    """The global names of a function, and the variables of functions around it."""
+
+    def __init__(self, function: Any) -> None:
+        code = function.__code__
+        self.cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        self.names: dict[str, Any] = function.__globals__
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the value of a name; raises :class:`KeyError` if it has none yet."""
+        if name not in self.cells:
+            return self.names[name]
         try:
-            names[name] = cell.cell_contents
+            return self.cells[name].cell_contents
         except ValueError:
-            continue  # a variable that is assigned later
-    return names
+            raise KeyError(name) from None
 
 
-def value_of(node: ast.expr, space: Mapping[str, Any]) -> Any:
-    """Return the value of a dotted name in ``space``; raises :class:`KeyError` for what is none."""
+def value_of(node: ast.expr, space: Outside) -> Any:
+    """Return the value of a dotted name in ``space``."""
     if isinstance(node, ast.Name):
         return space[node.id]
     if isinstance(node, ast.Attribute):
@@ -135,8 +193,9 @@ def rebuilt(
 
     ``own`` are further variables around it.  ``defaults`` are those of its last arguments.
     """
+    at(definition.args, definition)
     cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
-    code = _code_of(definition, dict.fromkeys((*cells, *own)), original)
+    code = code_of(definition, dict.fromkeys((*cells, *own)), original)
     function: Any = types.FunctionType(
         code,
         original.__globals__,
@@ -147,8 +206,28 @@ def rebuilt(
     function.__kwdefaults__ = original.__kwdefaults__
     function.__module__, function.__doc__ = original.__module__, original.__doc__
     function.__qualname__ = original.__qualname__
-    function.definition = ast.fix_missing_locations(definition)
+    function.definition = definition
     return function
+
+
+N = TypeVar("N", bound=ast.AST)
+LEAVES = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+"""Nodes that name nothing."""
+
+
+def at(new: N, old: Any) -> N:
+    """Return ``new``, in which nodes without a place have that of ``old``."""
+    waiting: list[ast.AST] = [new]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, LEAVES[1:]) or hasattr(node, "lineno"):
+            continue
+        if "lineno" in node._attributes:
+            node.lineno, node.col_offset = old.lineno, old.col_offset  # type: ignore[attr-defined]
+            node.end_lineno = old.end_lineno  # type: ignore[attr-defined]
+            node.end_col_offset = old.end_col_offset  # type: ignore[attr-defined]
+        waiting.extend(ast.iter_child_nodes(node))
+    return new
 
 
 def calling(

@@ -11,60 +11,51 @@ n, and the ball comes to rest at t1 + 2 v1 e/(g (1 - e)).
 
 from __future__ import annotations
 
-from rtsim.core.signals import Signal, Signals, Vector
+from typing import Self
+
+import rtsim as rt
 from rtsim.core.tag import Duration
-from rtsim.equations.model import Guard, Model
-from rtsim.scenario.scenario import Scenario
-
-GRAVITY, RESTITUTION = 0, 1
-LIES = 0
 
 
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Compute the derivative: free fall, or zero in the stop mode."""
-    dx[0] = x[1]
-    dx[1] = -p[GRAVITY] if z[LIES] == 0.0 else 0.0
+class Ball(rt.Plant):
+    """A ball above a floor."""
+
+    height = rt.state("m", 1.0)
+    speed = rt.state("m/s", derivative_of="height")
+    lies = rt.memory()
+    gravity = rt.parameter("m/s^2", 9.81)
+    restitution = rt.parameter("1", 0.7)
+    assumptions = ("the impact takes no time", "no air")
+
+    def derivative(self, d: Self) -> None:
+        d.height = self.speed
+        d.speed = -self.gravity if self.lies == 0.0 else 0.0
+
+    @rt.falling
+    def floor(self) -> float:
+        return self.height
+
+    @floor.reset
+    def bounce(self) -> None:
+        self.height = 0.0
+        self.speed = -self.restitution * self.speed
+
+    @floor.stop
+    def lie(self) -> None:
+        self.height = 0.0
+        self.speed = 0.0
+        self.lies = 1.0
 
 
-def height(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
-    """Compute the guard: the height above the floor, m."""
-    g[0] = x[0]
+BALL = Ball.model()
+"""The ball for functions that take a :class:`rtsim.Model`."""
 
 
-def bounce(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Reverse the speed and reduce it by the restitution, when the ball hits the floor."""
-    x[0] = 0.0
-    x[1] = -p[RESTITUTION] * x[1]
-
-
-def lie(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Enter the stop mode, in which the ball lies still."""
-    x[0] = 0.0
-    x[1] = 0.0
-    z[LIES] = 1.0
-
-
-BALL = Model(
-    name="ball",
-    states=Signals(
-        Signal("height", "m", initial=1.0), Signal("speed", "m/s", derivative_of="height")
-    ),
-    derivative=derivative,
-    discrete=Signals("lies"),
-    parameters=Signals("gravity [m/s^2] = 9.81", "restitution = 0.7"),
-    guards=(Guard("floor", -1),),
-    guard=height,
-    reset=bounce,
-    stop=lie,
-    assumptions=("the impact takes no time", "no air"),
-)
-
-
-def scenario(*, until: Duration = 4, step: Duration = "1/100", solver: str = "rk4") -> Scenario:
+def scenario(*, until: Duration = 4, step: Duration = "1/100", solver: str = "rk4") -> rt.Scenario:
     """A bouncing ball: dropped from 1 m, at rest after 2.56 s."""
-    out = Scenario("ball", until=until)
-    out.plant("ball", BALL, step=step, solver=solver)
-    out.plot("height [m]", "ball.height")
-    out.plot("speed [m/s]", "ball.speed")
-    out.plot("speed over height", "ball.speed", over="ball.height")
+    out = rt.Scenario("ball", until=until)
+    ball = out.plant(Ball(), step=step, solver=solver)
+    out.plot("height [m]", ball.height)
+    out.plot("speed [m/s]", ball.speed)
+    out.plot("speed over height", ball.speed, over=ball.height)
     return out

@@ -1,29 +1,33 @@
-"""A rigid body with six degrees of freedom on the rotating Earth: equations for several models.
+"""A rigid body with six degrees of freedom on the rotating Earth: the base of several models.
 
 State (13): ECI position and velocity, the quaternion that turns ECI into body axes (scalar first),
 and the body rates relative to inertial space.  The derivative of a model has three steps::
 
-    c11, …, c33, u, v, w, p, q, r, altitude = air_flow(x, parameters)
+    c11, …, c33, u, v, w, p, q, r, altitude = self.air_flow()
     compute forces and moments from the flow
-    accelerate(x, parameters, c11, …, c33, fx, fy, fz, l, m, n, dx)
+    self.accelerate(d, c11, …, c33, fx, fy, fz, l, m, n)
 
-Body axes: x forward, y right, z down, origin in the centre of mass.  A body's parameters begin with
-``BODY_PARAMETERS``, its outputs with ``BODY_OUTPUTS``.  No function allocates memory.
+Body axes: x forward, y right, z down, origin in the centre of mass.  No method allocates memory.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.signals import Signal, Signals, Vector
+import rtsim as rt
+from rtsim.core.signals import Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.earth import (
-    EARTH_PARAMETERS,
+    EARTH_RATE,
     EQUATORIAL_RADIUS,
+    FLATTENING,
+    GRAVITATIONAL_PARAMETER,
+    J2,
     from_geodetic,
     from_ned,
     geodetic,
@@ -38,63 +42,9 @@ LOWEST_AIRSPEED = 0.1 * 0.3048
 DAVE-ML models.
 """
 
-BODY_STATES = Signals(
-    Signal("position", "m", shape=(3,), initial=(EQUATORIAL_RADIUS + 3000.0, 0.0, 0.0)),
-    Signal("velocity", "m/s", shape=(3,), initial=(0.0, 635.0, 0.0), derivative_of="position"),
-    Signal("attitude", shape=(4,), kind="quaternion", initial=(0.5, -0.5, -0.5, 0.5)),
-    Signal("rates", "rad/s", shape=(3,)),
-)
-"""The state of a body.
-
-Initially it is 3 km above the Gulf of Guinea and moves east in level flight at about 170 m/s.
-"""
-
-BODY_PARAMETERS = (
-    Signals(
-        Signal("mass", "kg", initial=1.0, low=1e-9),
-        Signal("ixx", "kg m2", initial=1.0, low=1e-12),
-        Signal("iyy", "kg m2", initial=1.0, low=1e-12),
-        Signal("izz", "kg m2", initial=1.0, low=1e-12),
-        Signal("ixz", "kg m2", description="positive: integral of x z dm"),
-    )
-    + EARTH_PARAMETERS
-)
-_IXX, _IYY, _IZZ, _IXZ = 1, 2, 3, 4
-BODY_RADIUS, BODY_FLATTENING = 5, 6
-"""Where the parameters of a body have the equatorial radius and the flattening of the Earth."""
-_GM, _J2, _RATE, _ANGLE = 7, 8, 9, 10
-
-BODY_OUTPUTS = Signals(
-    Signal("altitude", "m", description="above the ellipsoid"),
-    Signal("latitude", "rad", kind="angle", description="geodetic"),
-    Signal("longitude", "rad", kind="angle"),
-    Signal("velocity_north", "m/s"),
-    Signal("velocity_east", "m/s"),
-    Signal("velocity_down", "m/s"),
-    Signal("roll", "rad", kind="angle", description="Euler angles: north-east-down to body"),
-    Signal("pitch", "rad", kind="angle"),
-    Signal("yaw", "rad", kind="angle"),
-    Signal("airspeed", "m/s", description="relative to the air, as alpha to equivalent_airspeed"),
-    Signal("alpha", "rad", kind="angle"),
-    Signal("beta", "rad", kind="angle"),
-    Signal("mach"),
-    Signal("dynamic_pressure", "Pa"),
-    Signal("equivalent_airspeed", "m/s"),
-    Signal("inertial_roll_rate", "rad/s"),
-    Signal("inertial_pitch_rate", "rad/s"),
-    Signal("inertial_yaw_rate", "rad/s"),
-    Signal("roll_rate", "rad/s", description="body rates relative to the Earth-fixed frame"),
-    Signal("pitch_rate", "rad/s"),
-    Signal("yaw_rate", "rad/s"),
-    Signal("density", "kg/m3"),
-    Signal("speed_of_sound", "m/s"),
-    Signal("temperature", "K"),
-    Signal("pressure", "Pa"),
-)
-
 
 def drawn(plant: str, shape: str = "box", length: float = 10.0) -> Body:
-    """Return how a viewer draws ``plant``, whose outputs begin with ``BODY_OUTPUTS``.
+    """Return how a viewer draws ``plant``, a :class:`RigidBody`.
 
     ``length`` is in m.
     """
@@ -127,6 +77,9 @@ Flow = tuple[
 ]  # fmt: skip
 
 
+AirMotion = tuple[float, float, float, float, float, float]
+
+
 @compiled
 def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
     """Return the direction cosines from ECI to body, row by row.
@@ -145,126 +98,199 @@ def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
     )  # fmt: skip
 
 
-@compiled
-def air_flow(x: Vector, p: Vector) -> Flow:
-    """Return direction cosines, velocity (m/s), rates (rad/s) and altitude (m).
+class RigidBody(rt.Plant):
+    """A rigid body on the rotating Earth, whose air loads derived classes compute.
 
-    Velocity and rates are relative to the Earth, and so to air at rest, in body axes.  ``x`` is the
-    state (13,), and ``p`` begins with ``BODY_PARAMETERS``.
+    Initially it is 3 km above the Gulf of Guinea and moves east in level flight at about 170 m/s.
     """
-    c11, c12, c13, c21, c22, c23, c31, c32, c33 = direction_cosines(x[6], x[7], x[8], x[9])
-    rate = p[_RATE]
-    vx, vy, vz = x[3] + rate * x[1], x[4] - rate * x[0], x[5]
-    _, _, altitude = geodetic(x[0], x[1], x[2], p[BODY_RADIUS], p[BODY_FLATTENING])
-    return (
-        c11, c12, c13, c21, c22, c23, c31, c32, c33,
-        c11 * vx + c12 * vy + c13 * vz,
-        c21 * vx + c22 * vy + c23 * vz,
-        c31 * vx + c32 * vy + c33 * vz,
-        x[10] - rate * c13,
-        x[11] - rate * c23,
-        x[12] - rate * c33,
-        altitude,
-    )  # fmt: skip
+
+    position = rt.state("m", (EQUATORIAL_RADIUS + 3000.0, 0.0, 0.0))
+    velocity = rt.state("m/s", (0.0, 635.0, 0.0), derivative_of="position")
+    attitude = rt.state("1", (0.5, -0.5, -0.5, 0.5), kind="quaternion")
+    rates = rt.state("rad/s", shape=(3,))
+    mass = rt.parameter("kg", 1.0, low=1e-9)
+    ixx = rt.parameter("kg m2", 1.0, low=1e-12)
+    iyy = rt.parameter("kg m2", 1.0, low=1e-12)
+    izz = rt.parameter("kg m2", 1.0, low=1e-12)
+    ixz = rt.parameter("kg m2", description="positive: integral of x z dm")
+    equatorial_radius = rt.parameter("m", EQUATORIAL_RADIUS, low=1.0)
+    flattening = rt.parameter("1", FLATTENING, low=0.0, high=0.5)
+    gravitational_parameter = rt.parameter("m3/s2", GRAVITATIONAL_PARAMETER, low=0.0)
+    j2 = rt.parameter("1", J2, description="0: inverse-square gravity")
+    earth_rate = rt.parameter("rad/s", EARTH_RATE, description="0: an Earth at rest")
+    earth_angle = rt.parameter("rad", kind="angle", description="ECI to ECEF about z, at t = 0")
+    altitude = rt.output("m", description="above the ellipsoid")
+    latitude = rt.output("rad", kind="angle", description="geodetic")
+    longitude = rt.output("rad", kind="angle")
+    velocity_north = rt.output("m/s")
+    velocity_east = rt.output("m/s")
+    velocity_down = rt.output("m/s")
+    roll = rt.output("rad", kind="angle", description="Euler angles: north-east-down to body")
+    pitch = rt.output("rad", kind="angle")
+    yaw = rt.output("rad", kind="angle")
+    airspeed = rt.output("m/s", description="relative to the air, as alpha to equivalent_airspeed")
+    alpha = rt.output("rad", kind="angle")
+    beta = rt.output("rad", kind="angle")
+    mach = rt.output()
+    dynamic_pressure = rt.output("Pa")
+    equivalent_airspeed = rt.output("m/s")
+    inertial_roll_rate = rt.output("rad/s")
+    inertial_pitch_rate = rt.output("rad/s")
+    inertial_yaw_rate = rt.output("rad/s")
+    roll_rate = rt.output("rad/s", description="body rates relative to the Earth-fixed frame")
+    pitch_rate = rt.output("rad/s")
+    yaw_rate = rt.output("rad/s")
+    density = rt.output("kg/m3")
+    speed_of_sound = rt.output("m/s")
+    temperature = rt.output("K")
+    pressure = rt.output("Pa")
+    assumptions = BODY_ASSUMPTIONS
+    limits = BODY_LIMITS
+
+    def cosines(self) -> NineAngles:
+        """Return the direction cosines from ECI to body, row by row."""
+        return direction_cosines(
+            self.attitude[0], self.attitude[1], self.attitude[2], self.attitude[3]
+        )
+
+    def place(self) -> tuple[float, float, float]:
+        """Return sine and cosine of the geodetic latitude, and the altitude (m)."""
+        return geodetic(
+            self.position[0], self.position[1], self.position[2],
+            self.equatorial_radius, self.flattening,
+        )  # fmt: skip
+
+    def air_flow(self) -> Flow:
+        """Return direction cosines, velocity (m/s), rates (rad/s) and altitude (m).
+
+        Velocity and rates are relative to the Earth, and so to air at rest, in body axes.
+        """
+        c11, c12, c13, c21, c22, c23, c31, c32, c33 = self.cosines()
+        rate = self.earth_rate
+        vx = self.velocity[0] + rate * self.position[1]
+        vy = self.velocity[1] - rate * self.position[0]
+        vz = self.velocity[2]
+        _, _, altitude = self.place()
+        return (
+            c11, c12, c13, c21, c22, c23, c31, c32, c33,
+            c11 * vx + c12 * vy + c13 * vz,
+            c21 * vx + c22 * vy + c23 * vz,
+            c31 * vx + c32 * vy + c33 * vz,
+            self.rates[0] - rate * c13,
+            self.rates[1] - rate * c23,
+            self.rates[2] - rate * c33,
+            altitude,
+        )  # fmt: skip
+
+    def air_motion(self) -> AirMotion:
+        """Return velocity (m/s, over the Earth) and rotation (rad/s) of the air, in body axes.
+
+        The air rests; :class:`rtsim.models.wind.MovingAir` has another method.
+        """
+        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+
+    def accelerate(
+        self, d: Self,
+        c11: float, c12: float, c13: float,
+        c21: float, c22: float, c23: float,
+        c31: float, c32: float, c33: float,
+        fx: float, fy: float, fz: float,
+        l: float, m: float, n: float,  # noqa: E741
+    ) -> None:  # fmt: skip
+        """Assign the derivative from forces (N) and moments (N m) in body axes, and gravity."""
+        gx, gy, gz = gravity(
+            self.position[0], self.position[1], self.position[2],
+            self.gravitational_parameter, self.equatorial_radius, self.j2,
+        )  # fmt: skip
+        inverse = 1.0 / self.mass
+        ax, ay, az = inverse * fx, inverse * fy, inverse * fz
+        d.position[0] = self.velocity[0]
+        d.position[1] = self.velocity[1]
+        d.position[2] = self.velocity[2]
+        d.velocity[0] = gx + c11 * ax + c21 * ay + c31 * az
+        d.velocity[1] = gy + c12 * ax + c22 * ay + c32 * az
+        d.velocity[2] = gz + c13 * ax + c23 * ay + c33 * az
+
+        q0, q1, q2, q3 = self.attitude[0], self.attitude[1], self.attitude[2], self.attitude[3]
+        roll, pitch, yaw = self.rates[0], self.rates[1], self.rates[2]
+        d.attitude[0] = -0.5 * (q1 * roll + q2 * pitch + q3 * yaw)
+        d.attitude[1] = 0.5 * (q0 * roll + q2 * yaw - q3 * pitch)
+        d.attitude[2] = 0.5 * (q0 * pitch + q3 * roll - q1 * yaw)
+        d.attitude[3] = 0.5 * (q0 * yaw + q1 * pitch - q2 * roll)
+
+        ixx, iyy, izz, ixz = self.ixx, self.iyy, self.izz, self.ixz
+        hx, hy, hz = ixx * roll - ixz * yaw, iyy * pitch, izz * yaw - ixz * roll
+        l -= pitch * hz - yaw * hy  # noqa: E741
+        m -= yaw * hx - roll * hz
+        n -= roll * hy - pitch * hx
+        inverse = 1.0 / (ixx * izz - ixz * ixz)
+        d.rates[0] = inverse * (izz * l + ixz * n)
+        d.rates[1] = m / iyy
+        d.rates[2] = inverse * (ixz * l + ixx * n)
+
+    def describe_flow(self, u: float, v: float, w: float) -> None:
+        """Assign airspeed to equivalent airspeed from the velocity relative to the air, m/s."""
+        airspeed = math.sqrt(u * u + v * v + w * w)
+        self.airspeed = airspeed
+        self.alpha = math.atan2(w, u)
+        self.beta = math.asin(max(-1.0, min(1.0, v / max(airspeed, LOWEST_AIRSPEED))))
+        self.mach = airspeed / self.speed_of_sound
+        self.dynamic_pressure = 0.5 * self.density * airspeed * airspeed
+        self.equivalent_airspeed = airspeed * math.sqrt(self.density / SEA_LEVEL_DENSITY)
+
+    def describe(self) -> None:
+        """Assign the outputs of the body, in air at rest."""
+        c11, c12, c13, c21, c22, c23, c31, c32, c33, u, v, w, pr, qr, rr, _ = self.air_flow()
+        sin_lat, cos_lat, altitude = self.place()
+        celestial = math.atan2(self.position[1], self.position[0])
+        sin_lon, cos_lon = math.sin(celestial), math.cos(celestial)
+        angle = celestial - self.earth_angle - self.earth_rate * self.t
+        self.altitude = altitude
+        self.latitude = math.atan2(sin_lat, cos_lat)
+        self.longitude = angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
+        rate = self.earth_rate
+        self.velocity_north, self.velocity_east, self.velocity_down = to_ned(
+            self.velocity[0] + rate * self.position[1],
+            self.velocity[1] - rate * self.position[0],
+            self.velocity[2],
+            sin_lat, cos_lat, sin_lon, cos_lon,
+        )  # fmt: skip
+        b11, b12, b13 = to_ned(c11, c12, c13, sin_lat, cos_lat, sin_lon, cos_lon)
+        _, _, b23 = to_ned(c21, c22, c23, sin_lat, cos_lat, sin_lon, cos_lon)
+        _, _, b33 = to_ned(c31, c32, c33, sin_lat, cos_lat, sin_lon, cos_lon)
+        self.roll = math.atan2(b23, b33)
+        self.pitch = math.atan2(-b13, math.sqrt(b11 * b11 + b12 * b12))
+        self.yaw = math.atan2(b12, b11)
+        self.density, self.speed_of_sound, self.temperature, self.pressure = standard_atmosphere(
+            altitude
+        )
+        self.describe_flow(u, v, w)
+        self.inertial_roll_rate = self.rates[0]
+        self.inertial_pitch_rate = self.rates[1]
+        self.inertial_yaw_rate = self.rates[2]
+        self.roll_rate = pr
+        self.pitch_rate = qr
+        self.yaw_rate = rr
+
+    def describe_in_air(self, vx: float, vy: float, vz: float) -> None:
+        """Assign airspeed to equivalent airspeed again, in air that moves (m/s, body axes)."""
+        if vx != 0.0 or vy != 0.0 or vz != 0.0:
+            _, _, _, _, _, _, _, _, _, ub, vb, wb, _, _, _, _ = self.air_flow()
+            self.describe_flow(ub - vx, vb - vy, wb - vz)
+
+    def project(self) -> None:
+        """Scale the quaternion of an accepted state to unit length."""
+        q0, q1, q2, q3 = self.attitude[0], self.attitude[1], self.attitude[2], self.attitude[3]
+        scale = 1.0 / math.sqrt(q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3)
+        self.attitude[0] *= scale
+        self.attitude[1] *= scale
+        self.attitude[2] *= scale
+        self.attitude[3] *= scale
 
 
-@compiled
-def accelerate(
-    x: Vector, p: Vector,
-    c11: float, c12: float, c13: float,
-    c21: float, c22: float, c23: float,
-    c31: float, c32: float, c33: float,
-    fx: float, fy: float, fz: float,
-    l: float, m: float, n: float,  # noqa: E741
-    dx: Vector,
-) -> None:  # fmt: skip
-    """Fill ``dx`` (13,) from forces (N) and moments (N m) in body axes, and gravity."""
-    gx, gy, gz = gravity(x[0], x[1], x[2], p[_GM], p[BODY_RADIUS], p[_J2])
-    inverse = 1.0 / p[0]
-    ax, ay, az = inverse * fx, inverse * fy, inverse * fz
-    dx[0] = x[3]
-    dx[1] = x[4]
-    dx[2] = x[5]
-    dx[3] = gx + c11 * ax + c21 * ay + c31 * az
-    dx[4] = gy + c12 * ax + c22 * ay + c32 * az
-    dx[5] = gz + c13 * ax + c23 * ay + c33 * az
-
-    q0, q1, q2, q3 = x[6], x[7], x[8], x[9]
-    roll, pitch, yaw = x[10], x[11], x[12]
-    dx[6] = -0.5 * (q1 * roll + q2 * pitch + q3 * yaw)
-    dx[7] = 0.5 * (q0 * roll + q2 * yaw - q3 * pitch)
-    dx[8] = 0.5 * (q0 * pitch + q3 * roll - q1 * yaw)
-    dx[9] = 0.5 * (q0 * yaw + q1 * pitch - q2 * roll)
-
-    ixx, iyy, izz, ixz = p[_IXX], p[_IYY], p[_IZZ], p[_IXZ]
-    hx, hy, hz = ixx * roll - ixz * yaw, iyy * pitch, izz * yaw - ixz * roll
-    l -= pitch * hz - yaw * hy  # noqa: E741
-    m -= yaw * hx - roll * hz
-    n -= roll * hy - pitch * hx
-    inverse = 1.0 / (ixx * izz - ixz * ixz)
-    dx[10] = inverse * (izz * l + ixz * n)
-    dx[11] = m / iyy
-    dx[12] = inverse * (ixz * l + ixx * n)
-
-
-@compiled
-def air_data(u: float, v: float, w: float, density: float, sound: float, y: Vector) -> None:
-    """Fill the outputs airspeed to equivalent airspeed of ``BODY_OUTPUTS``.
-
-    ``u``, ``v`` and ``w`` are the velocity relative to the air in body axes, m/s; ``density`` in
-    kg/m3, ``sound`` is the speed of sound, m/s.
-    """
-    airspeed = math.sqrt(u * u + v * v + w * w)
-    y[9] = airspeed
-    y[10] = math.atan2(w, u)
-    y[11] = math.asin(max(-1.0, min(1.0, v / max(airspeed, LOWEST_AIRSPEED))))
-    y[12] = airspeed / sound
-    y[13] = 0.5 * density * airspeed * airspeed
-    y[14] = airspeed * math.sqrt(density / SEA_LEVEL_DENSITY)
-
-
-@compiled
-def describe(t: float, x: Vector, p: Vector, y: Vector) -> None:
-    """Fill the first elements of ``y`` with ``BODY_OUTPUTS``, in air at rest."""
-    c11, c12, c13, c21, c22, c23, c31, c32, c33, u, v, w, pr, qr, rr, _ = air_flow(x, p)
-    sin_lat, cos_lat, altitude = geodetic(x[0], x[1], x[2], p[BODY_RADIUS], p[BODY_FLATTENING])
-    celestial = math.atan2(x[1], x[0])
-    sin_lon, cos_lon = math.sin(celestial), math.cos(celestial)
-    angle = celestial - p[_ANGLE] - p[_RATE] * t
-    y[0] = altitude
-    y[1] = math.atan2(sin_lat, cos_lat)
-    y[2] = angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
-    rate = p[_RATE]
-    y[3], y[4], y[5] = to_ned(
-        x[3] + rate * x[1], x[4] - rate * x[0], x[5], sin_lat, cos_lat, sin_lon, cos_lon
-    )
-    b11, b12, b13 = to_ned(c11, c12, c13, sin_lat, cos_lat, sin_lon, cos_lon)
-    _, _, b23 = to_ned(c21, c22, c23, sin_lat, cos_lat, sin_lon, cos_lon)
-    _, _, b33 = to_ned(c31, c32, c33, sin_lat, cos_lat, sin_lon, cos_lon)
-    y[6] = math.atan2(b23, b33)
-    y[7] = math.atan2(-b13, math.sqrt(b11 * b11 + b12 * b12))
-    y[8] = math.atan2(b12, b11)
-    density, sound, temperature, pressure = standard_atmosphere(altitude)
-    air_data(u, v, w, density, sound, y)
-    y[15] = x[10]
-    y[16] = x[11]
-    y[17] = x[12]
-    y[18] = pr
-    y[19] = qr
-    y[20] = rr
-    y[21] = density
-    y[22] = sound
-    y[23] = temperature
-    y[24] = pressure
-
-
-def normalise_attitude(x: Vector) -> None:
-    """Scale the quaternion of an accepted state (13, …) to unit length, in place."""
-    scale = 1.0 / math.sqrt(x[6] * x[6] + x[7] * x[7] + x[8] * x[8] + x[9] * x[9])
-    x[6] *= scale
-    x[7] *= scale
-    x[8] *= scale
-    x[9] *= scale
+BODY_STATES = RigidBody.signals("state")
+BODY_PARAMETERS = RigidBody.signals("parameter")
+BODY_OUTPUTS = RigidBody.signals("output")
 
 
 # Initial states of a body from geodetic position, velocity and Euler angles.

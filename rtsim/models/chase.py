@@ -13,70 +13,87 @@ from __future__ import annotations
 
 from math import hypot
 
-from rtsim.components.controller import PythonController
-from rtsim.core.signals import Signals, Vector
+import rtsim as rt
 from rtsim.core.tag import Duration
-from rtsim.scenario.scenario import Scenario
 
-PLACE = Signals("x [m]", "y [m]", "vx [m/s]", "vy [m/s]")
 GAP = 10.05
 COURSE = (0.8, 0.6)
 """Initial direction from the fox to the rabbit, a unit vector."""
+AWAY_X, AWAY_Y = GAP * COURSE[0], GAP * COURSE[1]
+"""Initial position of the rabbit, m; the fox starts at 0, 0."""
 
 
-def chase(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Move the fox towards the next position of the rabbit.
+class Agent(rt.Controller):
+    """An animal that sees the other one, and moves once in each tick."""
 
-    ``u`` is the rabbit, ``s`` the position of the fox, ``p`` its speed (m/s) and the tick (s).
-    """
-    stride = p[0] * p[1]
-    dx = u[0] + u[2] * p[1] - s[0]
-    dy = u[1] + u[3] * p[1] - s[1]
-    far = hypot(dx, dy)
-    share = stride / far if far > stride else 1.0
-    _go(s, y, share * dx, share * dy, p[1])
+    other_x = rt.input("m", name="x")
+    other_y = rt.input("m", name="y")
+    other_vx = rt.input("m/s", name="vx")
+    other_vy = rt.input("m/s", name="vy")
+    x = rt.output("m")
+    y = rt.output("m")
+    vx = rt.output("m/s")
+    vy = rt.output("m/s")
+    at_x = rt.memory("m", name="x")
+    at_y = rt.memory("m", name="y")
+    speed = rt.parameter("m/s")
+    tick = rt.parameter("s")
 
-
-def flee(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Move the rabbit directly away from the fox.
-
-    ``u`` is the fox, ``s`` the position of the rabbit, ``p`` its speed (m/s) and the tick (s).
-    """
-    dx = s[0] - u[0]
-    dy = s[1] - u[1]
-    far = hypot(dx, dy)
-    share = p[0] * p[1] / far if far > 1e-9 else 0.0  # the fox has reached the rabbit
-    _go(s, y, share * dx, share * dy, p[1])
-
-
-def _go(s: Vector, y: Vector, dx: float, dy: float, tick: float) -> None:
-    s[0] += dx
-    s[1] += dy
-    y[0] = s[0]
-    y[1] = s[1]
-    y[2] = dx / tick
-    y[3] = dy / tick
+    def go(self, dx: float, dy: float) -> None:
+        self.at_x += dx
+        self.at_y += dy
+        self.x = self.at_x
+        self.y = self.at_y
+        self.vx = dx / self.tick
+        self.vy = dy / self.tick
 
 
-def judge(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Compute the gap between fox and rabbit (m), and whether the fox has bitten the rabbit.
+class Fox(Agent):
+    """Runs towards the next position of the rabbit."""
 
-    ``u`` has both positions (m), ``s`` is 1 once the rabbit was bitten, ``p`` is the reach of a
-    bite (m).
-    """
-    gap = hypot(u[2] - u[0], u[3] - u[1])
-    if gap < p[0]:
-        s[0] = 1.0
-    y[0] = gap
-    y[1] = s[0]
-
-
-def _at(x: float, y: float) -> Signals:
-    return Signals(f"x [m] = {x!r}", f"y [m] = {y!r}", "vx [m/s]", "vy [m/s]")
+    def step(self) -> None:
+        stride = self.speed * self.tick
+        dx = self.other_x + self.other_vx * self.tick - self.at_x
+        dy = self.other_y + self.other_vy * self.tick - self.at_y
+        far = hypot(dx, dy)
+        share = stride / far if far > stride else 1.0
+        self.go(share * dx, share * dy)
 
 
-def _place(x: float, y: float) -> Signals:
-    return Signals(f"x [m] = {x!r}", f"y [m] = {y!r}")
+class Rabbit(Agent):
+    """Runs directly away from the fox."""
+
+    x = rt.output("m", initial=AWAY_X)
+    y = rt.output("m", initial=AWAY_Y)
+    at_x = rt.memory("m", AWAY_X, name="x")
+    at_y = rt.memory("m", AWAY_Y, name="y")
+
+    def step(self) -> None:
+        dx = self.at_x - self.other_x
+        dy = self.at_y - self.other_y
+        far = hypot(dx, dy)
+        share = self.speed * self.tick / far if far > 1e-9 else 0.0  # the fox has reached it
+        self.go(share * dx, share * dy)
+
+
+class Judge(rt.Controller):
+    """Computes the gap between fox and rabbit, and whether the fox has bitten the rabbit."""
+
+    fox_x = rt.input("m")
+    fox_y = rt.input("m")
+    rabbit_x = rt.input("m")
+    rabbit_y = rt.input("m")
+    gap = rt.output("m")
+    bitten = rt.output()
+    has_bitten = rt.memory(name="bitten")
+    bite = rt.parameter("m", description="reach of the fox")
+
+    def step(self) -> None:
+        gap = hypot(self.rabbit_x - self.fox_x, self.rabbit_y - self.fox_y)
+        if gap < self.bite:
+            self.has_bitten = 1.0
+        self.gap = gap
+        self.bitten = self.has_bitten
 
 
 def scenario(
@@ -86,36 +103,29 @@ def scenario(
     bite: float = 0.3,
     tick: float = 0.1,
     until: Duration = 15,
-) -> Scenario:
+) -> rt.Scenario:
     """A fox chases a rabbit; speeds ``fox`` and ``rabbit`` in m/s, ``bite`` in m, ``tick`` in s."""
-    out = Scenario(
+    out = rt.Scenario(
         "fox-and-rabbit",
         until=until,
         assumptions=("both see the other's place and speed",),
         limits=("the rabbit sees the fox of the present tick: acausal",) if acausal else (),
     )
-    away = (GAP * COURSE[0], GAP * COURSE[1])
-    for name, step, speed, at, other in (
-        ("fox", chase, fox, (0.0, 0.0), "rabbit"),
-        ("rabbit", flee, rabbit, away, "fox"),
-    ):
-        agent = PythonController(
-            step, PLACE, _at(*at), memory=_place(*at), name=name,
-            parameters=Signals("speed [m/s]", "tick [s]"), values={"speed": speed, "tick": tick},
-        )  # fmt: skip
-        seen = {signal: f"{other}.{signal}" for signal in PLACE.names}
-        out.controller(name, agent, period=tick, inputs=seen)
-    looks = PythonController(
-        judge,
-        Signals("fox_x [m]", "fox_y [m]", "rabbit_x [m]", "rabbit_y [m]"),
-        Signals("gap [m]", "bitten"),
-        memory=Signals("bitten"), parameters=Signals("bite [m]"), values={"bite": bite},
-    )  # fmt: skip
-    places = {f"{who}_{axis}": f"{who}.{axis}" for who in ("fox", "rabbit") for axis in "xy"}
-    out.controller("judge", looks, on=("rabbit",), inputs=places)
-    out.plot("gap [m]", "judge.gap")
-    out.plot("path of the fox", "fox.y", over="fox.x")
-    out.plot("path of the rabbit", "rabbit.y", over="rabbit.x")
+    hunter = out.controller(Fox(speed=fox, tick=tick), period=tick)
+    prey = out.controller(Rabbit(speed=rabbit, tick=tick), period=tick)
+    for one, other in ((hunter, prey), (prey, hunter)):
+        out.connect(other.x, one.other_x)
+        out.connect(other.y, one.other_y)
+        out.connect(other.vx, one.other_vx)
+        out.connect(other.vy, one.other_vy)
+    judge = out.controller(Judge(bite=bite), on=("rabbit",))
+    out.connect(hunter.x, judge.fox_x)
+    out.connect(hunter.y, judge.fox_y)
+    out.connect(prey.x, judge.rabbit_x)
+    out.connect(prey.y, judge.rabbit_y)
+    out.plot("gap [m]", judge.gap)
+    out.plot("path of the fox", hunter.y, over=hunter.x)
+    out.plot("path of the rabbit", prey.y, over=prey.x)
     if acausal:
-        out.order("fox", "rabbit")
+        out.order(hunter, prey)
     return out

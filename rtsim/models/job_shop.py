@@ -11,60 +11,56 @@ from __future__ import annotations
 from collections.abc import Generator
 from functools import partial
 from math import log
-from typing import Any
+from typing import Any, Self
 
 import simpy
 
-from rtsim.core.signals import Signal, Signals, Vector
+import rtsim as rt
+from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Duration
 from rtsim.discrete import Agenda, Processes
-from rtsim.equations.model import Guard, Model
 from rtsim.record.views import MOST_SIGNALS
-from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive
 
-PIECES, MASS = 0, 1
-TAKEN_IN, HOLDS = 0, 1
-FURNACE_T, COLD, TARGET, PER_KG = 0, 1, 2, 3
-LOADED, DONE = 0, 1
 
+class Furnace(rt.Plant):
+    """A furnace that holds one piece at a time."""
 
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Compute the rate at which the piece heats; it is 0 in an empty furnace."""
-    dx[0] = z[HOLDS] * (p[FURNACE_T] - x[0]) / (p[PER_KG] * u[MASS])
+    temperature = rt.state("degC", 20.0)
+    taken_in = rt.memory()
+    holds = rt.memory()
+    pieces = rt.input()
+    mass = rt.input("kg", 1.0, low=1e-3)
+    furnace = rt.parameter("degC", 900.0)
+    cold = rt.parameter("degC", 20.0)
+    target = rt.parameter("degC", 850.0)
+    per_kg = rt.parameter("s/kg", 60.0, low=1e-3, description="time constant: c/h")
+    assumptions = ("a piece has one temperature", "the furnace stays as hot as it is")
 
+    def derivative(self, d: Self) -> None:
+        """Heat the piece; in an empty furnace the rate is 0."""
+        d.temperature = self.holds * (self.furnace - self.temperature) / (self.per_kg * self.mass)
 
-def guard(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
-    """Compute the guards: a new piece has arrived; the piece has reached the target temperature."""
-    g[LOADED] = u[PIECES] - z[TAKEN_IN] - 0.5
-    g[DONE] = x[0] - p[TARGET]
+    @rt.rising
+    def loaded(self) -> float:
+        """A new piece has arrived."""
+        return self.pieces - self.taken_in - 0.5
 
+    @loaded.reset
+    def put_in(self) -> None:
+        self.temperature = self.cold
+        self.taken_in = self.pieces
+        self.holds = 1.0
 
-def reset(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Put a cold piece into the furnace, or take the hot piece out of it."""
-    x[0] = p[COLD]
-    if i == LOADED:
-        z[TAKEN_IN] = u[PIECES]
-        z[HOLDS] = 1.0
-    else:
-        z[HOLDS] = 0.0
+    @rt.rising
+    def done(self) -> float:
+        """The piece has reached the target temperature."""
+        return self.temperature - self.target
 
-
-FURNACE = Model(
-    name="furnace",
-    states=Signals("temperature [degC] = 20"),
-    derivative=derivative,
-    discrete=Signals("taken_in", "holds"),
-    inputs=Signals("pieces", Signal("mass", "kg", initial=1.0, low=1e-3)),
-    parameters=Signals(
-        "furnace [degC] = 900", "cold [degC] = 20", "target [degC] = 850",
-        Signal("per_kg", "s/kg", initial=60.0, low=1e-3, description="time constant: c/h"),
-    ),
-    guards=(Guard("loaded", 1), Guard("done", 1)),
-    guard=guard,
-    reset=reset,
-    assumptions=("a piece has one temperature", "the furnace stays as hot as it is"),
-)  # fmt: skip
+    @done.reset
+    def take_out(self) -> None:
+        self.temperature = self.cold
+        self.holds = 0.0
 
 
 def heating(mass: float, furnace: float = 900, cold: float = 20, target: float = 850) -> float:
@@ -127,18 +123,18 @@ def shop(furnaces: int) -> Processes:
     )
 
 
-def scenario(furnaces: int = 2, hours: float = 24.0, step: Duration = 60) -> Scenario:
+def scenario(furnaces: int = 2, hours: float = 24.0, step: Duration = 60) -> rt.Scenario:
     """A job shop: pieces arrive at random and wait for one of ``furnaces`` furnaces."""
-    out = Scenario("job-shop", until=hours * 3600.0)
-    on = []
-    for k in range(1, furnaces + 1):
-        name = f"furnace_{k}"
-        inputs = {"pieces": f"shop.pieces_{k}", "mass": f"shop.mass_{k}"}
-        out.plant(name, FURNACE, step=step, solver=Adaptive(rtol=1e-11, atol=1e-11), inputs=inputs)
-        on.append(f"{name}.done")
-    out.processes("shop", shop(furnaces), on=on)
+    out = rt.Scenario("job-shop", until=hours * 3600.0)
+    solver = Adaptive(rtol=1e-11, atol=1e-11)
+    names = [f"furnace_{k}" for k in range(1, furnaces + 1)]
+    heated = [out.plant(name, Furnace(), step=step, solver=solver) for name in names]
+    loads = out.processes("shop", shop(furnaces), on=[f"{name}.done" for name in names])
+    for k, furnace in enumerate(heated, start=1):
+        out.connect(f"{loads}.pieces_{k}", furnace.pieces)
+        out.connect(f"{loads}.mass_{k}", furnace.mass)
     out.plot("pieces waiting and present", "shop.waiting", "shop.present")
-    furnace = [f"furnace_{k}.temperature" for k in range(1, furnaces + 1)]
-    out.plot("temperature of the furnaces [degC]", *furnace[:MOST_SIGNALS])
+    temperatures = [furnace.temperature for furnace in heated]
+    out.plot("temperature of the furnaces [degC]", *temperatures[:MOST_SIGNALS])
     out.plot("wait and heating of each piece [s]", "finished.wait", "finished.heating")
     return out

@@ -9,118 +9,95 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
+import rtsim as rt
 from rtsim.core.errors import UnknownName
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.earth import EARTH_RATE
-from rtsim.equations.model import Model
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import (
     BODY_ASSUMPTIONS,
-    BODY_LIMITS,
-    BODY_OUTPUTS,
-    BODY_PARAMETERS,
     BODY_STATES,
-    accelerate,
-    air_flow,
-    describe,
+    RigidBody,
     drawn,
     initial_state,
-    normalise_attitude,
 )
 from rtsim.models.units import DEG, FT, SLUG, SLUG_FT2
-from rtsim.models.wind import air_moves, air_velocity, describe_in_air, in_moving_air
-from rtsim.scenario.scenario import Scenario
+from rtsim.models.wind import in_moving_air
 
 _LOWEST_AIRSPEED = 0.5 * FT
-_AT = BODY_PARAMETERS.size
 
 
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` by the equations of motion with drag and linear rate damping."""
-    c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
-    if air_moves(u, 0):
-        vx, vy, vz, wp, wq, wr = air_velocity(x, p, u, 0)
+class DraggedBody(RigidBody):
+    """A body with drag and linear rate damping."""
+
+    area = rt.parameter("m2")
+    span = rt.parameter("m")
+    chord = rt.parameter("m")
+    cd = rt.parameter()
+    clp = rt.parameter("1/rad")
+    cmq = rt.parameter("1/rad")
+    cnr = rt.parameter("1/rad")
+    assumptions = (*BODY_ASSUMPTIONS, "air loads: drag and linear rate damping only")
+
+    def derivative(self, d: Self) -> None:
+        c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = (
+            self.air_flow()
+        )
+        vx, vy, vz, wp, wq, wr = self.air_motion()
         ub, vb, wb = ub - vx, vb - vy, wb - vz
         pr, qr, rr = pr - wp, qr - wq, rr - wr
-    density, _, _, _ = standard_atmosphere(altitude)
-    airspeed = math.sqrt(ub * ub + vb * vb + wb * wb)
-    area, span, chord = p[_AT], p[_AT + 1], p[_AT + 2]
-    drag = -0.5 * density * area * airspeed * p[_AT + 3]
-    # dynamic pressure times area over twice the airspeed
-    damping = 0.25 * density * area * airspeed * airspeed / max(airspeed, _LOWEST_AIRSPEED)
-    accelerate(
-        x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33,
-        drag * ub, drag * vb, drag * wb,
-        damping * span * span * p[_AT + 4] * pr,
-        damping * chord * chord * p[_AT + 5] * qr,
-        damping * span * span * p[_AT + 6] * rr,
-        dx,
-    )  # fmt: skip
+        density, _, _, _ = standard_atmosphere(altitude)
+        airspeed = math.sqrt(ub * ub + vb * vb + wb * wb)
+        area, span, chord = self.area, self.span, self.chord
+        drag = -0.5 * density * area * airspeed * self.cd
+        # dynamic pressure times area over twice the airspeed
+        damping = 0.25 * density * area * airspeed * airspeed / max(airspeed, _LOWEST_AIRSPEED)
+        self.accelerate(
+            d, c11, c12, c13, c21, c22, c23, c31, c32, c33,
+            drag * ub, drag * vb, drag * wb,
+            damping * span * span * self.clp * pr,
+            damping * chord * chord * self.cmq * qr,
+            damping * span * span * self.cnr * rr,
+        )  # fmt: skip
+
+    def outputs(self) -> None:
+        self.describe()
+        vx, vy, vz, _, _, _ = self.air_motion()
+        self.describe_in_air(vx, vy, vz)
 
 
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with ``BODY_OUTPUTS``."""
-    describe(t, x, p, y)
-    if air_moves(u, 0):
-        vx, vy, vz, _, _, _ = air_velocity(x, p, u, 0)
-        describe_in_air(x, p, vx, vy, vz, y)
+class Sphere(DraggedBody):
+    """NASA's cannonball: drag coefficient 0.1, no damping."""
+
+    mass = rt.parameter("kg", 1.0 * SLUG, low=1e-9)
+    ixx = rt.parameter("kg m2", 3.6 * SLUG_FT2, low=1e-12)
+    iyy = rt.parameter("kg m2", 3.6 * SLUG_FT2, low=1e-12)
+    izz = rt.parameter("kg m2", 3.6 * SLUG_FT2, low=1e-12)
+    area = rt.parameter("m2", 0.1963495 * FT * FT)
+    cd = rt.parameter("1", 0.1)
 
 
-def _body(name: str, values: Mapping[str, float]) -> Model:
-    layout = BODY_PARAMETERS + Signals(
-        "area [m2]", "span [m]", "chord [m]", "cd [1]", "clp [1/rad]", "cmq [1/rad]", "cnr [1/rad]"
-    )
-    numbers = layout.initial(values)
-    return Model(
-        name=name,
-        states=BODY_STATES,
-        outputs=BODY_OUTPUTS,
-        parameters=Signals(
-            *(
-                Signal(s.name, s.unit, kind=s.kind, initial=float(value), low=s.low, high=s.high)
-                for s, value in zip(layout, numbers, strict=True)
-            )
-        ),
-        derivative=derivative,
-        output=output,
-        project=normalise_attitude,
-        assumptions=(*BODY_ASSUMPTIONS, "air loads: drag and linear rate damping only"),
-        limits=BODY_LIMITS,
-    )
+class Brick(DraggedBody):
+    """NASA's brick: unequal moments of inertia, so that it tumbles; damping coefficients -1."""
+
+    mass = rt.parameter("kg", 0.155404754 * SLUG, low=1e-9)
+    ixx = rt.parameter("kg m2", 0.00189422 * SLUG_FT2, low=1e-12)
+    iyy = rt.parameter("kg m2", 0.006211019 * SLUG_FT2, low=1e-12)
+    izz = rt.parameter("kg m2", 0.007194665 * SLUG_FT2, low=1e-12)
+    area = rt.parameter("m2", 0.22222 * FT * FT)
+    span = rt.parameter("m", 0.33333 * FT)
+    chord = rt.parameter("m", 0.66667 * FT)
+    cd = rt.parameter("1", 0.01)
+    clp = rt.parameter("1/rad", -1.0)
+    cmq = rt.parameter("1/rad", -1.0)
+    cnr = rt.parameter("1/rad", -1.0)
 
 
-SPHERE = _body(
-    "sphere",
-    {
-        "mass": 1.0 * SLUG,
-        "ixx": 3.6 * SLUG_FT2,
-        "iyy": 3.6 * SLUG_FT2,
-        "izz": 3.6 * SLUG_FT2,
-        "area": 0.1963495 * FT * FT,
-        "cd": 0.1,
-    },
-)
-"""NASA's cannonball: drag coefficient 0.1, no damping."""
-
-BRICK = _body(
-    "brick",
-    {
-        "mass": 0.155404754 * SLUG,
-        "ixx": 0.00189422 * SLUG_FT2,
-        "iyy": 0.006211019 * SLUG_FT2,
-        "izz": 0.007194665 * SLUG_FT2,
-        "area": 0.22222 * FT * FT,
-        "span": 0.33333 * FT,
-        "chord": 0.66667 * FT,
-        "cd": 0.01,
-        "clp": -1.0,
-        "cmq": -1.0,
-        "cnr": -1.0,
-    },
-)
-"""NASA's brick: unequal moments of inertia, so that it tumbles; damping coefficients -1."""
+SPHERE = Sphere.model()
+BRICK = Brick.model()
 
 
 @dataclass(frozen=True)
@@ -128,7 +105,7 @@ class BodyCase:
     """One check case: model, initial state (13,), duration (s), changed parameters and inputs."""
 
     name: str
-    model: Model
+    model: rt.Model
     state: Vector
     duration: float
     parameters: Mapping[str, float] = field(default_factory=dict)
@@ -217,7 +194,7 @@ CASES: dict[str, BodyCase] = {
 simulation of NASA starts them at 30,000 ft, as this module does."""
 
 
-def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> Scenario:
+def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> rt.Scenario:
     """NASA's falling, tumbling and thrown bodies, cases 1 to 10.
 
     4 and 5: a round Earth, at rest and rotating; 7 and 8: wind and wind shear.  ``until=0``: the
@@ -226,23 +203,20 @@ def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> Sc
     if case not in CASES:
         raise UnknownName("NESC case", case, CASES)
     chosen = CASES[case]
-    states = {s.name: chosen.state[BODY_STATES.slice(s.name)] for s in BODY_STATES}
-    out = Scenario(f"nesc case {case}", until=until or chosen.duration)
-    out.plant(
+    out = rt.Scenario(f"nesc case {case}", until=until or chosen.duration)
+    body = out.plant(
         "body",
         chosen.model,
         step=step,
-        states=states,
+        states={s.name: chosen.state[BODY_STATES.slice(s.name)] for s in BODY_STATES},
         inputs=dict(chosen.inputs),
         parameters=dict(chosen.parameters),
     )
-    out.plot("altitude [m]", "body.altitude")
-    out.plot("airspeed [m/s]", "body.airspeed")
-    names = ("velocity_north", "velocity_east", "velocity_down")
-    out.plot("velocity [m/s]", *(f"body.{name}" for name in names))
-    out.plot("attitude [rad]", "body.roll", "body.pitch", "body.yaw")
-    rates = ("roll_rate", "pitch_rate", "yaw_rate")
-    out.plot("body rates [rad/s]", *(f"body.{name}" for name in rates))
-    out.plot("place [rad]", "body.latitude", "body.longitude")
+    out.plot("altitude [m]", body.altitude)
+    out.plot("airspeed [m/s]", body.airspeed)
+    out.plot("velocity [m/s]", body.velocity_north, body.velocity_east, body.velocity_down)
+    out.plot("attitude [rad]", body.roll, body.pitch, body.yaw)
+    out.plot("body rates [rad/s]", body.roll_rate, body.pitch_rate, body.yaw_rate)
+    out.plot("place [rad]", body.latitude, body.longitude)
     out.show(drawn("body"))
     return out

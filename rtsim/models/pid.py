@@ -10,68 +10,70 @@ Source: K. J. Åström and R. M. Murray, Feedback Systems (Princeton, 2008), sec
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from rtsim.components.controller import PythonController
-from rtsim.core.signals import Signal, Signals, Vector
-
-PID_INPUTS = Signals("setpoint", "measurement")
-PID_OUTPUTS = Signals("command")
-PID_PARAMETERS = Signals(
-    Signal("proportional", initial=1.0),
-    Signal("integral", "1/s", initial=1.0),
-    Signal("derivative", "s", initial=0.1),
-    Signal("setpoint_weight", initial=1.0, description="of the proportional part"),
-    Signal("filter_time", "s", initial=0.02, low=0.0, description="of the derivative"),
-    Signal("tracking_time", "s", initial=0.5, low=0.0, description="unwinds the integral"),
-    Signal("lowest", initial=-1.0, description="command"),
-    Signal("highest", initial=1.0, description="command"),
-    Signal("rate_limit", "1/s", initial=5.0, low=0.0, description="of the command"),
-    Signal("period", "s", initial=0.01, low=1e-9, description="in which the law is called"),
-)
-PID_MEMORY = Signals("integrated", "derived", "previous_measurement", "previous_command", "started")
+import rtsim as rt
 
 
-def pid_step(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Compute the command; the step function of the controller.
+class Pid(rt.Controller):
+    """A PID controller, whose command is limited."""
 
-    ``u`` (2,) is ``PID_INPUTS``, ``s`` (5,) is ``PID_MEMORY``, ``p`` (10,) is ``PID_PARAMETERS``
-    and ``y`` (1,) is ``PID_OUTPUTS``.
-    """
-    setpoint, measurement = u[0], u[1]
-    lowest, highest, period = p[6], p[7], p[9]
-    if s[4] == 0.0:  # first step: start without a derivative kick, and within the limits
-        s[2] = measurement
-        s[3] = max(lowest, min(highest, 0.0))
-        s[4] = 1.0
+    setpoint = rt.input()
+    measurement = rt.input()
+    command = rt.output()
+    proportional = rt.parameter("1", 1.0)
+    integral = rt.parameter("1/s", 1.0)
+    derivative = rt.parameter("s", 0.1)
+    setpoint_weight = rt.parameter("1", 1.0, description="of the proportional part")
+    filter_time = rt.parameter("s", 0.02, low=0.0, description="of the derivative")
+    tracking_time = rt.parameter("s", 0.5, low=0.0, description="unwinds the integral")
+    lowest = rt.parameter("1", -1.0, description="command")
+    highest = rt.parameter("1", 1.0, description="command")
+    rate_limit = rt.parameter("1/s", 5.0, low=0.0, description="of the command")
+    period = rt.parameter("s", 0.01, low=1e-9, description="in which the law is called")
+    integrated = rt.memory()
+    derived = rt.memory()
+    previous_measurement = rt.memory()
+    previous_command = rt.memory()
+    started = rt.memory()
 
-    filtering = p[4] + period
-    proportional = p[0] * (p[3] * setpoint - measurement)
-    s[1] = p[4] / filtering * s[1] - p[2] / filtering * (measurement - s[2])
-    wanted = proportional + s[0] + s[1]
+    def step(self) -> None:
+        if self.started == 0.0:  # start without a derivative kick, and within the limits
+            self.previous_measurement = self.measurement
+            self.previous_command = self.within_limits(0.0)
+            self.started = 1.0
 
-    change = p[8] * period
-    command = max(lowest, min(highest, wanted))
-    command = max(s[3] - change, min(s[3] + change, command))
+        filtering = self.filter_time + self.period
+        proportional = self.proportional * (self.setpoint_weight * self.setpoint - self.measurement)
+        change = self.measurement - self.previous_measurement
+        decay = self.filter_time / filtering
+        self.derived = decay * self.derived - self.derivative / filtering * change
+        wanted = proportional + self.integrated + self.derived
 
-    # A tracking time below one period would overshoot, so it is raised to one period.
-    tracking = max(period, p[5])
-    s[0] += p[1] * period * (setpoint - measurement) + period / tracking * (command - wanted)
-    s[2] = measurement
-    s[3] = command
-    y[0] = command
+        most = self.rate_limit * self.period
+        before = self.previous_command
+        command = max(before - most, min(before + most, self.within_limits(wanted)))
+
+        # A tracking time below one period would overshoot, so it is raised to one period.
+        tracking = max(self.period, self.tracking_time)
+        error = self.setpoint - self.measurement
+        excess = command - wanted
+        self.integrated += self.integral * self.period * error + self.period / tracking * excess
+        self.previous_measurement = self.measurement
+        self.previous_command = command
+        self.command = command
+
+    def within_limits(self, command: float) -> float:
+        return max(self.lowest, min(self.highest, command))
+
+
+class CompiledPid(Pid, compile=True):
+    """The same controller as machine code."""
 
 
 def pid_controller(
-    values: Mapping[str, object] | None = None, compile: bool = False
-) -> PythonController:
+    values: Mapping[str, Any] | None = None, compile: bool = False
+) -> rt.PythonController:
     """Return the reference controller in Python; ``values`` are parameters by name."""
-    return PythonController(
-        pid_step,
-        PID_INPUTS,
-        PID_OUTPUTS,
-        parameters=PID_PARAMETERS,
-        memory=PID_MEMORY,
-        values=values,
-        compile=compile,
-        name="pid",
-    )
+    pid = CompiledPid if compile else Pid
+    return pid(**dict(values or {})).controller("pid")

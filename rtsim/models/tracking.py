@@ -5,42 +5,48 @@ McRuer's experiments used these plants: D. T. McRuer and E. S. Krendel, AGARDogr
 
 from __future__ import annotations
 
+from typing import Self
+
+import rtsim as rt
 from rtsim.core.errors import UnknownName
-from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
-from rtsim.equations.model import Model
 from rtsim.models.piloting.pilot_model import PilotModel
 from rtsim.models.piloting.task import Flying, add_flying, task_named
-from rtsim.scenario.scenario import Scenario
 
-STICK = Signals(Signal("pitch", low=-1.0, high=1.0, description="aft is positive: nose up"))
+STICK = rt.Signals(rt.Signal("pitch", low=-1.0, high=1.0, description="aft is positive: nose up"))
 PLANTS = ("K/s", "K/s^2")
 PERIOD_S = 0.01
 
 
-def rate(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` (1,): the stick sets the rate."""
-    dx[0] = p[0] * u[0]
+class Integrator(rt.Plant):
+    """The stick sets the rate."""
+
+    pitch = rt.state("rad")
+    stick = rt.input()
+    gain = rt.parameter("rad/s")
+
+    def derivative(self, d: Self) -> None:
+        d.pitch = self.gain * self.stick
 
 
-def acceleration(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` (2,): the stick sets the acceleration."""
-    dx[0] = x[1]
-    dx[1] = p[0] * u[0]
+class DoubleIntegrator(rt.Plant):
+    """The stick sets the acceleration."""
+
+    pitch = rt.state("rad")
+    pitch_rate = rt.state("rad/s")
+    stick = rt.input()
+    gain = rt.parameter("rad/s^2")
+
+    def derivative(self, d: Self) -> None:
+        d.pitch = self.pitch_rate
+        d.pitch_rate = self.gain * self.stick
 
 
-def plant(kind: str, gain: float) -> Model:
+def plant(kind: str, gain: float) -> rt.Plant:
     """Return the plant ``kind``, ``K/s`` or ``K/s^2``, with K = ``gain``."""
     if kind not in PLANTS:
         raise UnknownName("plant", kind, PLANTS, "scenario tracking")
-    second = kind == "K/s^2"
-    return Model(
-        "double_integrator" if second else "integrator",
-        states=Signals("pitch [rad]", *(["pitch_rate [rad/s]"] if second else [])),
-        inputs=Signals("stick"),
-        parameters=Signals(Signal("gain", "rad/s^2" if second else "rad/s", initial=gain)),
-        derivative=acceleration if second else rate,
-    )
+    return Integrator(gain=gain) if kind == "K/s" else DoubleIntegrator(gain=gain)
 
 
 def scenario(
@@ -58,7 +64,7 @@ def scenario(
     remnant: float = 0.0,
     realisation: int = 0,
     until: Duration = 0,
-) -> Scenario:
+) -> rt.Scenario:
     """Track a sum of sines with the plant K/s or K/s^2; a person flies, or a scripted pilot.
 
     ``plant_gain`` is K in rad/s (or rad/s^2) for full stick.  ``by`` is ``person`` or ``script``.
@@ -68,7 +74,7 @@ def scenario(
     those of the task.  ``until`` 0 is the end of the task.
     """
     chosen = task_named(task, realisation)
-    out = Scenario("tracking", until=until if until else chosen.duration)
+    out = rt.Scenario("tracking", until=until if until else chosen.duration)
     out.plant("vehicle", plant(plant_kind, plant_gain), step=0.01, inputs={"stick": "link.pitch"})
     out.show(scene=chosen.scene or "strips", **chosen.shown())
     model = PilotModel(gain, lead, lag, delay, neuromuscular, damping)

@@ -1,13 +1,9 @@
 """Moving air: wind, its change with altitude, and turbulence, as inputs of the rigid bodies.
 
-The bodies of rtsim compute their air loads from the velocity relative to the air.  Without
-``AIR_INPUTS`` the air rests relative to the rotating Earth.  :func:`in_moving_air` returns a body
-that has these inputs behind its own; the functions of a body then find them at the end of ``u``::
-
-    if air_moves(u, first):
-        wx, wy, wz, wp, wq, wr = air_velocity(x, p, u, first)
-
-A body with these inputs in air at rest computes the same bits as one without them.
+The bodies of rtsim compute their air loads from the velocity relative to the air, which their
+method ``air_motion`` returns.  In a :class:`rtsim.models.body.RigidBody` the air rests relative to
+the rotating Earth; :class:`MovingAir` adds inputs for its motion.  :func:`in_moving_air` returns a
+body with both.  A body with these inputs in air at rest computes the same bits as one without them.
 
 Wind and turbulence of MIL-F-8785C: mean wind with shear near the ground, and Dryden gusts.
 
@@ -31,58 +27,100 @@ which the body's own rates are measured against: q is minus the change of w alon
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 
+import rtsim as rt
 from rtsim.core.errors import ModelError
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration, Period
 from rtsim.equations.compiling import compiled
-from rtsim.equations.earth import from_ned, geodetic
-from rtsim.equations.model import Model, Timer
-from rtsim.models.body import (
-    BODY_FLATTENING,
-    BODY_RADIUS,
-    STILL_AIR,
-    air_data,
-    air_flow,
-    direction_cosines,
-)
+from rtsim.equations.earth import from_ned
+from rtsim.models.body import STILL_AIR, AirMotion, RigidBody
 from rtsim.models.units import FT
 
 _MASS = "turbulence: velocity of the air in body axes"
 _TURNS = "rotation of the air in body axes"
 
-AIR_INPUTS = Signals(
-    Signal("wind_north", "m/s", optional=True, description="velocity of the air over the Earth"),
-    Signal("wind_east", "m/s", optional=True, description="positive for a wind from the west"),
-    Signal("wind_down", "m/s", optional=True),
-    Signal("shear_north", "1/s", optional=True, description="added to the wind for each m above 0"),
-    Signal("shear_east", "1/s", optional=True),
-    Signal("turbulence_x", "m/s", optional=True, description=_MASS),
-    Signal("turbulence_y", "m/s", optional=True, description=_MASS),
-    Signal("turbulence_z", "m/s", optional=True, description=_MASS),
-    Signal("turbulence_roll", "rad/s", optional=True, description=_TURNS),
-    Signal("turbulence_pitch", "rad/s", optional=True, description=_TURNS),
-    Signal("turbulence_yaw", "rad/s", optional=True, description=_TURNS),
-)
-"""The motion of the air at the centre of mass; every input is 0 by default.
-
-The velocity of the air is (``wind`` + ``shear`` times the altitude above the ellipsoid) in north,
-east and down, plus ``turbulence`` in body axes.
-"""
-_COUNT = AIR_INPUTS.size
 MOVING_AIR = "the air moves as the inputs say; its velocity and rotation are those at the centre"
 
-AirMotion = tuple[float, float, float, float, float, float]
+
+class MovingAir(RigidBody):
+    """A body in moving air; every input is 0 by default.
+
+    The velocity of the air at the centre of mass is (``wind`` + ``shear`` times the altitude above
+    the ellipsoid) in north, east and down, plus ``turbulence`` in body axes.
+    """
+
+    wind_north = rt.input("m/s", optional=True, description="velocity of the air over the Earth")
+    wind_east = rt.input("m/s", optional=True, description="positive for a wind from the west")
+    wind_down = rt.input("m/s", optional=True)
+    shear_north = rt.input("1/s", optional=True, description="added to the wind for each m above 0")
+    shear_east = rt.input("1/s", optional=True)
+    turbulence_x = rt.input("m/s", optional=True, description=_MASS)
+    turbulence_y = rt.input("m/s", optional=True, description=_MASS)
+    turbulence_z = rt.input("m/s", optional=True, description=_MASS)
+    turbulence_roll = rt.input("rad/s", optional=True, description=_TURNS)
+    turbulence_pitch = rt.input("rad/s", optional=True, description=_TURNS)
+    turbulence_yaw = rt.input("rad/s", optional=True, description=_TURNS)
+
+    def air_moves(self) -> bool:
+        """Return whether one of the inputs is not 0."""
+        return (
+            self.wind_north != 0.0
+            or self.wind_east != 0.0
+            or self.wind_down != 0.0
+            or self.shear_north != 0.0
+            or self.shear_east != 0.0
+            or self.turbulence_x != 0.0
+            or self.turbulence_y != 0.0
+            or self.turbulence_z != 0.0
+            or self.turbulence_roll != 0.0
+            or self.turbulence_pitch != 0.0
+            or self.turbulence_yaw != 0.0
+        )
+
+    def air_motion(self) -> AirMotion:
+        """Return velocity (m/s, over the Earth) and rotation (rad/s) of the air, in body axes.
+
+        At a pole, north is the meridian of inertial longitude 0.
+        """
+        if not self.air_moves():
+            return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        c11, c12, c13, c21, c22, c23, c31, c32, c33 = self.cosines()
+        sin_lat, cos_lat, altitude = self.place()
+        x, y = self.position[0], self.position[1]
+        across = math.sqrt(x * x + y * y)
+        sin_lon, cos_lon = 0.0, 1.0
+        if across > 0.0:
+            sin_lon, cos_lon = y / across, x / across
+        vx, vy, vz = from_ned(
+            self.wind_north + self.shear_north * altitude,
+            self.wind_east + self.shear_east * altitude,
+            self.wind_down,
+            sin_lat, cos_lat, sin_lon, cos_lon,
+        )  # fmt: skip
+        return (
+            c11 * vx + c12 * vy + c13 * vz + self.turbulence_x,
+            c21 * vx + c22 * vy + c23 * vz + self.turbulence_y,
+            c31 * vx + c32 * vy + c33 * vz + self.turbulence_z,
+            self.turbulence_roll,
+            self.turbulence_pitch,
+            self.turbulence_yaw,
+        )
 
 
-def in_moving_air(model: Model) -> Model:
-    """Return the body ``model`` with ``AIR_INPUTS`` behind its own inputs.
+AIR_INPUTS = MovingAir.signals("input")
 
-    Raises :class:`ModelError` if the model has inputs of these names, or if it does not state that
-    its air rests: then it is not known to use the velocity of the air.
+
+def in_moving_air(model: rt.Model) -> rt.Model:
+    """Return the body ``model`` with the inputs of :class:`MovingAir` behind its own inputs.
+
+    ``model`` is ``Body.model()`` of a class that derives from
+    :class:`rtsim.models.body.RigidBody`.  Raises :class:`ModelError` if it is not, or if it has
+    these inputs already.
 
     Example:
         out.plant("ball", in_moving_air(SPHERE), step=0.01, inputs={"wind_east": 6.0})
@@ -92,94 +130,33 @@ def in_moving_air(model: Model) -> Model:
         raise ModelError(
             f"model {model.name} already has the inputs {', '.join(taken)}; use it as it is"
         )
-    if STILL_AIR not in model.assumptions:
-        raise ModelError(
-            f"model {model.name} does not say that it uses the velocity of the air; let its "
-            f"functions call rtsim.models.wind.air_velocity, and add the sentence STILL_AIR of "
-            "rtsim.models.body to its assumptions"
-        )
-    assumptions = (MOVING_AIR if a == STILL_AIR else a for a in model.assumptions)
-    return replace(
-        model, inputs=model.inputs + AIR_INPUTS, assumptions=tuple(dict.fromkeys(assumptions))
+    for body in _derived(RigidBody):
+        if body.default_name() == model.name and body.model() is model:
+            return _moving(body).model()
+    raise ModelError(
+        f"model {model.name} is not that of a class that derives from RigidBody of "
+        "rtsim.models.body, so it is not known to use the velocity of the air; derive its class "
+        "from RigidBody, and let its derivative call self.air_motion()"
     )
 
 
-@compiled
-def air_moves(u: Vector, first: int) -> bool:
-    """Return whether one of the ``AIR_INPUTS`` is not 0; they begin at element ``first`` of ``u``.
-
-    A body without ``AIR_INPUTS`` has no element there.
-    """
-    for i in range(first, min(u.size, first + _COUNT)):  # noqa: SIM110 -- any() does not compile
-        if u[i] != 0.0:
-            return True
-    return False
+def _derived(base: type[RigidBody]) -> list[type[RigidBody]]:
+    return [base, *(one for part in base.__subclasses__() for one in _derived(part))]
 
 
-@compiled
-def air_velocity(x: Vector, p: Vector, u: Vector, first: int) -> AirMotion:
-    """Return velocity (m/s, over the Earth) and rotation (rad/s) of the air, in body axes.
-
-    ``x`` is the state (13,), ``p`` begins with ``BODY_PARAMETERS``, and ``AIR_INPUTS`` begin at
-    element ``first`` of ``u``.  At a pole, north is the meridian of inertial longitude 0.
-    """
-    c11, c12, c13, c21, c22, c23, c31, c32, c33 = direction_cosines(x[6], x[7], x[8], x[9])
-    sin_lat, cos_lat, altitude = geodetic(x[0], x[1], x[2], p[BODY_RADIUS], p[BODY_FLATTENING])
-    across = math.sqrt(x[0] * x[0] + x[1] * x[1])
-    sin_lon, cos_lon = 0.0, 1.0
-    if across > 0.0:
-        sin_lon, cos_lon = x[1] / across, x[0] / across
-    vx, vy, vz = from_ned(
-        u[first] + u[first + 3] * altitude,
-        u[first + 1] + u[first + 4] * altitude,
-        u[first + 2],
-        sin_lat, cos_lat, sin_lon, cos_lon,
-    )  # fmt: skip
-    return (
-        c11 * vx + c12 * vy + c13 * vz + u[first + 5],
-        c21 * vx + c22 * vy + c23 * vz + u[first + 6],
-        c31 * vx + c32 * vy + c33 * vz + u[first + 7],
-        u[first + 8],
-        u[first + 9],
-        u[first + 10],
-    )
-
-
-@compiled
-def describe_in_air(x: Vector, p: Vector, vx: float, vy: float, vz: float, y: Vector) -> None:
-    """Compute the outputs airspeed to equivalent airspeed of ``BODY_OUTPUTS`` again, in moving air.
-
-    ``vx``, ``vy`` and ``vz`` are the velocity of the air in body axes, m/s.
-    """
-    _, _, _, _, _, _, _, _, _, ub, vb, wb, _, _, _, _ = air_flow(x, p)
-    air_data(ub - vx, vb - vy, wb - vz, y[21], y[22], y)
+@cache
+def _moving(body: Any) -> Any:
+    """Return the class ``body`` with the inputs and the method of :class:`MovingAir`."""
+    assumptions = (MOVING_AIR if a == STILL_AIR else a for a in body.assumptions)
+    known = {
+        "assumptions": tuple(dict.fromkeys(assumptions)),
+        "__module__": body.__module__,
+        "__doc__": body.__doc__,
+    }
+    return type(body)(body.__name__, (MovingAir, body), known, name=body.default_name())
 
 
 # Wind and turbulence of MIL-F-8785C: mean wind with shear near the ground, and Dryden gusts.
-
-DRYDEN_INPUTS = Signals(
-    Signal("airspeed", "m/s", description="of the aircraft"),
-    Signal("altitude", "m", description="above the ground"),
-    Signal("roll", "rad", kind="angle", optional=True, description="matters below 2000 ft"),
-    Signal("pitch", "rad", kind="angle", optional=True, description="matters below 2000 ft"),
-)
-DRYDEN_OUTPUTS = Signals(
-    *(
-        Signal(s.name, s.unit, description=s.description)
-        for s in AIR_INPUTS
-        if not s.name.startswith("shear")
-    )
-)
-DRYDEN_PARAMETERS = Signals(
-    Signal("wind_20ft", "m/s", low=0.0, description="mean wind 20 ft above the ground"),
-    Signal("wind_from", "rad", kind="angle", description="where it comes from; pi/2: the east"),
-    Signal(
-        "roughness", "m", initial=0.15 * FT, low=1e-6, high=6.0,
-        description="0.15 ft in take-off, approach and landing (category C), else 2 ft",
-    ),
-    Signal("exceedance", initial=1e-3, low=1e-6, high=0.2, description="probability, figure 7"),
-    Signal("span", "m", initial=30.0 * FT, low=1e-3, description="of the wing; the F-16's"),
-)  # fmt: skip
 
 _LOG_EXCEEDANCE = np.log10(np.array([2e-1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6]))
 _ALTITUDE_FT = np.array(
@@ -204,14 +181,6 @@ _LOWEST, _LOW, _HIGH, _LOWEST_WIND = 10.0 * FT, 1000.0 * FT, 2000.0 * FT, 3.0 * 
 _SLOWEST = 1.0
 _V, _W = math.sqrt(1.5), (1.0 - math.sqrt(3.0)) / math.sqrt(2.0)
 _SERIES = 24
-
-DRYDEN_DISCRETE = Signals(
-    Signal("normal", shape=(8,), description="random numbers of the present tick"),
-    Signal("filter", shape=(8,), description="states of the filters, each of deviation near 1"),
-    Signal("started"),
-)
-_FILTER, _STARTED = 8, 16
-_U_AT, _V_AT, _W_AT, _P_AT = 0, 1, 4, 7
 
 Scales = tuple[float, float, float, float]
 
@@ -309,8 +278,8 @@ def _root(value: float) -> float:
 
 
 @compiled
-def move_pair(z: Vector, at: int, noise: int, slow: float, fast: float, started: bool) -> None:
-    """Move the three states at ``z[at]`` over one period, with the random numbers at ``z[noise]``.
+def move_pair(x: Vector, noise: Vector, slow: float, fast: float, started: bool) -> None:
+    """Move the three states ``x`` over one period, with the random numbers ``noise`` (3,).
 
     The added noise has the covariance P - F P F', with P the stationary covariance and F the
     transition matrix, which is the integral over the period.  The first time the states are drawn
@@ -321,9 +290,9 @@ def move_pair(z: Vector, at: int, noise: int, slow: float, fast: float, started:
     q11, q12, q22, q13, q23, q33 = 1.0, 0.5, 0.5, p13, p23, p33
     if started:
         f11, f21, f31, f32, f33 = transition(slow, fast)
-        x1 = f11 * z[at]
-        x2 = f21 * z[at] + f11 * z[at + 1]
-        x3 = f31 * z[at] + f32 * z[at + 1] + f33 * z[at + 2]
+        x1 = f11 * x[0]
+        x2 = f21 * x[0] + f11 * x[1]
+        x3 = f31 * x[0] + f32 * x[1] + f33 * x[2]
         b12 = f21 + 0.5 * f11
         b13 = f31 + 0.5 * f32 + f33 * p13
         b22 = 0.5 * f21 + 0.5 * f11
@@ -342,30 +311,16 @@ def move_pair(z: Vector, at: int, noise: int, slow: float, fast: float, started:
     g22 = _root(q22 - g21 * g21)
     g32 = (q23 - g21 * g31) / g22 if g22 > 0.0 else 0.0
     g33 = _root(q33 - g31 * g31 - g32 * g32)
-    n1, n2, n3 = z[noise], z[noise + 1], z[noise + 2]
-    z[at] = x1 + g11 * n1
-    z[at + 1] = x2 + g21 * n1 + g22 * n2
-    z[at + 2] = x3 + g31 * n1 + g32 * n2 + g33 * n3
+    n1, n2, n3 = noise[0], noise[1], noise[2]
+    x[0] = x1 + g11 * n1
+    x[1] = x2 + g21 * n1 + g22 * n2
+    x[2] = x3 + g31 * n1 + g32 * n2 + g33 * n3
 
 
 @compiled
-def _move_one(z: Vector, at: int, slow: float, started: bool) -> None:
+def _moved(x: float, noise: float, slow: float, started: bool) -> float:
     decay = math.exp(-slow) if started else 0.0
-    z[_FILTER + at] = decay * z[_FILTER + at] + _root(1.0 - decay * decay) * z[at]
-
-
-@compiled
-def move(z: Vector, u: Vector, p: Vector, period: float) -> None:
-    """Move all filters over one period (s) at the present airspeed and altitude."""
-    speed, started = max(u[0], _SLOWEST), z[_STARTED] != 0.0
-    length, length_w, _, _ = scales(u[1], p[0], p[3])
-    travelled, turn = period * speed, 0.25 * math.pi / p[4]
-    _move_one(z, _U_AT, travelled / length, started)
-    slow = travelled / length
-    move_pair(z, _FILTER + _V_AT, _V_AT, slow, 4.0 / 3.0 * travelled * turn, started)
-    move_pair(z, _FILTER + _W_AT, _W_AT, travelled / length_w, travelled * turn, started)
-    _move_one(z, _P_AT, travelled * turn, started)
-    z[_STARTED] = 1.0
+    return decay * x + _root(1.0 - decay * decay) * noise
 
 
 @compiled
@@ -378,36 +333,89 @@ def mean_wind(altitude: float, wind_20ft: float, roughness: float) -> float:
     return wind_20ft * max(0.0, math.log(height / roughness)) / math.log(20.0 * FT / roughness)
 
 
-def _derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Do nothing: the model has no continuous state."""
+class DrydenAir(rt.Plant, name="dryden"):
+    """Wind and turbulence of MIL-F-8785C; :func:`dryden` adds the ticks."""
+
+    airspeed = rt.input("m/s", description="of the aircraft")
+    altitude = rt.input("m", description="above the ground")
+    roll = rt.input("rad", kind="angle", optional=True, description="matters below 2000 ft")
+    pitch = rt.input("rad", kind="angle", optional=True, description="matters below 2000 ft")
+    wind_north = rt.output("m/s", description="velocity of the air over the Earth")
+    wind_east = rt.output("m/s", description="positive for a wind from the west")
+    wind_down = rt.output("m/s")
+    turbulence_x = rt.output("m/s", description=_MASS)
+    turbulence_y = rt.output("m/s", description=_MASS)
+    turbulence_z = rt.output("m/s", description=_MASS)
+    turbulence_roll = rt.output("rad/s", description=_TURNS)
+    turbulence_pitch = rt.output("rad/s", description=_TURNS)
+    turbulence_yaw = rt.output("rad/s", description=_TURNS)
+    wind_20ft = rt.parameter("m/s", low=0.0, description="mean wind 20 ft above the ground")
+    wind_from = rt.parameter("rad", kind="angle", description="where it comes from; pi/2: the east")
+    roughness = rt.parameter(
+        "m", 0.15 * FT, low=1e-6, high=6.0,
+        description="0.15 ft in take-off, approach and landing (category C), else 2 ft",
+    )  # fmt: skip
+    exceedance = rt.parameter("1", 1e-3, low=1e-6, high=0.2, description="probability, figure 7")
+    span = rt.parameter("m", 30.0 * FT, low=1e-3, description="of the wing; the F-16's")
+    normal = rt.memory("1", shape=(8,), description="random numbers of the present tick")
+    filter = rt.memory(
+        "1", shape=(8,), description="states of the filters, each of deviation near 1"
+    )
+    started = rt.memory()
+    assumptions = (
+        "turbulence is frozen: it passes the aircraft with the airspeed (MIL-F-8785C)",
+        "turbulence is held between its ticks; scale lengths are those at the ticks",
+        "below 1000 ft turbulence is along the heading, across it and vertical; above 2000 ft "
+        "along the body axes",
+    )
+    limits = (
+        f"airspeed above {_SLOWEST:g} m/s, altitude above {_LOWEST:.3g} m: less counts as that",
+        "above 80,000 ft the intensity is that at 80,000 ft",
+    )
+
+    def move(self, period: float) -> None:
+        """Move all filters over one period (s) at the present airspeed and altitude."""
+        speed, started = max(self.airspeed, _SLOWEST), self.started != 0.0
+        length, length_w, _, _ = scales(self.altitude, self.wind_20ft, self.exceedance)
+        travelled, turn = period * speed, 0.25 * math.pi / self.span
+        slow = travelled / length
+        self.filter[0] = _moved(self.filter[0], self.normal[0], slow, started)
+        fast = 4.0 / 3.0 * travelled * turn
+        move_pair(self.filter[1:4], self.normal[1:4], slow, fast, started)
+        slow, fast = travelled / length_w, travelled * turn
+        move_pair(self.filter[4:7], self.normal[4:7], slow, fast, started)
+        self.filter[7] = _moved(self.filter[7], self.normal[7], fast, started)
+        self.started = 1.0
+
+    def outputs(self) -> None:
+        _, length_w, deviation, deviation_w = scales(self.altitude, self.wind_20ft, self.exceedance)
+        wind = mean_wind(self.altitude, self.wind_20ft, self.roughness)
+        self.wind_north = -wind * math.cos(self.wind_from)
+        self.wind_east = -wind * math.sin(self.wind_from)
+        self.wind_down = 0.0
+        unit_v = _V * self.filter[1] + _W * self.filter[2]
+        unit_w = _V * self.filter[4] + _W * self.filter[5]
+        gx, gy, gz = deviation * self.filter[0], deviation * unit_v, deviation_w * unit_w
+        share = max(0.0, min(1.0, (self.altitude - _LOW) / (_HIGH - _LOW)))
+        sr, cr = math.sin(self.roll), math.cos(self.roll)
+        sp, cp = math.sin(self.pitch), math.cos(self.pitch)
+        level = 1.0 - share
+        self.turbulence_x = share * gx + level * (cp * gx - sp * gz)
+        self.turbulence_y = share * gy + level * (sr * sp * gx + cr * gy + sr * cp * gz)
+        self.turbulence_z = share * gz + level * (cr * sp * gx - sr * gy + cr * cp * gz)
+        turn = 0.25 * math.pi / self.span
+        rolling = 0.1 * math.pi * math.pi / (self.span * length_w)
+        rolling *= math.pow(turn * length_w, 1.0 / 3.0)
+        self.turbulence_roll = deviation_w * math.sqrt(rolling) * self.filter[7]
+        self.turbulence_pitch = -deviation_w * turn * (unit_w - self.filter[6])
+        self.turbulence_yaw = 4.0 / 3.0 * deviation * turn * (unit_v - self.filter[3])
 
 
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with ``DRYDEN_OUTPUTS``."""
-    _, length_w, deviation, deviation_w = scales(u[1], p[0], p[3])
-    wind = mean_wind(u[1], p[0], p[2])
-    y[0] = -wind * math.cos(p[1])
-    y[1] = -wind * math.sin(p[1])
-    y[2] = 0.0
-    v = _FILTER + _V_AT
-    w = _FILTER + _W_AT
-    unit_v = _V * z[v] + _W * z[v + 1]
-    unit_w = _V * z[w] + _W * z[w + 1]
-    gx, gy, gz = deviation * z[_FILTER + _U_AT], deviation * unit_v, deviation_w * unit_w
-    share = max(0.0, min(1.0, (u[1] - _LOW) / (_HIGH - _LOW)))
-    sr, cr, sp, cp = math.sin(u[2]), math.cos(u[2]), math.sin(u[3]), math.cos(u[3])
-    level = 1.0 - share
-    y[3] = share * gx + level * (cp * gx - sp * gz)
-    y[4] = share * gy + level * (sr * sp * gx + cr * gy + sr * cp * gz)
-    y[5] = share * gz + level * (cr * sp * gx - sr * gy + cr * cp * gz)
-    turn = 0.25 * math.pi / p[4]
-    rolling = 0.1 * math.pi * math.pi / (p[4] * length_w) * math.pow(turn * length_w, 1.0 / 3.0)
-    y[6] = deviation_w * math.sqrt(rolling) * z[_FILTER + _P_AT]
-    y[7] = -deviation_w * turn * (unit_w - z[w + 2])
-    y[8] = 4.0 / 3.0 * deviation * turn * (unit_v - z[v + 2])
+DRYDEN_INPUTS = DrydenAir.signals("input")
+DRYDEN_OUTPUTS = DrydenAir.signals("output")
 
 
-def dryden(period: Duration | Period = 0.01) -> Model:
+def dryden(period: Duration | Period = 0.01) -> rt.Model:
     """Return the wind and turbulence of MIL-F-8785C as a plant, with new values every ``period`` s.
 
     Its outputs have the names of ``AIR_INPUTS``.  Its random stream is named after the plant, so a
@@ -419,31 +427,16 @@ def dryden(period: Duration | Period = 0.01) -> Model:
             inputs={"airspeed": "f16.airspeed", "altitude": "f16.altitude"},
         )
     """
-    ticks = Period.of(period)
+    return _ticking(Period.of(period)).model()
+
+
+@cache
+def _ticking(ticks: Period) -> type[DrydenAir]:
     seconds = ticks.seconds
 
-    def tick(due: Vector, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-        move(z, u, p, seconds)
+    class Ticking(DrydenAir, name="dryden"):
+        @rt.every(ticks, draws=("normal",))
+        def tick(self) -> None:
+            self.move(seconds)
 
-    return Model(
-        name="dryden",
-        states=Signals(),
-        derivative=_derivative,
-        discrete=DRYDEN_DISCRETE,
-        inputs=DRYDEN_INPUTS,
-        outputs=DRYDEN_OUTPUTS,
-        parameters=DRYDEN_PARAMETERS,
-        output=output,
-        timers=(Timer(ticks, draws=("normal",)),),
-        tick=tick,
-        assumptions=(
-            "turbulence is frozen: it passes the aircraft with the airspeed (MIL-F-8785C)",
-            "turbulence is held between its ticks; scale lengths are those at the ticks",
-            "below 1000 ft turbulence is along the heading, across it and vertical; above 2000 ft "
-            "along the body axes",
-        ),
-        limits=(
-            f"airspeed above {_SLOWEST:g} m/s, altitude above {_LOWEST:.3g} m: less counts as that",
-            "above 80,000 ft the intensity is that at 80,000 ft",
-        ),
-    )
+    return Ticking

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signals
-from rtsim.named.fields import INPUT, MEMORY, OUTPUT, PARAMETER, NamedSignals, snake_case
-from rtsim.named.lowering import TIME, VECTORS, Form, lowered
+from rtsim.named.fields import INPUT, MEMORY, OUTPUT, PARAMETER, NamedSignals
+from rtsim.named.lowering import TIME, VECTORS, Form, Lowered, lowered, made_once
 
 
 class Controller(NamedSignals):
@@ -49,25 +49,25 @@ class Controller(NamedSignals):
         cls: Any = type(self)
         given = self.given(MEMORY, INPUT)
         return PythonController(
-            _law(cls),
+            made_once(cls, _law),
             _with(cls.signals(INPUT), given),
             cls.signals(OUTPUT),
             parameters=cls.signals(PARAMETER),
             memory=_with(cls.signals(MEMORY), given),
             values=self.given(PARAMETER),
             compile=cls._compile,
-            name=name or snake_case(cls.__name__),
+            name=name or cls.default_name(),
         )
 
 
-def _law(cls: Any) -> Any:
+def _law(cls: Any, made: Lowered) -> Any:
     if cls.step is Controller.step:
         raise ModelError(
             f"{cls.__name__} has no method step; write step(self), which assigns the outputs"
         )
     vectors = (VECTORS[role] for role in (INPUT, MEMORY, PARAMETER, OUTPUT))
     form = Form((TIME, *vectors), frozenset((MEMORY, OUTPUT)), name="step")
-    return lowered(cls, cls.step, form)
+    return lowered(cls, cls.step, form, made)
 
 
 def _with(signals: Signals, given: dict[str, Any]) -> Signals:

@@ -51,6 +51,8 @@ class Field(Generic[R, W]):
     """The names of the values 0, 1, ... of a memory that :func:`mode` declares."""
     delay: tuple[str, Any, Any, float, float | None] | None = None
     """Of a delayed signal: signal, lag, value before the run, least and longest lag."""
+    alias: str = ""
+    """The name of the signal, if it is not that of the field."""
 
     @overload
     def __get__(self, part: None, owner: type) -> Field[R, W]: ...
@@ -74,6 +76,7 @@ def _field(
     unit: str,
     initial: Initial,
     shape: Shape | None,
+    name: str = "",
     **more: Any,
 ) -> Any:
     values = np.asarray(initial, dtype=object)
@@ -87,7 +90,7 @@ def _field(
         )
     except ScenarioError as error:
         raise ModelError(str(error).replace("signal _", f"this {role}")) from error
-    return Field(role, signal)
+    return Field(role, signal, alias=name)
 
 
 @overload
@@ -128,25 +131,26 @@ def state(
 @overload
 def memory(
     unit: str = "1", initial: float = 0.0, *, low: float = -math.inf, high: float = math.inf,
-    description: str = "",
+    description: str = "", name: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def memory(
     unit: str, initial: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
     shape: Shape | None = None, low: float = -math.inf, high: float = math.inf,
-    description: str = "",
+    description: str = "", name: str = "",
 ) -> Field[Vector, Elements]: ...  # fmt: skip
 @overload
 def memory(
     unit: str = "1", initial: float = 0.0, *, shape: Shape, low: float = -math.inf,
-    high: float = math.inf, description: str = "",
+    high: float = math.inf, description: str = "", name: str = "",
 ) -> Field[Vector, Elements]: ...  # fmt: skip
 def memory(
     unit: str = "1", initial: Initial = 0.0, *, shape: Shape | None = None, **more: Any
 ) -> Any:
     """Declare a memory: a value that a plant's events, or a controller's steps, keep and change.
 
-    The arguments are those of :func:`state`.
+    ``name``: the name of the signal, if it is not that of the field: another field can have that
+    name.  The other arguments are those of :func:`state`.
 
     Example:
         bounces = memory()
@@ -156,8 +160,8 @@ def memory(
 
 @overload
 def parameter(
-    unit: str = "1", value: float = 0.0, *, low: float = -math.inf, high: float = math.inf,
-    description: str = "",
+    unit: str = "1", value: float = 0.0, *, kind: Kind = "scalar", low: float = -math.inf,
+    high: float = math.inf, description: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def parameter(
@@ -182,11 +186,13 @@ def parameter(
 def input(
     unit: str = "1", initial: float = 0.0, *, kind: Kind = "scalar", low: float = -math.inf,
     high: float = math.inf, description: str = "", optional: bool = False,
+    name: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def input(
     unit: str = "1", initial: float = 0.0, *, shape: Shape, kind: Kind = "scalar",
     low: float = -math.inf, high: float = math.inf, description: str = "", optional: bool = False,
+    name: str = "",
 ) -> Field[Vector, Elements]: ...  # fmt: skip
 def input(
     unit: str = "1", initial: Initial = 0.0, *, shape: Shape | None = None, **more: Any
@@ -194,7 +200,8 @@ def input(
     """Declare an input: a value that another component or a number supplies.
 
     ``initial`` is its value before the first message has arrived.  ``optional``: the input may stay
-    unconnected.  The other arguments are those of :func:`state`.
+    unconnected.  ``name``: the name of the signal, if it is not that of the field.  The other
+    arguments are those of :func:`state`.
 
     Example:
         force = input("N")
@@ -204,21 +211,22 @@ def input(
 
 @overload
 def output(
-    unit: str = "1", *, kind: Kind = "scalar", derivative_of: str = "", description: str = "",
-    optional: bool = False, initial: float = 0.0,
+    unit: str = "1", *, kind: Kind = "scalar", derivative_of: str = "", low: float = -math.inf,
+    high: float = math.inf, description: str = "", optional: bool = False, initial: float = 0.0,
+    name: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def output(
     unit: str = "1", *, shape: Shape, kind: Kind = "scalar", derivative_of: str = "",
-    description: str = "", optional: bool = False, initial: float = 0.0,
+    description: str = "", optional: bool = False, initial: float = 0.0, name: str = "",
 ) -> Field[Vector, Elements]: ...  # fmt: skip
 def output(
     unit: str = "1", *, shape: Shape | None = None, initial: Initial = 0.0, **more: Any
 ) -> Any:
     """Declare an output: a value that the method ``outputs`` or ``step`` computes.
 
-    ``optional``: the output may stay unwritten; it is ``initial`` then.  The other arguments are
-    those of :func:`state`.
+    ``optional``: the output may stay unwritten; it is ``initial`` then.  ``name``: the name of the
+    signal, if it is not that of the field.  The other arguments are those of :func:`state`.
 
     Example:
         lift = output("N")
@@ -310,15 +318,23 @@ class NamedSignals:
     """Names of methods that rtsim calls, which no field can have."""
     fields: ClassVar[dict[str, Field[Any, Any]]] = {}
     """The fields by name, those of base classes first."""
+    _layouts: ClassVar[dict[str, Signals]] = {}
+    _made: ClassVar[Any] = None
+    """What was made of the methods (:func:`rtsim.named.lowering.made_once`)."""
 
-    def __init_subclass__(cls, **more: Any) -> None:
+    _name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, name: str = "", **more: Any) -> None:
         super().__init_subclass__(**more)
+        cls._name = name or snake_case(cls.__name__)
         found: dict[str, Field[Any, Any]] = {}
         for base in reversed(cls.__mro__):
             own = vars(base)
             for name in [n for n in found if n in own and not isinstance(own[n], Field)]:
                 del found[name]  # a derived class has a constant or a method in its place
-            found |= {name: value for name, value in own.items() if isinstance(value, Field)}
+            named = base is not cls and issubclass(base, NamedSignals)
+            known = own["fields"] if named else {}
+            found |= {n: known.get(n, v) for n, v in own.items() if isinstance(v, Field)}
         for name, field in found.items():
             if name == "t" or name in cls.reserved or _taken(cls, name):
                 raise ModelError(
@@ -331,7 +347,11 @@ class NamedSignals:
                     f"{cls.__name__}.{name} is declared as {article(field.role)}, but a "
                     f"{_kind(cls)} has only fields of these roles: {allowed}"
                 )
-        cls.fields = {name: _called(name, field, cls) for name, field in found.items()}
+        cls.fields = {
+            name: field if field.signal.name != "_" else _called(name, field, cls)
+            for name, field in found.items()
+        }
+        cls._layouts, cls._made = {}, None
         if cls.fields:
             cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{_described(cls)}".strip()
 
@@ -371,14 +391,36 @@ class NamedSignals:
         for name, value in self._values.items():
             field = self.fields[name]
             if field.role in roles:
-                out[name] = _number_of(value, field, f"{type(self).__name__}.{name}")
+                out[field.signal.name] = _number_of(value, field, f"{type(self).__name__}.{name}")
         return out
 
     @classmethod
+    def default_name(cls) -> str:
+        """Return the name of the model, which is also that of a component without another name.
+
+        It is that of the class in small letters, or ``class Cart(Plant, name="wagon")``.
+        """
+        return cls._name
+
+    @classmethod
     def signals(cls, role: str) -> Signals:
-        """Return the signals of a role, in the order of their declaration; a mode comes last."""
-        chosen = [f for f in cls.fields.values() if f.role == role]
-        return Signals(*(f.signal for f in sorted(chosen, key=lambda f: bool(f.modes))))
+        """Return the signals of a role, in the order of their declaration; a mode comes last.
+
+        Raises :class:`ModelError` if two of them have the same name.
+        """
+        if role not in cls._layouts:
+            chosen = [f for f in cls.fields.values() if f.role == role]
+            ordered = sorted(chosen, key=lambda f: bool(f.modes))
+            try:
+                cls._layouts[role] = Signals(*(f.signal for f in ordered))
+            except ScenarioError as error:
+                raise ModelError(f"{cls.__name__}: {error}") from error
+        return cls._layouts[role]
+
+    @classmethod
+    def aliases(cls) -> dict[str, str]:
+        """Return the names of the signals that are not those of their fields, by field."""
+        return {name: f.signal.name for name, f in cls.fields.items() if f.alias}
 
 
 def _taken(cls: type, name: str) -> bool:
@@ -397,7 +439,7 @@ def _kind(cls: type) -> str:
 def _called(name: str, field: Field[Any, Any], cls: type) -> Field[Any, Any]:
     """Return ``field`` with the name that it has in its class."""
     try:
-        return replace(field, signal=replace(field.signal, name=name))
+        return replace(field, signal=replace(field.signal, name=field.alias or name))
     except ScenarioError as error:
         raise ModelError(f"{cls.__name__}.{name}: {error}") from error
 
@@ -418,5 +460,6 @@ def _described(cls: type[NamedSignals]) -> str:
         shape = f", shape {signal.shape}" if signal.shape else ""
         start = f" = {signal.initial:g}" if isinstance(signal.initial, float | int) else ""
         about = f": {signal.description}" if signal.description else ""
+        about = f", signal {field.alias}{about}" if field.alias else about
         rows.append(f"- {name} [{signal.unit}]{start}, {field.role}{shape}{about}")
     return "Fields:\n\n" + "\n".join(rows)

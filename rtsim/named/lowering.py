@@ -13,15 +13,23 @@ import inspect
 import types
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.equations.compiling import like_its_caller
-from rtsim.equations.field_names import FieldNames, Place, article, part, places_of
-from rtsim.equations.rewriting import arguments_of, definition_of, rebuilt, where
+from rtsim.equations.field_names import FieldNames, Place, article, part
+from rtsim.equations.rewriting import (
+    Outside,
+    argument_names,
+    at,
+    definition_of,
+    rebuilt,
+    value_of,
+    where,
+)
 from rtsim.named.fields import (
     ALGEBRAIC,
     DELAYED,
@@ -65,30 +73,95 @@ class Form:
 
 def places(cls: Any) -> dict[str, Place]:
     """Return the place of each field of ``cls``; delayed signals follow the inputs."""
+    layouts = {role: cls.signals(role) for role in VECTORS}
     out = {}
-    for role in VECTORS:
-        behind = cls.signals(INPUT).size if role == DELAYED else 0
-        for name, place in places_of(cls.signals(role), role).items():
-            modes = cls.fields[name].modes
-            out[name] = replace(place, first=place.first + behind, modes=modes)
+    for name, one in cls.fields.items():
+        at = layouts[one.role].slice(one.signal.name).start
+        at += layouts[INPUT].size if one.role == DELAYED else 0
+        out[name] = Place(one.role, at, one.signal.shape, one.modes)
     return out
 
 
-def lowered(cls: type[NamedSignals], method: Callable[..., Any], form: Form) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class _Helper:
+    """A method or function that was lowered: its arguments, and the roles that it writes."""
+
+    name: str
+    function: Any
+    arguments: tuple[str, ...]
+    writes: frozenset[str]
+
+    def fits(self, form: Form) -> bool:
+        """Return whether a method of this form may call the helper."""
+        return form.writes >= self.writes and set(form.arguments) >= set(self.arguments)
+
+
+class Lowered:
+    """The helpers that the methods of one class share, and the names outside that were read."""
+
+    def __init__(self, cls: type[NamedSignals]) -> None:
+        self.places = places(cls)
+        self.helpers: dict[tuple[Any, tuple[tuple[int, str], ...]], list[_Helper]] = {}
+        self.count = 0
+        self.read: list[tuple[Any, ast.expr, Any]] = []
+        """Functions, dotted names in them, and the values that the names had."""
+
+    def current(self) -> bool:
+        """Return whether all names that were read still have the same values."""
+        for function, node, value in self.read:
+            try:
+                if value_of(node, Outside(function)) is not value:
+                    return False
+            except (AttributeError, KeyError):
+                if value is not None:
+                    return False
+        return True
+
+
+T = TypeVar("T")
+
+
+def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
+    """Return ``make(cls, ...)``, made again only if the class or what its methods read changed."""
+    known = vars(cls).get("_made")
+    if known is not None and _unchanged(cls, known[0]) and known[1].current():
+        out: T = known[2]
+        return out
+    helpers = Lowered(cls)
+    out = make(cls, helpers)
+    cls._made = ([(base, dict(vars(base))) for base in cls.__mro__], helpers, out)
+    return out
+
+
+def _unchanged(cls: type, known: list[tuple[type, dict[str, Any]]]) -> bool:
+    """Return whether ``cls`` and its bases still have the attributes ``known``."""
+    return len(known) == len(cls.__mro__) and all(
+        base is there
+        and (own := vars(base)).keys() == before.keys()
+        and all(own[name] is value for name, value in before.items() if name != "_made")
+        for base, (there, before) in zip(cls.__mro__, known, strict=True)
+    )
+
+
+def lowered(
+    cls: type[NamedSignals], method: Callable[..., Any], form: Form, made: Lowered
+) -> Callable[..., Any]:
     """Return ``method`` of ``cls`` as a function of ``form.arguments``.
+
+    Methods with the same ``made`` share their helpers.
 
     Raises :class:`ModelError`, with file and line, for a name that is not a field of the class, for
     a write to what the method only reads, and for a use of ``self`` that has no meaning here.
     """
-    function: Callable[..., Any] = _Lowering(
-        cls, method, form, _bindings(method, form), {}
-    ).function
+    bound = _bindings(method, form)
+    function: Callable[..., Any] = _Lowering(cls, method, form, bound, made).function
     return function
 
 
 def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], ...]:
     """Return which positional arguments of a method are ``self`` and the second vector."""
-    names = arguments_of(definition_of(method))
+    code = method.__code__
+    names = code.co_varnames[: code.co_argcount]
     wanted = 1 + (form.second is not None)
     if len(names) != wanted:
         takes = "(self)" if wanted == 1 else "(self, d)"
@@ -104,7 +177,10 @@ def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], 
 class _Lowering(FieldNames):
     """One function with the names of ``cls`` replaced; :attr:`function` is the result.
 
-    ``bound`` gives the positions of arguments that stand for vectors.
+    - ``bound`` gives the positions of arguments that stand for vectors.
+    - ``made`` has the helpers that were lowered before for the same class.
+    - ``whole``: the result has all arguments of the form, not only those that it uses.
+    - ``callers`` are the helpers that are being lowered.
     """
 
     def __init__(
@@ -113,7 +189,9 @@ class _Lowering(FieldNames):
         method: Any,
         form: Form,
         bound: tuple[tuple[int, str], ...],
-        made: dict[Any, Any],
+        made: Lowered,
+        whole: bool = True,
+        callers: tuple[Any, ...] = (),
     ) -> None:
         original = getattr(method, "py_func", method)
         if hasattr(original, "__wrapped__"):
@@ -121,24 +199,23 @@ class _Lowering(FieldNames):
                 f"{where(original.__wrapped__)}: {original.__qualname__} has a decorator, which "
                 "rtsim cannot run in an equation; remove the decorator, or call a function instead"
             )
-        super().__init__(original, made, original.__qualname__)
-        self.cls, self.form = cls, form
-        owner: Any = cls
-        self.places = places(owner)
-        source = definition_of(original)
-        names = arguments_of(source)
+        super().__init__(original, original.__qualname__)
+        self.cls, self.form, self.made, self.callers = cls, form, made, callers
+        self.used: set[str] = set()
+        self.writes: set[str] = set()
+        self.places = made.places
+        definition = definition_of(original)
+        names = argument_names(definition)
         self.meanings = {names[i]: what for i, what in bound if i < len(names)}
-        self._check_locals(source)
-        definition = deepcopy(source)
-        definition.decorator_list, definition.returns = [], None
         taken = {i for i, _ in bound}
         given = [*definition.args.posonlyargs, *definition.args.args]
         kept = [a for i, a in enumerate(given) if i not in taken]
         if len(original.__defaults__ or ()) > len(kept):
-            self.refuse(source, f"{names[0]} has a default; remove it")
-        definition.args.posonlyargs = []
-        definition.args.args = [*(ast.arg(name) for name in form.arguments), *kept]
+            self.refuse(definition, f"{names[0]} has a default; remove it")
         definition.body = [self.visit(node) for node in definition.body]
+        self.arguments = tuple(a for a in form.arguments if whole or a in self.used)
+        definition.args.posonlyargs = []
+        definition.args.args = [*map(ast.arg, self.arguments), *kept]
         self.function = rebuilt(original, definition, self.own, original.__defaults__)
 
     def stands(self, node: ast.AST) -> bool:
@@ -146,15 +223,6 @@ class _Lowering(FieldNames):
 
     def place(self, node: ast.Attribute) -> Place | None:
         return self.places.get(node.attr)
-
-    def _check_locals(self, definition: ast.FunctionDef) -> None:
-        for node in ast.walk(definition):
-            if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Load):
-                continue
-            if node.id in self.meanings:
-                self.refuse(node, f"{node.id} is assigned; give the variable another name")
-            if node.id in self.form.arguments:
-                self.refuse(node, f"the name {node.id} is used by rtsim; give it another name")
 
     # -- names of fields ---------------------------------------------------------------------------
 
@@ -178,6 +246,8 @@ class _Lowering(FieldNames):
             vector = VECTORS[place.role]
             if stored and place.role not in self.form.writes:
                 self._refuse_write(node, place)
+            if stored:
+                self.writes.add(place.role)
             if vector not in self.form.arguments:
                 self.refuse(
                     node,
@@ -193,7 +263,8 @@ class _Lowering(FieldNames):
                     f"{node.value.id}.{name} has no meaning: {name} is {article(place.role)}, and "
                     f"only {article(role)} has a {means}",
                 )
-        return ast.copy_location(part(vector, place, node.ctx), node)
+        self.used.add(vector)
+        return at(part(vector, place, node.ctx), node)
 
     def _refuse_write(self, node: ast.Attribute, place: Place) -> NoReturn:
         allowed = [n for n, p in self.places.items() if p.role in self.form.writes]
@@ -214,7 +285,8 @@ class _Lowering(FieldNames):
             self.refuse(node, "self.t is the time and cannot be assigned")
         if TIME not in self.form.arguments:
             self.refuse(node, f"{self.form.name} has no time")
-        return ast.copy_location(ast.Name(TIME, ast.Load()), node)
+        self.used.add(TIME)
+        return at(ast.Name(TIME, ast.Load()), node)
 
     def _other(self, node: ast.Attribute, stored: bool) -> ast.expr:
         """Return a property or a constant of the class; refuse every other name."""
@@ -232,12 +304,10 @@ class _Lowering(FieldNames):
             self.refuse(node, problem)
         if isinstance(found, property):
             helper = self._helper(node, found.fget, ((0, SELF),))
-            return ast.copy_location(
-                ast.Call(ast.Name(helper, ast.Load()), self._vectors(), []), node
-            )
+            return at(_call(helper, [], []), node)
         if callable(found) or isinstance(found, (staticmethod, classmethod)):
             self.refuse(node, f"self.{name} is a method; call it: self.{name}()")
-        return ast.copy_location(self._constant(name, found), node)
+        return at(self._constant(name, found), node)
 
     def _constant(self, name: str, value: Any) -> ast.expr:
         if isinstance(value, (bool, np.bool_)):
@@ -251,6 +321,11 @@ class _Lowering(FieldNames):
         return ast.Name(own, ast.Load())
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load):
+            if node.id in self.meanings:
+                self.refuse(node, f"{node.id} is assigned; give the variable another name")
+            if node.id in self.form.arguments:
+                self.refuse(node, f"the name {node.id} is used by rtsim; give it another name")
         if node.id in self.meanings:
             self.refuse(
                 node,
@@ -308,14 +383,14 @@ class _Lowering(FieldNames):
             ast.Compare(
                 self._number(deepcopy(sides[0]), *mode),
                 [ast.Eq()],
-                [self._number(ast.copy_location(ast.Constant(text), node), *mode)],
+                [self._number(at(ast.Constant(text), node), *mode)],
             )
             for text in texts
         ]
         found: ast.expr = ast.BoolOp(ast.Or(), equal) if len(equal) > 1 else equal[0]
         if isinstance(node.ops[0], ast.NotIn):
             found = ast.UnaryOp(ast.Not(), found)
-        return ast.fix_missing_locations(ast.copy_location(found, node))
+        return at(found, node)
 
     def _text_of(self, node: ast.expr) -> Any:
         """Return the value of a constant, or of a name outside the method; None for others."""
@@ -323,7 +398,11 @@ class _Lowering(FieldNames):
             return node.value
         if isinstance(node, ast.Attribute) and self._is_self(node.value):
             return inspect.getattr_static(self.cls, node.attr, None)
-        return self.called(node)
+        if isinstance(node, ast.Name) and node.id in self.original.__code__.co_varnames:
+            return None
+        found = self.read(node)
+        self.made.read.append((self.original, node, found))
+        return found
 
     def _mode(self, node: ast.expr) -> tuple[str, Place] | None:
         place = self.field(node)
@@ -344,7 +423,8 @@ class _Lowering(FieldNames):
             if other[1].modes != place.modes:
                 self.refuse(node, f"{other[0]} and {name} are modes with different names")
             assert isinstance(node, ast.Attribute)
-            return ast.copy_location(part(VECTORS[MEMORY], other[1], ast.Load()), node)
+            self.used.add(VECTORS[MEMORY])
+            return at(part(VECTORS[MEMORY], other[1], ast.Load()), node)
         text = self._text_of(node)
         if not isinstance(text, str):
             self.refuse(
@@ -354,7 +434,7 @@ class _Lowering(FieldNames):
             )
         if text not in place.modes:
             self.refuse(node, str(UnknownName("mode", text, place.modes, f"self.{name}")))
-        return ast.copy_location(ast.Constant(float(place.modes.index(text))), node)
+        return at(ast.Constant(float(place.modes.index(text))), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         function, bound = node.func, []
@@ -373,18 +453,20 @@ class _Lowering(FieldNames):
             bound = stands
         if not bound:
             if isinstance(function, ast.Attribute) and self._is_self(function.value):
-                node.func = self._constant(function.attr, like_its_caller(found))  # a static method
+                helper = self._constant(function.attr, like_its_caller(found))
+                node.func = at(helper, node)
             self.generic_visit(node)
             return node
         if found is None:
             self.refuse(node, f"{ast.unparse(function)} cannot be found, so it cannot take self")
-        name = self._helper(node, found, tuple(bound))
+        if not is_method:
+            self.made.read.append((self.original, function, found))
+        helper = self._helper(node, found, tuple(bound))
         taken = {i for i, _ in stands}
         rest = [self.visit(a) for i, a in enumerate(node.args) if i not in taken]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
-        call = ast.Call(ast.Name(name, ast.Load()), [*self._vectors(), *rest], node.keywords)
-        return ast.copy_location(call, node)
+        return at(_call(helper, rest, node.keywords), node)
 
     def _callee(self, node: ast.expr) -> tuple[Any, bool]:
         """Return the function that ``node`` names, and whether it is a method of the class."""
@@ -423,26 +505,41 @@ class _Lowering(FieldNames):
                 return vars(base)[node.attr]
         return self.refuse(node, f"no base class of {self.cls.__name__} has {node.attr}")
 
-    def _vectors(self) -> list[ast.expr]:
-        return [ast.Name(name, ast.Load()) for name in self.form.arguments]
-
-    def _helper(self, node: ast.AST, function: Any, bound: tuple[tuple[int, str], ...]) -> str:
-        """Return the name of ``function`` as a function of the vectors, which it makes once."""
+    def _helper(self, node: ast.AST, function: Any, bound: tuple[tuple[int, str], ...]) -> _Helper:
+        """Return ``function`` as a function of the vectors that it uses."""
         plain = getattr(function, "py_func", function)
         plain = getattr(plain, "__func__", plain)
         if not isinstance(plain, types.FunctionType):
             self.refuse(node, f"{getattr(plain, '__name__', plain)} is not a Python function")
-        form = self._inner_form(bound)
-        name = self.helper(
-            plain,
-            bound,
-            lambda: like_its_caller(
-                _Lowering(self.cls, plain, form, bound, self.made).function, function
-            ),
-        )
-        if name is None:
+        known = self.made.helpers.setdefault((plain, bound), [])
+        helper = next((h for h in known if h.fits(self.form)), None)
+        if helper is None:
+            helper = self._lower(node, plain, bound, function)
+            known.append(helper)
+        self.own[helper.name] = helper.function
+        self.used.update(helper.arguments)
+        self.writes.update(helper.writes)
+        return helper
+
+    def _lower(
+        self,
+        node: ast.AST,
+        plain: types.FunctionType,
+        bound: tuple[tuple[int, str], ...],
+        given: Any,
+    ) -> _Helper:
+        if plain in self.callers:
             self.refuse(node, f"{plain.__name__} calls itself, which compiled code cannot do here")
-        return name
+        name = plain.__qualname__.replace(".", "_").replace("<locals>", "")
+        name = f"_{name}_{self.made.count}"
+        self.made.count += 1
+        inner = _Lowering(
+            self.cls, plain, self._inner_form(bound), bound, self.made, whole=False,
+            callers=(*self.callers, plain),
+        )  # fmt: skip
+        inner.function.__name__ = plain.__name__
+        function = like_its_caller(inner.function, given)
+        return _Helper(name, function, inner.arguments, frozenset(inner.writes))
 
     def _inner_form(self, bound: tuple[tuple[int, str], ...]) -> Form:
         if any(what != SELF for _, what in bound) or self.form.second is None:
@@ -456,3 +553,20 @@ def _has(cls: type, function: Any) -> bool:
         or function in getattr(value, "functions", ())
         for value in vars(cls).values()
     )
+
+
+def _call(helper: _Helper, more: list[ast.expr], keywords: list[ast.keyword]) -> ast.Call:
+    vectors: list[ast.expr] = [ast.Name(name, ast.Load()) for name in helper.arguments]
+    return ast.Call(ast.Name(helper.name, ast.Load()), [*vectors, *more], keywords)
+
+
+def element_of_call(function: Any) -> tuple[Any, str, int] | None:
+    """Return helper, arguments and index of a lowered ``return self.METHOD()[index]``, or None."""
+    body = function.definition.body[ast.get_docstring(function.definition) is not None :]
+    match body:
+        case [
+            ast.Return(ast.Subscript(ast.Call(ast.Name(name), given, []), ast.Constant(int(index))))
+        ] if name in function.__code__.co_freevars and all(isinstance(a, ast.Name) for a in given):
+            at = function.__code__.co_freevars.index(name)
+            return function.__closure__[at].cell_contents, ", ".join(a.id for a in given), index
+    return None

@@ -26,9 +26,16 @@ from rtsim.named.fields import (
     ROLES,
     STATE,
     NamedSignals,
-    snake_case,
 )
-from rtsim.named.lowering import TIME, VECTORS, Form, lowered
+from rtsim.named.lowering import (
+    TIME,
+    VECTORS,
+    Form,
+    Lowered,
+    element_of_call,
+    lowered,
+    made_once,
+)
 
 Method = Callable[[Any], None]
 M = TypeVar("M", bound=Callable[[Any], Any])
@@ -251,13 +258,15 @@ class Plant(NamedSignals):
     def model(cls) -> Model:
         """Return the class as a :class:`Model`; raises :class:`ModelError` for its mistakes."""
         owner: Any = cls
-        return _model(owner)
+        return made_once(owner, _model)
 
 
 _OPTIONS = {"report": "told"}
+CHANGES = frozenset((STATE, MEMORY))
+"""What events change."""
 
 
-def _model(cls: Any) -> Model:
+def _model(cls: Any, made: Lowered) -> Model:
     signals = {role: cls.signals(role) for role in ROLES}
     if signals[STATE].size and getattr(cls, "derivative", None) is None:
         methods = [n for n in dir(cls) if inspect.isfunction(getattr(cls, n, None)) and n[0] != "_"]
@@ -272,7 +281,6 @@ def _model(cls: Any) -> Model:
         *((VECTORS[ALGEBRAIC],) if signals[ALGEBRAIC].size else ()),
         *(VECTORS[role] for role in (MEMORY, INPUT, PARAMETER)),
     )
-    changes = frozenset((STATE, MEMORY))
     forms = {
         "derivative": Form((*base, "_dx"), second=("_dx", STATE), name="derivative"),
         "outputs": Form((*base, VECTORS[OUTPUT]), frozenset((OUTPUT,)), name="outputs"),
@@ -283,20 +291,22 @@ def _model(cls: Any) -> Model:
     }
     known = {"outputs": "output", "lines": "line"}
     functions: dict[str, Any] = {
-        known.get(name, name): lowered(cls, method, forms[name])
+        known.get(name, name): lowered(cls, method, forms[name], made)
         for name in METHODS
         if (method := getattr(cls, name, None)) is not None
     }
     guards = _declared(cls, guard)
     if guards:
-        functions |= _events(cls, guards, base, changes)
+        functions |= _events(cls, guards, base, made)
     ticks = _declared(cls, _Ticks)
     if ticks:
-        called = [lowered(cls, one.level, Form(base, changes, name=n)) for n, one in ticks.items()]
+        called = [
+            lowered(cls, one.level, Form(base, CHANGES, name=n), made) for n, one in ticks.items()
+        ]
         functions["timers"] = tuple(one.timer for one in ticks.values())
         functions["tick"] = _dispatcher("due", base, called, "due[{k}] == 1.0")
     return Model(
-        snake_case(cls.__name__),
+        cls.default_name(),
         states=signals[STATE],
         discrete=signals[MEMORY],
         inputs=signals[INPUT],
@@ -304,7 +314,7 @@ def _model(cls: Any) -> Model:
         parameters=signals[PARAMETER],
         algebraic=signals[ALGEBRAIC],
         lines=signals[LINE],
-        delays=tuple(_delays(cls, base)),
+        delays=tuple(_delays(cls, base, made)),
         modes=next((f.modes for f in cls.fields.values() if f.modes), ()),
         mass=cls.mass_matrix,
         sparsity=cls.sparsity,
@@ -345,16 +355,17 @@ def _latest(cls: type, event: object, method: Any) -> Any:
 
 
 def _events(
-    cls: type[Plant], guards: dict[str, guard], base: tuple[str, ...], changes: frozenset[str]
+    cls: type[Plant], guards: dict[str, guard], base: tuple[str, ...], made: Lowered
 ) -> dict[str, Any]:
     """Return the arguments of :class:`Model` for the guards of a class."""
     levels, declared, actions = [], [], {"reset": {}, "stop": {}}  # type: ignore[var-annotated]
     for k, (name, one) in enumerate(guards.items()):
-        levels.append(lowered(cls, one.level, Form(base, name=f"guard {name}")))
+        levels.append(lowered(cls, one.level, Form(base, name=f"guard {name}"), made))
         for what, method in (("reset", one.on_reset), ("stop", one.on_stop)):
             if method is not None:
                 method = _latest(cls, one, method)
-                actions[what][k] = lowered(cls, method, Form(base, changes, name=f"{name}.{what}"))
+                form = Form(base, CHANGES, name=f"{name}.{what}")
+                actions[what][k] = lowered(cls, method, form, made)
         options = {_OPTIONS.get(key, key): value for key, value in one.options.items()}
         if "told" in options:
             options["told"] = tuple(options["told"])
@@ -370,9 +381,27 @@ def _events(
 
 
 def _filling(vector: str, base: tuple[str, ...], levels: Sequence[Any]) -> Any:
-    """Return a function that fills ``vector`` with the value of each of ``levels``."""
-    lines = [f"{vector}[{k}] = _f{k}({', '.join(base)})" for k in range(len(levels))]
-    return calling((*base, vector), lines, list(map(like_its_caller, levels)), levels[0])
+    """Return a function that fills ``vector`` with the value of each of ``levels``.
+
+    Levels that are elements of what one method returns call it once.
+    """
+    lines: list[str] = []
+    called: list[Any] = []
+    results: dict[tuple[Any, str], str] = {}
+    for k, level in enumerate(levels):
+        helper, given, index = element_of_call(level) or (level, ", ".join(base), None)
+        result = f"_f{len(called)}({given})"
+        if index is not None:
+            call = (helper, given)
+            if call not in results:
+                results[call] = f"_r{len(results)}"
+                lines.append(f"{results[call]} = {result}")
+                called.append(helper)
+            result = f"{results[call]}[{index}]"
+        else:
+            called.append(helper)
+        lines.append(f"{vector}[{k}] = {result}")
+    return calling((*base, vector), lines, list(map(like_its_caller, called)), levels[0])
 
 
 def _dispatcher(
@@ -389,7 +418,7 @@ def _dispatcher(
     return calling((first, *base), lines, list(map(like_its_caller, methods)), methods[0])
 
 
-def _delays(cls: type[Plant], base: tuple[str, ...]) -> list[Delayed]:
+def _delays(cls: type[Plant], base: tuple[str, ...], made: Lowered) -> list[Delayed]:
     out = []
     for name, field in cls.fields.items():
         if field.role != DELAYED:
@@ -398,6 +427,6 @@ def _delays(cls: type[Plant], base: tuple[str, ...]) -> list[Delayed]:
         signal, lag, before, least, most = field.delay
         method = getattr(cls, lag, None) if isinstance(lag, str) else None
         if callable(method):
-            lag = lowered(cls, method, Form(base, name=f"the lag {lag}"))
+            lag = lowered(cls, method, Form(base, name=f"the lag {lag}"), made)
         out.append(Delayed(signal, lag, least=least, most=most, before=before, name=name))
     return out

@@ -104,6 +104,9 @@ def _event_class() -> Any:
     return message_class(event_descriptor(), EVENT_TYPE)
 
 
+CHANGE = "Change"
+"""Kind of the event that a parameter, or a value of a source, changed; its source is the name."""
+
 # Overruns.
 
 OVERRUN = "Overrun"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
@@ -33,15 +33,26 @@ _CLEAR, _FAINT, _GREY = "rgba(0,0,0,0)", "rgba(128,128,128,0.3)", "#808080"
 BLUE, ORANGE, RED, GREY = "#1f5fbf", "#d97706", "#c62828", "#8a94a6"
 
 
-def plotted(time: Vector, columns: Mapping[str, Vector], units: Mapping[str, str]) -> go.Figure:
-    """Return a figure of ``columns`` (n,) over ``time`` (n,), s: one plot for each unit."""
+def plotted(
+    time: Vector,
+    columns: Mapping[str, Vector],
+    units: Mapping[str, str],
+    held: Collection[str] = (),
+) -> go.Figure:
+    """Return a figure of ``columns`` (n,) over ``time`` (n,), s: one plot for each unit.
+
+    The columns of ``held`` keep each value until the next one, and are drawn as stairs.
+    """
     groups: dict[str, list[str]] = {}
     for name in columns:
         groups.setdefault(units.get(name, ""), []).append(name)
     figure = make_subplots(len(groups), 1, shared_xaxes=True, vertical_spacing=0.3 / len(groups))
     for row, (unit, names) in enumerate(groups.items(), start=1):
         for name in names:
-            line = go.Scatter(x=time, y=columns[name], name=html.escape(name), mode="lines")
+            shape = "hv" if name in held else "linear"
+            line = go.Scatter(
+                x=time, y=columns[name], name=html.escape(name), mode="lines", line_shape=shape
+            )
             figure.add_trace(line, row, 1)
         figure.update_yaxes(title=html.escape(unit) if unit not in ("", "1") else None, row=row)
     figure.update_xaxes(title="time [s]", row=len(groups))

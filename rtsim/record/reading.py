@@ -1,8 +1,9 @@
 """Reading recordings: numpy arrays by the names of signals.
 
-``rec["f16.altitude"]`` is one column, ``rec.rows("f16")`` all rows of a track.  A recording that
-was cut off opens up to that point, and ``truncated`` states why.  The rows of a large file stay in
-the file: columns, single rows and time spans are read when they are used.
+``rec["f16.altitude"]`` is a signal at the times ``rec.time``, ``rec.track("f16")`` has all rows of
+a track.  A recording that was cut off opens up to that point, and ``truncated`` states why.  The
+rows of a large file stay in the file: columns, single rows and time spans are read when they are
+used.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -32,17 +34,12 @@ from rtsim.record.chunks import (
     pieces,
     salvage,
 )
-from rtsim.record.events import Event
+from rtsim.record.component_values import MESSAGES, Values, values_of
+from rtsim.record.events import CHANGE, Event
+from rtsim.record.named_signals import SignalsByName
 from rtsim.record.output_files import begun
 from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, MOST_COLUMNS, TrackSpec, unsealed
-from rtsim.record.table import (
-    MESSAGES,
-    SignalTable,
-    TableKeywords,
-    Tabular,
-    message_table,
-    signal_table,
-)
+from rtsim.record.table import SignalTable, message_table
 from rtsim.record.views import Viewed, viewed_in
 
 # The tracks that a file declares, and its events.
@@ -189,14 +186,15 @@ class TrackData:
 
 
 @dataclass(frozen=True, repr=False)
-class Recording(Tabular):
+class Recording(SignalsByName):
     """The recording of one run.
 
     If the recording was cut off, ``footer`` may be ``None``, and ``truncated`` states why.
 
         rec = Recording.open("runs/f16-001.mcap")
         altitude = rec["f16.altitude"]
-        seconds = rec.time("f16") / 1e9
+        seconds = rec.time
+        every_row = rec.track("f16").column("altitude")
     """
 
     source: str
@@ -205,6 +203,8 @@ class Recording(Tabular):
     tracks: Mapping[str, TrackData]
     events: list[Event] = field(default_factory=list)
     truncated: str | None = None
+    changed_before: tuple[Event, ...] = ()
+    """Changes of values before the first row of a copy that begins later than the run."""
 
     @classmethod
     def open(cls, path: str | Path) -> Recording:
@@ -225,25 +225,18 @@ class Recording(Tabular):
         except KeyError:
             raise UnknownName("track", name, self.tracks, self.source) from None
 
-    def __getitem__(self, name: str) -> Vector:
-        """Return ``"track.signal"`` as an array (n,), or (n, size) for a signal that is an array.
+    def _signals_from(self) -> Recording:
+        return self
 
-        ``"autopilot.elevator"`` is short for ``"messages/autopilot.elevator"``.  Raises
-        :class:`UnknownName` for an unknown track or signal.
-        """
-        track, dot, signal = name.rpartition(".")
-        if not dot:
-            raise UnknownName("signal", name, self.names, self.source)
-        if track not in self.tracks and MESSAGES + track in self.tracks:
-            track = MESSAGES + track
-        return self.track(track).column(signal)
+    @property
+    def changes(self) -> list[Event]:
+        """All changes of values since the run began, also those before the first row."""
+        return [*self.changed_before, *(e for e in self.events if e.kind == CHANGE)]
 
-    def table(self, *names: str, **how: Unpack[TableKeywords]) -> SignalTable:
-        """Return signals at common times, as :func:`~rtsim.record.table.signal_table` says.
-
-        rec.table("f16.altitude", "autopilot", rate=100.0).to_pandas().plot()
-        """
-        return signal_table(self, names, **how)
+    @cached_property
+    def component_values(self) -> list[Values]:
+        """The values of all components, with and without a track."""
+        return values_of(self)
 
     @property
     def messages(self) -> dict[str, SignalTable]:
@@ -281,15 +274,8 @@ class Recording(Tabular):
 
     @property
     def names(self) -> list[str]:
-        """Return the names ``track.column`` of all float64 columns."""
-        return [f"{t.name}.{c}" for t in self.tracks.values() for c in t.signals.columns]
-
-    def time(self, track: str) -> NDArray[np.int64]:
-        """Return the simulated times of a track's rows in ns, (n,)."""
-        return self.track(track).ns
-
-    def rows(self, track: str) -> Rows:
-        return self.track(track).rows
+        """Return the names ``component.signal`` of all signals and parameters."""
+        return [f"{owner}.{one}" for owner, some in self._names().items() for one in some]
 
     @property
     def end_ns(self) -> int:
@@ -316,7 +302,16 @@ class Recording(Tabular):
             return replace(track, words=track.words[max(0, skipped) :])
 
         tracks = {name: rest(track) for name, track in self.tracks.items()}
-        return replace(self, tracks=tracks, events=self.events[max(0, events - told) :])
+        first = max(0, events - told)
+        return self._later(tracks, self.events[first:], self.events[:first])
+
+    def _later(
+        self, tracks: Mapping[str, TrackData], events: list[Event], gone: list[Event]
+    ) -> Recording:
+        """Return a copy with ``tracks`` and ``events``; ``gone`` are the events before them."""
+        changes = (e for e in gone if e.kind == CHANGE)
+        before = (*self.changed_before, *changes)
+        return replace(self, tracks=tracks, events=events, changed_before=before)
 
     def up_to(self, ns: int) -> Recording:
         """Return a copy without rows and events after ``ns``.
@@ -343,9 +338,8 @@ class Recording(Tabular):
             return replace(track, words=track.words[(track.ns >= begin) & (track.ns <= end)])
 
         tracks = {name: some(track) for name, track in self.tracks.items()}
-        return replace(
-            self, tracks=tracks, events=[e for e in self.events if begin <= e.tag.ns <= end]
-        )
+        events = [e for e in self.events if begin <= e.tag.ns <= end]
+        return self._later(tracks, events, [e for e in self.events if e.tag.ns < begin])
 
     @property
     def trace_rows(self) -> int:

@@ -7,6 +7,7 @@ Runs that follow each other share the memory of a :class:`TrackPool`.  Each has 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -95,18 +96,31 @@ class NullRecorder:
         pass
 
 
+@dataclass(frozen=True)
+class KeptRows:
+    """What a :class:`MemoryRecorder` has recorded up to some tag."""
+
+    rows: Mapping[str, tuple[NDArray[np.int64], ...]] = field(default_factory=dict)
+    """Rows (k, width) of each track, in batches."""
+    events: tuple[Event, ...] = ()
+
+
 class MemoryRecorder:
     """A recorder that keeps all rows in memory, for tests and studies.
 
-    recorder = MemoryRecorder()
-    simulate(scenario, recorder=recorder)
-    altitude = recorder.recording()["f16.altitude"]
+    ``kept``: the rows and events before its first one.
+
+    Example:
+        recorder = MemoryRecorder()
+        simulate(scenario, recorder=recorder)
+        altitude = recorder.recording()["f16.altitude"]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptRows | None = None) -> None:
         self._tracks = Tracks()
+        self._before = KeptRows() if kept is None else kept
         self._rows: dict[str, list[NDArray[np.int64]]] = {}
-        self._events: list[Event] = []
+        self._events: list[Event] = list(self._before.events)
         self._header: dict[str, object] = {}
         self._footer: dict[str, object] | None = None
 
@@ -117,7 +131,7 @@ class MemoryRecorder:
         signals: Signals,
         about: Mapping[str, str] | None = None,
     ) -> Track:
-        self._rows[name] = []
+        self._rows[name] = list(self._before.rows.get(name, ()))
         return self._tracks.add(name, integers, signals, about)
 
     def start(self, header: Mapping[str, object]) -> None:
@@ -145,6 +159,12 @@ class MemoryRecorder:
         self._tracks.due = False
         for name, track in self._tracks.by_name.items():
             self._rows[name].extend(words.copy() for words in track.take())
+
+    def kept(self) -> KeptRows:
+        """Return the rows and events so far; later ones do not change them."""
+        self._collect()
+        rows = {name: tuple(batches) for name, batches in self._rows.items()}
+        return KeptRows(rows, tuple(self._events))
 
     def recording(self) -> Recording:
         """Return a recording of the data so far, which reads like a file."""

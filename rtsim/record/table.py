@@ -1,60 +1,35 @@
 """Signals of a recording as a table: one row for each time, one column for each signal.
 
-A recording has one track for each plant and one for the messages of each controller, each with
-times of its own, and up to two values at one instant.  :func:`signal_table` puts them together; the
-table then becomes an Arrow table, a DataFrame of pandas or polars, or a Dataset of xarray.  These
-packages are optional.
+Each component has times of its own, and up to two values at one instant.  :func:`signal_table` puts
+them together; the table then becomes an Arrow table, a DataFrame of pandas or polars, or a Dataset
+of xarray.  These packages are optional.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.extras import extra
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Duration, to_ns
-from rtsim.record import markup
+from rtsim.record.component_values import MESSAGES, PARAMETERS, SAMPLED, Rows, Values, names_of
 
 if TYPE_CHECKING:
     from rtsim.record.events import Event
-    from rtsim.record.schema import TrackSpec
 
 
 Side = Literal["plus", "minus", "+", "-"]
 _AFTER, _BEFORE = ("plus", "+"), ("minus", "-")
-MESSAGES = "messages/"
-"""What the names of tracks of messages begin with."""
 TIME, TIME_NS = "time [s]", "time_ns"
 MOST_CELLS = 500_000_000
 """Greatest number of values of a table: 4 GB."""
-
-
-class Rows(Protocol):
-    """What a table needs of a track of a recording."""
-
-    @property
-    def spec(self) -> TrackSpec: ...
-
-    @property
-    def integers(self) -> tuple[str, ...]: ...
-
-    @property
-    def signals(self) -> Signals: ...
-
-    @property
-    def ns(self) -> NDArray[np.int64]: ...
-
-    def column(self, name: str) -> Vector: ...
-
-    def integer(self, name: str) -> NDArray[np.int64]: ...
 
 
 class Recorded(Protocol):
@@ -67,7 +42,13 @@ class Recorded(Protocol):
     def header(self) -> Mapping[str, Any]: ...
 
     @property
+    def footer(self) -> Mapping[str, Any] | None: ...
+
+    @property
     def tracks(self) -> Mapping[str, Rows]: ...
+
+    @property
+    def component_values(self) -> Sequence[Values]: ...
 
 
 class TableKeywords(TypedDict, total=False):
@@ -77,48 +58,6 @@ class TableKeywords(TypedDict, total=False):
     rate: float | None
     own: bool
     span: tuple[Duration, Duration] | None
-
-
-class Tabular(ABC):
-    """A run with signals by name, which becomes a table of other packages, or a plot."""
-
-    @abstractmethod
-    def table(self, *names: str, **how: Unpack[TableKeywords]) -> SignalTable:
-        """Return signals at common times, as :func:`signal_table` says."""
-
-    @abstractmethod
-    def facts(self) -> Mapping[str, object]:
-        """Return what identifies the run, by name, for a notebook or a terminal."""
-
-    def plot(self, *names: str, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as a plotly figure: signals of one unit share one plot."""
-        from rtsim.record.plotly_html import plotted
-
-        table = self.table(*names, **how)
-        return plotted(table.time, table.columns, table.units)
-
-    def __repr__(self) -> str:
-        said = ", ".join(f"{name} {value}" for name, value in self.facts().items())
-        return f"<{type(self).__name__}: {said}>"
-
-    def _repr_html_(self) -> str:
-        return markup.shown(type(self).__name__, self.facts())
-
-    def to_arrow(self, *names: str, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as a ``pyarrow.Table`` with the time in ns."""
-        return self.table(*names, **how).to_arrow()
-
-    def to_pandas(self, *names: str, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as a ``pandas.DataFrame`` over the time in s."""
-        return self.table(*names, **how).to_pandas()
-
-    def to_polars(self, *names: str, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as a ``polars.DataFrame`` with the time in s and in ns."""
-        return self.table(*names, **how).to_polars()
-
-    def to_xarray(self, *names: str, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as an ``xarray.Dataset`` over the time in s."""
-        return self.table(*names, **how).to_xarray()
 
 
 @dataclass(frozen=True)
@@ -133,6 +72,8 @@ class SignalTable:
     units: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
     """Where the table comes from, by name."""
+    held: frozenset[str] = frozenset()
+    """The columns whose values hold until the next one, such as those of messages and sources."""
 
     def __len__(self) -> int:
         return len(self.ns)
@@ -199,9 +140,8 @@ class SignalTable:
             return self
         first = rows // 2
         at = np.r_[0:first, len(self) - (rows - first) : len(self)]
-        return SignalTable(
-            self.ns[at], {n: v[at] for n, v in self.columns.items()}, self.units, self.about
-        )
+        columns = {name: values[at] for name, values in self.columns.items()}
+        return replace(self, ns=self.ns[at], columns=columns)
 
     def __repr__(self) -> str:
         names = ", ".join(list(self.columns)[:4]) + (", ..." if len(self.columns) > 4 else "")
@@ -210,21 +150,19 @@ class SignalTable:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The chosen columns of one track, and the rows to take, at increasing times without repeats.
+    """The chosen columns of one component by their titles, and its rows at increasing times."""
 
-    ``name`` is what the columns' names begin with.
-    """
-
-    track: Rows
-    name: str
+    of: Values
     ns: NDArray[np.int64]
     rows: NDArray[np.int64]
-    columns: list[str]
+    columns: dict[str, str]
+    before: bool
+    """Whether the value at a time is the one from before a row at this time."""
 
 
 def signal_table(
     recording: Recorded,
-    names: Sequence[str] = (),
+    names: Sequence[object] = (),
     *,
     side: Side = "plus",
     rate: float | None = None,
@@ -234,25 +172,30 @@ def signal_table(
 ) -> SignalTable:
     """Return signals of ``recording`` at common times.
 
-    ``names`` are names of tracks (``"f16"``), of signals (``"f16.altitude"``) or patterns
-    (``"*.x"``); without names, all signals of plants.  ``"autopilot.elevator"`` is the signal in
-    the messages of ``autopilot``, at the time of their arrival; lost messages have none.
+    ``names`` are components (``"f16"``), signals (``"f16.altitude"``), patterns (``"*.x"``), or
+    handles and their signals; without names, all signals that other components can read.  The value
+    of a controller's output counts from the arrival of its message; messages that were lost or that
+    had not arrived when the run ended have none.  A name can also be an input of a controller (the
+    value that it sampled) or a parameter.
 
-    At an instant with two values, ``side="plus"`` or ``"+"`` takes the value after the discrete
-    changes, ``"minus"`` or ``"-"`` the one before, so no time repeats.  The times are those of all
-    tracks together, the increasing times ``ns`` (n,), or, with ``rate`` in Hz, a grid that begins
-    at the first row.  Where a track has no row, its columns hold the last value (NaN before the
-    first row); with ``own=True`` they are NaN there.  ``span``: first and last time, s.
+    ``side="plus"`` or ``"+"`` takes the value after the discrete changes of an instant, ``"minus"``
+    or ``"-"`` the one before them, so no time repeats.  The times are those of all
+    chosen rows together, the increasing times ``ns`` (n,), or, with ``rate`` in Hz, a grid that
+    begins at the first row.  Where a component has no row, its columns hold the last value (NaN
+    before the first row); with ``own=True`` they are NaN there.  A source and a parameter have no
+    rows: they have their value at each time.  ``span``: first and last time, s.
 
     Raises :class:`UnknownName` for a name without a signal, and :class:`ScenarioError` for another
-    side or an impossible rate.
+    side, an impossible rate, or something that is no name.
     """
     if side not in _AFTER + _BEFORE:
         raise UnknownName("side of an instant", str(side), _AFTER + _BEFORE)
-    chosen = [
-        _rows(track, name, columns, side) for track, name, columns in _chosen(recording, names)
-    ]
-    ns = _times(chosen, rate, _limits(span)) if ns is None else ns
+    known = recording.component_values
+    end = _end_ns(recording)
+    chosen = [_rows(one, columns, side, end) for one, columns in _chosen(recording, known, names)]
+    if ns is None:
+        timed = [one for one in chosen if one.of.timed] or _timing(recording, known, end)
+        ns = _times(timed, rate, _limits(span))
     wide = sum(len(one.columns) for one in chosen)
     if len(ns) * wide > MOST_CELLS:
         raise ScenarioError(
@@ -261,14 +204,63 @@ def signal_table(
         )
     data: dict[str, NDArray[Any]] = {}
     units: dict[str, str] = {}
+    held: set[str] = set()
     for one in chosen:
-        rows, known = _taken(one, ns, own)
-        for column in one.columns:
+        rows, filled = _taken(one, ns, own and one.of.timed)
+        for title, column in one.columns.items():
             values = np.full(len(ns), np.nan)
-            values[known] = one.track.column(column)[rows]
-            data[f"{one.name}.{column}"] = values
-            units[f"{one.name}.{column}"] = one.track.spec.units[column]
-    return SignalTable(ns, data, units, _about(recording))
+            values[filled] = one.of.rows.column(column)[rows]
+            data[title] = values
+            units[title] = one.of.rows.spec.units[column]
+        if "side" not in one.of.rows.integers:
+            held.update(one.columns)
+    return SignalTable(ns, data, units, _about(recording), frozenset(held))
+
+
+def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> Vector:
+    """Return the signal ``name`` at the increasing times ``ns`` (n,): (n,), or (n, size).
+
+    The second is an array of any shape.  The values are those of :func:`signal_table`.  Raises
+    :class:`UnknownName` if ``name`` is no signal.
+    """
+    text, known = _text_of(name), recording.component_values
+    found = _signal(known, text)
+    if found is None:
+        raise _unknown(recording, known, text)
+    at, columns = found
+    chosen = _rows(known[at], columns, "plus", _end_ns(recording))
+    rows, filled = _taken(chosen, ns, own=False)
+    signal = text.rpartition(".")[2]
+    signals = known[at].rows.signals
+    scalar = signal not in signals or not signals[signal].shape
+    out: Vector = np.full(len(ns) if scalar else (len(ns), len(columns)), np.nan)
+    out[filled] = known[at].rows.column(signal)[rows]
+    return out
+
+
+def common_times(recording: Recorded) -> NDArray[np.int64]:
+    """Return the times of all rows of plants, or of a run without plants of all rows, ns (n,).
+
+    Each time occurs once.
+    """
+    timed = _timing(recording, recording.component_values, _end_ns(recording))
+    return _times(timed, None, _limits(None))
+
+
+def _timing(recording: Recorded, known: Sequence[Values], end: int) -> list[_Chosen]:
+    """Return the rows whose times are those of the run."""
+    timed = [one for one in known if one.timed and one.listed]
+    plants = [one for one in timed if one.name in recording.tracks and "side" in one.rows.integers]
+    return [_rows(one, {}, "plus", end) for one in plants or timed]
+
+
+def _end_ns(recording: Recorded) -> int:
+    """Return the time at which the run ended, ns; without a footer, that of the last row."""
+    footer = recording.footer or {}
+    ended = footer.get("ended")
+    if isinstance(ended, int):
+        return ended
+    return max((int(t.ns[-1]) for t in recording.tracks.values() if len(t.ns)), default=0)
 
 
 def message_table(
@@ -311,55 +303,113 @@ def _about(recording: Recorded) -> dict[str, str]:
     return {name: str(value) for name, value in known.items() if value is not None}
 
 
-def _chosen(recording: Recorded, names: Sequence[str]) -> list[tuple[Rows, str, list[str]]]:
-    """Return track, name and columns for each chosen track, in the order of the recording."""
-    tracks = {name: track for name, track in recording.tracks.items() if "side" in track.integers}
+def _chosen(
+    recording: Recorded, known: Sequence[Values], names: Sequence[object]
+) -> list[tuple[Values, dict[str, str]]]:
+    """Return the chosen columns of each component by their titles, in the order of the recording.
+
+    A title is ``component.column``, as it was asked for.
+    """
     if not names:
-        if not tracks:
-            raise RecordingError(f"{recording.source} has no rows of a plant")
-        return [(t, name, list(t.signals.columns)) for name, t in tracks.items()]
-    every = tracks | _messages(recording)
-    wanted: dict[str, list[str]] = {}
-    known = [f"{name}.{column}" for name, t in every.items() for column in t.signals.columns]
-    for name in names:
-        found = False
-        for of, track in every.items():
-            for column in _matching(name, of, track):
-                found = True
-                have = wanted.setdefault(of, [])
-                have += [] if column in have else [column]
+        found = [(one, _titled(one)) for one in known if one.listed]
         if not found:
-            raise UnknownName("signal", name, [*every, *known], recording.source)
-    return [(every[name], name, wanted[name]) for name in every if name in wanted]
+            raise RecordingError(f"{recording.source} has no signals")
+        return found
+    wanted: list[dict[str, str]] = [{} for _ in known]
+    for name in map(_text_of, names):
+        matches = _named(known, name) or _matching(known, name)
+        if not matches:
+            raise _unknown(recording, known, name)
+        for at, columns in matches:
+            wanted[at] |= columns
+    return [(one, columns) for one, columns in zip(known, wanted, strict=True) if columns]
 
 
-def _matching(name: str, of: str, track: Rows) -> list[str]:
-    """Return the columns of ``track`` that ``name`` means, in the order of the track."""
-    if name == of:
-        return list(track.signals.columns)
-    out = []
-    for signal in track.signals:
-        whole = fnmatchcase(f"{of}.{signal.name}", name)
-        out += [c for c in signal.columns if whole or f"{of}.{c}" == name]
-    return out
+def _text_of(name: object) -> str:
+    """Return the name that ``name`` is, or that a handle of a component has."""
+    text = name if isinstance(name, str) else getattr(name, "__name__", None)
+    if not isinstance(text, str):
+        raise ScenarioError(
+            f"{name!r} is not the name of a signal; give 'component.signal', or component.signal "
+            "of a handle"
+        )
+    return str(text)
 
 
-def _rows(track: Rows, name: str, columns: list[str], side: Side) -> _Chosen:
-    """Return the rows to take: one for each time."""
+def _titled(one: Values) -> dict[str, str]:
+    return {f"{one.name}.{column}": column for column in one.rows.signals.columns}
+
+
+def _named(known: Sequence[Values], name: str) -> list[tuple[int, dict[str, str]]]:
+    """Return the columns of the component or the signal ``name``, with the number of its values."""
+    whole = [(at, _titled(one)) for at, one in enumerate(known) if one.name == name]
+    signal = _signal(known, name)
+    return whole or ([] if signal is None else [signal])
+
+
+def _signal(known: Sequence[Values], name: str) -> tuple[int, dict[str, str]] | None:
+    """Return the columns of the signal ``component.signal``, with the number of its values.
+
+    It is searched among the signals of the component, then its inputs, then its parameters.
+    """
+    owner, _, signal = name.rpartition(".")
+    for of in (owner, owner + SAMPLED, owner + PARAMETERS):
+        for at, one in enumerate(known):
+            signals = one.rows.signals
+            if one.name == of and signal in signals:
+                return at, {f"{owner}.{column}": column for column in signals[signal].columns}
+            if one.name == of and signal in signals.columns:
+                return at, {name: signal}
+    return None
+
+
+def _matching(known: Sequence[Values], pattern: str) -> list[tuple[int, dict[str, str]]]:
+    """Return the columns of the signals that match ``pattern``, in the order of the recording.
+
+    Parameters are named, and match no pattern.
+    """
+    found = []
+    for at, one in enumerate(known):
+        if not one.name.endswith(PARAMETERS):
+            columns = {
+                f"{one.name}.{column}": column
+                for signal in one.rows.signals
+                if fnmatchcase(f"{one.name}.{signal.name}", pattern)
+                for column in signal.columns
+            }
+            found += [(at, columns)] if columns else []
+    return found
+
+
+def _unknown(recording: Recorded, known: Sequence[Values], name: str) -> UnknownName:
+    """Return the error for a name without a signal, with the names nearest to it."""
+    signals = names_of(known)
+    owner = name.partition(".")[0]
+    if owner in signals:
+        near = [f"{owner}.{one}" for one in signals[owner]]
+    else:
+        near = [*signals, *(f"{one}.{each}" for one, some in signals.items() for each in some)]
+    return UnknownName("signal", name, near, recording.source)
+
+
+def _rows(of: Values, columns: dict[str, str], side: Side, end: int) -> _Chosen:
+    """Return the rows to take: one for each time, up to the time ``end``, ns."""
+    track = of.rows
     if "arrival" in track.integers:
         arrival = track.integer("arrival")
-        rows = np.flatnonzero(arrival >= 0)
+        rows = np.flatnonzero((arrival >= 0) & (arrival <= end))
         keys = (track.integer("arrival_step")[rows], arrival[rows])
         rows = rows[np.lexsort(keys)]
         ns = arrival[rows]
     else:
         ns = np.asarray(track.ns)
         rows = np.arange(len(ns))
+    held, before = "side" not in track.integers, side not in _AFTER
     if len(ns):
         change = np.flatnonzero(np.diff(ns)) + 1
-        at = np.r_[change, len(ns)] - 1 if side in _AFTER else np.r_[0, change]
+        at = np.r_[0, change] if before and not held else np.r_[change, len(ns)] - 1
         ns, rows = ns[at], rows[at]
-    return _Chosen(track, name, ns, rows, columns)
+    return _Chosen(of, ns, rows, columns, before and held)
 
 
 def _limits(span: tuple[Duration, Duration] | None) -> tuple[int, int]:
@@ -393,8 +443,8 @@ def _taken(
     one: _Chosen, ns: NDArray[np.int64], own: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the row whose value counts at each time that has one, and which times have one."""
-    at = np.searchsorted(one.ns, ns, side="right") - 1
+    at = np.searchsorted(one.ns, ns, side="left" if one.before else "right") - 1
     known = at >= 0
     if own:
-        known &= one.ns[np.maximum(at, 0)] == ns if len(one.ns) else False
+        known &= np.isin(ns, one.ns)
     return one.rows[at[known]], known

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
-from rtsim.record.table import MESSAGES, Rows
+from rtsim.record.component_values import MESSAGES, SAMPLED, Rows, described, owners
 
 LONGEST_TITLE = 200
 MOST_SIGNALS = 50
@@ -354,12 +354,6 @@ def _mapping(value: object) -> Mapping[str, Any]:
 # The signals of views in a recording: plants, messages and external inputs have tracks.  The values
 # of a source have none, but the controllers that sample them do.
 
-INPUTS = "inputs/"
-"""What the names of tracks of external inputs begin with."""
-SAMPLED = ".inputs"
-"""What the names of tracks end with that have the inputs of a controller."""
-_OTHER = ("measured/", "stamps/")
-
 
 class Place(NamedTuple):
     """The track and the column, or the array of columns, that has the values of a signal."""
@@ -373,7 +367,7 @@ def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]
 
     Raises :class:`RecordingError` if the recording contains an invalid view.
     """
-    signals = {owner: tracks[name].signals for owner, name in _owners(tracks)}
+    signals = {o: tracks[n].signals for o, n in owners(tracks) if not n.endswith(SAMPLED)}
     sources: dict[str, list[Signal]] = {}
     for name, place in _sources(header, tracks).items():
         owner, _, signal = name.rpartition(".")
@@ -385,7 +379,7 @@ def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]
     except (ScenarioError, TypeError) as error:
         raise RecordingError(f"the header of {source} contains an invalid view: {error}") from error
     return Viewed(
-        declared, _parts(header), {**signals, **{n: Signals(*s) for n, s in sources.items()}}
+        declared, described(header), {**signals, **{n: Signals(*s) for n, s in sources.items()}}
     )
 
 
@@ -395,24 +389,16 @@ def places(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, P
     The inputs that a controller sampled are ``controller.inputs.signal``.
     """
     out = dict(_sources(header, tracks))
-    requests = [(n.removeprefix(MESSAGES), n) for n in tracks if n.endswith(SAMPLED)]
-    for owner, name in (*requests, *_owners(tracks)):
+    for owner, name in sorted(owners(tracks), key=lambda one: not one[1].endswith(SAMPLED)):
         some = tracks[name].signals
         out.update({f"{owner}.{one}": Place(name, one) for one in (*some.columns, *some.names)})
     return out
 
 
-def _owners(tracks: Mapping[str, Rows]) -> Iterator[tuple[str, str]]:
-    """Give component and name of each track that has signals of its own."""
-    for name, track in tracks.items():
-        if track.signals.size and not name.endswith(SAMPLED) and not name.startswith(_OTHER):
-            yield name.removeprefix(MESSAGES).removeprefix(INPUTS), name
-
-
 def _sources(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
     """Return the places of the signals that controllers sampled, by ``component.signal``."""
     out: dict[str, Place] = {}
-    for name, part in _parts(header).items():
+    for name, part in described(header).items():
         track = f"{MESSAGES}{name}{SAMPLED}"
         if track in tracks:
             wires = part.get("inputs")
@@ -420,13 +406,3 @@ def _sources(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str,
                 if isinstance(source, str) and column in tracks[track].signals:
                     out.setdefault(source, Place(track, column))
     return out
-
-
-def _parts(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    scenario = header.get("scenario")
-    parts = scenario.get("parts") if isinstance(scenario, Mapping) else None
-    return (
-        {n: p for n, p in parts.items() if isinstance(p, Mapping)}
-        if isinstance(parts, Mapping)
-        else {}
-    )

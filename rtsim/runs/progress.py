@@ -110,12 +110,20 @@ def display_of(wanted: bool | None) -> Display | None:
     """
     if wanted is False:
         return None
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if getattr(shell, "kernel", None) is not None:
-        from IPython.display import display
-
+    display = notebook_display()
+    if display is not None:
         return NotebookBar(display)
     return TerminalLine() if wanted or sys.stderr.isatty() else None
+
+
+def notebook_display() -> Callable[..., Any] | None:
+    """Return ``IPython.display.display`` in the kernel of a notebook, and ``None`` elsewhere."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    from IPython.display import display
+
+    return display
 
 
 class Pulse:

@@ -211,7 +211,7 @@ def fed_external_inputs(scenario: Scenario, recording: Recording) -> dict[str, E
     out: dict[str, ExternalInput] = {}
     for external in (part.external for part in scenario.components.values()):
         if external is not None:
-            rows = recording.rows(f"inputs/{external.name}")
+            rows = recording.track(f"inputs/{external.name}").rows
             values = {int(ns): np.array(v) for ns, v in zip(rows.ns, rows.floats, strict=True)}
             out[external.name] = FedInput(external.name, external.signals, values)
     return out

@@ -214,6 +214,7 @@ class RunRequest:
         return {
             "rtsim": __version__,
             "scenario": scenario.describe(),
+            "changeable": scenario.changeable(),
             "seed": self.seed,
             "pace": str(pace),
             "policy": str(pace.policy),

@@ -6,31 +6,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from rtsim.core.errors import OverrunError, RecordingError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
-from rtsim.core.tag import NS_PER_S, START, Tag
+from rtsim.core.tag import START, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.system import System
 from rtsim.record.events import LACKING, RunEnding
+from rtsim.record.named_signals import SignalsByName
 from rtsim.record.recorders import Recorder
-from rtsim.record.table import SignalTable, TableKeywords, Tabular, signal_table
 from rtsim.timing.certificate import Certificate
 
 if TYPE_CHECKING:
     from rtsim.record.events import Event
     from rtsim.record.reading import Recording
+    from rtsim.record.table import SignalTable
     from rtsim.record.views import Viewed
 
 
 @dataclass(frozen=True, repr=False)
-class RunResult(Tabular, Judged):
-    """The result of one run; a run that went back to a checkpoint has several segments."""
+class RunResult(SignalsByName, Judged):
+    """The result of one run; a run that went back to a checkpoint has several segments.
+
+    Its signals have the names of the scenario: ``run["cart.x"]``, ``run[cart.x]``, ``run.cart.x``.
+    """
 
     ending: RunEnding
     """When and why the run ended: ``end`` or ``terminal`` (a guard), ``quit`` or ``restored`` (a
@@ -169,36 +170,14 @@ class RunResult(Tabular, Judged):
     def _read(self) -> Recording:
         return self.recording()
 
-    @cached_property
-    def time_ns(self) -> NDArray[np.int64]:
-        """Times of the rows of all plants, ns (n,); each time occurs once."""
-        return self._read.table(own=True).ns
-
-    @property
-    def time(self) -> Vector:
-        """Times of the rows of all plants, s (n,): the times of ``result["plant.x"]``."""
-        return self.time_ns / NS_PER_S
-
-    def __getitem__(self, name: str) -> Vector:
-        """Return a signal at the times :attr:`time`: (n,), or (n, size) for an array.
-
-        At an instant with two values this is the value after the discrete changes.  A signal
-        without a row at a time holds its last value, and is NaN before its first row.  The
-        recording has every row.  Raises :class:`UnknownName` for an unknown signal, and
-        :class:`RecordingError` if the run was not recorded.
-        """
-        found = list(signal_table(self._read, [name], ns=self.time_ns).columns.values())
-        return found[0] if self._read[name].ndim == 1 else np.stack(found, axis=1)
+    def _signals_from(self) -> Recording:
+        return self._read
 
     def facts(self) -> Mapping[str, object]:
         """Return how the run ended, how fast it was, and what makes its result doubtful."""
         found = {"ended": f"{self.reason} at {self.ended}", "speed": f"{self.speed:.3g}",
                  "warnings": "; ".join(self.warnings) or "none"}  # fmt: skip
         return found if self.error is None else {**found, "error": str(self.error)}
-
-    def table(self, *names: str, **how: Unpack[TableKeywords]) -> SignalTable:
-        """Return signals at common times, as :func:`~rtsim.record.table.signal_table` says."""
-        return self._read.table(*names, **how)
 
     @property
     def events(self) -> list[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,15 +15,16 @@ from rtsim.components.protocols import own_time, prompt
 from rtsim.core.clock import Clock, WallClock, stopwatch
 from rtsim.core.errors import ControllerError, RecordingError, ScenarioError
 from rtsim.core.raised import attribute_to, from_outside, interrupt, on_ctrl_c, on_signals
-from rtsim.core.tag import NS_PER_S, START, Duration, Tag
+from rtsim.core.tag import NEVER, NS_PER_S, START, Duration, Tag
 from rtsim.engine.checkpoint.file import Checkpoint, Files
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule, check_savable
 from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.eligibility import AUTO
 from rtsim.engine.executive import Executive
 from rtsim.engine.faults.at_loop import DisturbedPacer
+from rtsim.engine.plain_start import begins_plain
 from rtsim.engine.system import System
-from rtsim.equations.compiling import Compilation
+from rtsim.equations.compiling import LATER, Compilation
 from rtsim.record.events import ERROR, RunEnding
 from rtsim.record.recorders import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.progress import progress_shown
@@ -39,10 +40,11 @@ from rtsim.runs.request import (
 )
 from rtsim.runs.result import RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import PlantComponent
 from rtsim.timing.certificate import certify
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Policy
-from rtsim.timing.scheduling import Machine, SchedulingRequest, examine_machine
+from rtsim.timing.scheduling import Granted, Machine, SchedulingRequest, examine_machine
 from rtsim.timing.scheduling import request as scheduled
 
 
@@ -103,42 +105,117 @@ def run(request: RunRequest) -> RunResult:
     Raises errors that occur while the run is prepared: :class:`ScenarioError` and errors of the
     components.
     """
-    scenario, start = request.scenario, request.start
-    checkpoints, live, fed = request.output.checkpoints, request.live, request.inputs
-    recorder = request.output.recorder or NullRecorder()
-    with ExitStack() as undo:
-        undo.callback(getattr(recorder, "close", _nothing))
-        system = scenario.build(
-            request.seed, compile=request.compile, external_inputs=fed.external_inputs,
-            controllers=fed.controllers, inserted=fed.inserted,
-        )  # fmt: skip
-        undo.callback(system.close)
-        if system.faults is not None and fed.events is not None:
-            system.faults.feed(fed.events)
-        if start is not None or (checkpoints is not None and checkpoints.wanted):
-            check_savable(system)
-        elif checkpoints is not None:
-            checkpoints.if_savable(system)
-        if start is not None:
-            start.restore(system, inserted=system.inserted)
-        inbox = Inbox(fed.commands) if fed.commands and live.inbox is None else live.inbox
-        pacer = pacer_of(request, system)
-        executive = Executive(
-            system, pacer, recorder, request.until_ns, live.publisher,
-            _observer(live.observe, pacer, request.until_ns), inbox, request.stop_ns,
-            None if start is None else (start.rows, start.events), checkpoints,
-            request.engine,
-        )  # fmt: skip
-        header = request.header()
-        if checkpoints is not None:
-            checkpoints.begin(executive, header, system.ns, request.until_ns, pacer.read)
-        machine = examine_machine()
-        recorder.start(header)
-        if hasattr(recorder, "on_failure"):
-            recorder.on_failure = _lost(executive, recorder, request)
-        result = loop(request, executive, pacer, recorder, machine)
-        undo.pop_all()
-    return _closed(result, checkpoints, {} if inbox is None else inbox.figures())
+    fed, inbox = request.inputs, request.live.inbox
+    if fed.commands and inbox is None:
+        inbox = Inbox(fed.commands)
+    begun = OpenRun(request, inbox)
+    begun.advance()
+    return begun.finish()
+
+
+class OpenRun:
+    """A run whose recording has begun, and which is advanced, in one part or in several."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        inbox: Inbox | None,
+        header: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Build the system and begin the recording; raises what :func:`run` raises.
+
+        ``inbox`` gives the commands of the run.  ``header``: that of the recording, if it is not
+        the one of ``request``.
+        """
+        scenario, start = request.scenario, request.start
+        checkpoints, live, fed = request.output.checkpoints, request.live, request.inputs
+        recorder = request.output.recorder or NullRecorder()
+        with ExitStack() as undo:
+            undo.callback(getattr(recorder, "close", _nothing))
+            system = scenario.build(
+                request.seed, compile=_compilation(request, inbox),
+                external_inputs=fed.external_inputs, controllers=fed.controllers,
+                inserted=fed.inserted,
+            )  # fmt: skip
+            undo.callback(system.close)
+            if system.faults is not None and fed.events is not None:
+                system.faults.feed(fed.events)
+            if start is not None or (checkpoints is not None and checkpoints.wanted):
+                check_savable(system)
+            elif checkpoints is not None:
+                checkpoints.if_savable(system)
+            if start is not None:
+                start.restore(system, inserted=system.inserted)
+            pacer = pacer_of(request, system)
+            self.executive = Executive(
+                system, pacer, recorder, request.until_ns, live.publisher,
+                _observer(live.observe, pacer, request.until_ns), inbox, request.stop_ns,
+                None if start is None else (start.rows, start.events), checkpoints,
+                request.engine,
+            )  # fmt: skip
+            self.header = dict(request.header() if header is None else header)
+            if start is not None and header is None:
+                self.header["continues"]["values"] = system.values()
+            if checkpoints is not None:
+                checkpoints.begin(
+                    self.executive, self.header, system.ns, request.until_ns, pacer.read
+                )
+            machine = examine_machine()
+            recorder.start(self.header)
+            if hasattr(recorder, "on_failure"):
+                recorder.on_failure = _lost(self.executive, recorder, request)
+            self._loop = Loop(request, self.executive, pacer, recorder, machine)
+            self._checkpoints, self._inbox = checkpoints, inbox
+            self._undo = undo.pop_all()
+
+    def advance(self, before_ns: int = NEVER.ns) -> None:
+        """Run the tags before ``before_ns``; an error of a component ends the run."""
+        with self._undo:
+            self._loop.advance(before_ns)
+            self._undo = self._undo.pop_all()
+
+    @property
+    def over(self) -> bool:
+        """True if the run has ended."""
+        return self._loop.over
+
+    @property
+    def error(self) -> Exception | None:
+        """The error that ended the run."""
+        return self._loop.error
+
+    @property
+    def interrupted(self) -> bool:
+        """True if a signal ended the run."""
+        return self._loop.reason == "interrupted"
+
+    def finish(self, reason: str = "") -> RunResult:
+        """End the run, close its components and its recording, and return the result.
+
+        ``reason``: why a run ends that could go on.
+        """
+        with self._undo:
+            result = self._loop.result(reason)
+            self._undo.pop_all()
+        figures = {} if self._inbox is None else self._inbox.figures()
+        return _closed(result, self._checkpoints, figures)
+
+
+def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
+    """Return how the functions of this run are prepared.
+
+    A run that is likely to be over before its functions are compiled begins with plain Python.  One
+    that is paced, or whose pace a command can change, is compiled before it starts, because its
+    frames have no time for that; so is one that is stopped early, because others use its system.
+    """
+    live = request.live
+    told = inbox is not None or live.publisher is not None
+    paced = live.clock is not None or request.pace.rate is not None
+    if request.compile is not True or request.engine != AUTO or request.stop_ns is not None:
+        return request.compile
+    plants = request.scenario.of(PlantComponent).values()
+    steps = sum(float(request.until_ns / plant.step.ns) for plant in plants)
+    return True if told or paced or not begins_plain(steps) else LATER
 
 
 def pacer_of(request: RunRequest, system: System) -> Pacer:
@@ -183,60 +260,113 @@ def loop(
     request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder,
     machine: Machine | None = None,
 ) -> RunResult:  # fmt: skip
-    """Run the loop under the requested scheduling; nothing is closed yet.
+    """Run the loop to its end under the requested scheduling; nothing is closed yet.
 
     ``machine``: a description of this machine, if it was examined before.
     """
-    clock, system, handler = pacer.clock, executive.system, executive.handler
-    error: Exception | None = None
-    asked = request.pace.scheduling if clock.paced else SchedulingRequest.nothing()
+    made = Loop(request, executive, pacer, recorder, machine)
+    made.advance()
+    return made.result()
 
-    def ended(*_: object) -> None:
-        executive.interrupt()
 
-    compiled = all(plant.bound.compiled for plant in system.plants)
-    quiet = nullcontext() if compiled else np.errstate(all="ignore")  # compiled code never warns
-    beside = getattr(recorder, "beside", ())
-    with scheduled(asked, beside) as granted, on_signals(ended), quiet:
-        if isinstance(clock, WallClock):
-            clock.calibrate(pacer.frame_ns)
-        began = stopwatch()
-        try:
-            executive.run()
-            reason = _reason(executive)
-        except KeyboardInterrupt:
-            reason = "interrupted"
-        except BaseException as problem:
-            at = Tag(system.ns)
-            reason, error = ERROR, _as_error(problem, at)
-            recorder.event(at, "Error", _kind(error), str(error))
-        wall_ns = stopwatch() - max(began, getattr(clock, "begun_ns", 0))
+class Loop:
+    """The loop of a run under the requested scheduling; :func:`loop` describes the arguments."""
+
+    def __init__(
+        self, request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder,
+        machine: Machine | None,
+    ) -> None:  # fmt: skip
+        self.reason = ""
+        """Why the run has ended; empty if it can go on."""
+        self.error: Exception | None = None
+        """The error that ended the run."""
+        self._request, self._executive, self._pacer = request, executive, pacer
+        self._recorder, self._machine = recorder, machine
+        self._granted: Granted | None = None
+        self._wall_ns = 0
+        self._ending: RunEnding | None = None
+
+    @property
+    def over(self) -> bool:
+        """True if the run has ended."""
+        return bool(self.reason) or self._executive.over
+
+    def advance(self, before_ns: int = NEVER.ns) -> None:
+        """Run the tags before ``before_ns``, or to the end."""
+        executive, clock, system = self._executive, self._pacer.clock, self._executive.system
+        compiled = all(plant.bound.compiled for plant in system.plants)
+        # compiled code never warns
+        quiet = nullcontext() if compiled else np.errstate(all="ignore")
+        with (
+            self._scheduled() as self._granted,
+            on_signals(lambda *_: executive.interrupt()),
+            quiet,
+        ):
+            if isinstance(clock, WallClock):
+                clock.calibrate(self._pacer.frame_ns)
+            began = stopwatch()
+            try:
+                executive.run(before_ns)
+            except KeyboardInterrupt:
+                self.reason = "interrupted"
+            except BaseException as problem:
+                at = Tag(system.ns)
+                self.reason, self.error = ERROR, _as_error(problem, at)
+                self._recorder.event(at, "Error", _kind(self.error), str(self.error))
+            self._wall_ns += stopwatch() - max(began, getattr(clock, "begun_ns", 0))
+            if self.over or before_ns == NEVER.ns:
+                self._end()
+
+    def _scheduled(self) -> AbstractContextManager[Granted]:
+        """Return the context of the requested scheduling; a run without a pace requests none."""
+        if self._pacer.clock.paced:
+            beside = getattr(self._recorder, "beside", ())
+            return scheduled(self._request.pace.scheduling, beside)
+        if self._granted is None:
+            return scheduled(SchedulingRequest.nothing())
+        return nullcontext(self._granted)
+
+    def _end(self, reason: str = "") -> RunEnding:
+        """End the run, for ``reason`` if it could go on."""
+        executive, error = self._executive, self.error
+        system, handler = executive.system, executive.handler
+        if self._ending is not None:
+            return self._ending
+        self.reason = self.reason or ("" if executive.over else reason) or _reason(executive)
         if system.faults is not None:
             system.faults.over(system.ns)
-        pacer.stop()
+        self._pacer.stop()
         text = executive.failure if error is None else f"{_kind(error)}: {error}"
-        ending = RunEnding(system.ns, request.until_ns, reason, text)
-        if handler is not None and reason != "restored":
-            handler.inbox.close(f"the run {ending}")
-    return RunResult(
-        ending,
-        wall_ns,
-        replace(
-            certify(pacer, granted, machine),
-            unrecorded=executive.unrecorded,
-            engine=executive.engine,
-        ),
-        late=sum(task.lates for task in system.controllers),
-        missed=sum(task.missed for task in system.controllers),
-        system=system,
-        recorder=recorder,
-        began=START if request.start is None else request.start.tag,
-        restored=handler.restored if handler is not None and reason == "restored" else None,
-        rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
-        error=error,
-        told=executive.told,
-        waiting=system.bus.waiting(system.ns),
-    )
+        self._ending = RunEnding(system.ns, self._request.until_ns, self.reason, text)
+        if handler is not None and self.reason != "restored":
+            handler.inbox.close(f"the run {self._ending}")
+        return self._ending
+
+    def result(self, reason: str = "") -> RunResult:
+        """End the run, and return its result; ``reason``: why, if it could go on."""
+        ending = self._end(reason)
+        pacer, executive = self._pacer, self._executive
+        system, handler, clock = executive.system, executive.handler, pacer.clock
+        restored = handler.restored if handler is not None and self.reason == "restored" else None
+        return RunResult(
+            ending,
+            self._wall_ns,
+            replace(
+                certify(pacer, self._granted, self._machine),
+                unrecorded=executive.unrecorded,
+                engine=executive.engine,
+            ),
+            late=sum(task.lates for task in system.controllers),
+            missed=sum(task.missed for task in system.controllers),
+            system=system,
+            recorder=self._recorder,
+            began=START if self._request.start is None else self._request.start.tag,
+            restored=restored,
+            rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
+            error=self.error,
+            told=executive.told,
+            waiting=system.bus.waiting(system.ns),
+        )
 
 
 def _reason(executive: Executive) -> str:

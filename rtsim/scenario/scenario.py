@@ -33,7 +33,7 @@ from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
 from rtsim.named.controller import Controller as NamedController
-from rtsim.named.fields import ALGEBRAIC, INPUT, MEMORY, PARAMETER, STATE, NamedSignals, snake_case
+from rtsim.named.fields import ALGEBRAIC, INPUT, MEMORY, PARAMETER, STATE, NamedSignals
 from rtsim.named.plant import Plant
 from rtsim.record.views import Viewed
 from rtsim.scenario.builder import Builder
@@ -44,7 +44,13 @@ from rtsim.scenario.component import (
     check_component,
     readable,
 )
-from rtsim.scenario.handles import Handle, SignalName, check_connection, refused
+from rtsim.scenario.handles import (
+    Handle,
+    SignalName,
+    check_connection,
+    refused,
+    warn_if_hidden,
+)
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
     ControllerComponent,
@@ -84,6 +90,9 @@ class NamedComponents:
     def add(self, name: str, component: Component) -> None:
         """Add a component of any kind, such as your own (``docs/extending-components.md``).
 
+        Warns if results have an attribute of this name: ``run["speed.x"]`` reads the component
+        then, but not ``run.speed.x``.
+
         Raises :class:`ScenarioError` if ``name`` is reserved, in use, or not an identifier.
         """
         if name in RESERVED:
@@ -100,6 +109,7 @@ class NamedComponents:
                 f"component {name} is declared twice; give one of the two components another name"
             )
         check_component(name, component)
+        warn_if_hidden(name)
         self.components[name] = component
         for other, companion in component.companions(name).items():
             self.add(other, companion)
@@ -127,6 +137,16 @@ class NamedComponents:
             if values.live
             for signal in values.signals
             for column in signal.columns
+        }
+
+    def changeable(self) -> dict[str, dict[str, Any]]:
+        """Return unit and shape of each value that can change during a run, for a recording."""
+        return {
+            f"{name}.{signal.name}": {"unit": signal.unit, "shape": list(signal.shape)}
+            for name, component in self.components.items()
+            for values in component.settable()
+            if values.live
+            for signal in values.signals
         }
 
     def plant_names(self) -> list[str]:
@@ -220,7 +240,7 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
         raise ScenarioError(f"{name.__name__} is a class; give an object: {name.__name__}()")
     if not isinstance(name, NamedSignals):
         raise ScenarioError(f"{name!r} is not a {kind}; give its name first: {kind}('name', ...)")
-    return snake_case(type(name).__name__), name
+    return name.default_name(), name
 
 
 def mode_number(model: Model, name: str, value: object) -> object:
@@ -277,15 +297,15 @@ class Scenario(NamedComponents, Presented, Drawn):
 
     # -- components ----------------------------------------------------------------------------
 
-    def _handle(self, name: str) -> Handle:
-        """Return the handle of component ``name``."""
+    def _handle(self, name: str, part: object = None) -> Handle:
+        """Return the handle of component ``name``; ``part`` can have fields."""
 
         def names() -> list[str]:
             component = self.components[name]
             settable = [n for values in component.settable() for n in values.signals.names]
             return list(dict.fromkeys((*readable(component, self.components).names, *settable)))
 
-        return Handle(name, names)
+        return Handle(name, names, part.aliases() if isinstance(part, NamedSignals) else {})
 
     @overload
     def plant(
@@ -331,7 +351,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``inputs`` gives for each input of the model ``"component.signal"`` or a number.
         ``algebraic`` gives the values at which the first search for the algebraic values begins.
         """
-        name, model = _named(name, model, "plant")
+        name, part = _named(name, model, "plant")
+        model = part
         if isinstance(model, Plant):
             states = {**model.given(STATE), **(states or {})}
             parameters = {**model.given(PARAMETER), **(parameters or {})}
@@ -358,7 +379,7 @@ class Scenario(NamedComponents, Presented, Drawn):
                 priority,
             ),
         )
-        return self._handle(name)
+        return self._handle(name, part)
 
     @overload
     def controller(
@@ -394,7 +415,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``failure``: what happens if the controller fails or gives invalid outputs ("end" the run,
         or "hold" the last outputs).
         """
-        name, controller = _named(name, controller, "controller")
+        name, part = _named(name, controller, "controller")
+        controller = part
         if isinstance(controller, NamedController):
             controller = controller.controller(name)
         if (period is None) == (not on):
@@ -414,7 +436,7 @@ class Scenario(NamedComponents, Presented, Drawn):
                 failure,
             ),
         )
-        return self._handle(name)
+        return self._handle(name, part)
 
     def connect(self, source: SignalName, target: SignalName) -> None:
         """Connect ``source``, a signal or a number, to the input ``target`` of a component.

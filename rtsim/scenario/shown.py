@@ -16,6 +16,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.record.views import Published, View, check_views
 from rtsim.scenario.body import Body, Ground
+from rtsim.scenario.handles import SignalName
 
 
 class _Sent:
@@ -376,8 +377,8 @@ class Presented:
     def plot(
         self,
         title: str,
-        *signals: str,
-        over: str | None = None,
+        *signals: SignalName,
+        over: SignalName | None = None,
         band: float | None = None,
         unit: str | None = None,
         marks: bool = True,
@@ -385,16 +386,18 @@ class Presented:
     ) -> None:
         """Declare a view: a plot for the report, the browser, ``rtsim top`` and the window.
 
-        ``signals`` (``"component.signal"``) are drawn over time, or ``over`` another signal.  Give
-        a response first and then its command.  ``band`` is the tolerance around the last signal;
-        ``published`` are values of other sources.
+        ``signals`` (``"component.signal"``, or ``component.signal`` of a handle) are drawn over
+        time, or ``over`` another signal.  Give a response first and then its command.  ``band`` is
+        the tolerance around the last signal; ``published`` are values of other sources.
         :class:`~rtsim.record.views.View` describes all arguments.  The call does not affect the
         results of a run.  :meth:`build` checks that the signals exist.  Raises
         :class:`ScenarioError`.
 
         Example: ``out.plot("altitude [ft]", "f16.altitude_ft", "pilot.altitude_command", band=20)``
         """
-        view = View(title, signals, over, band, unit, marks, tuple(published))
+        names = tuple(map(str, signals))
+        across = None if over is None else str(over)
+        view = View(title, names, across, band, unit, marks, tuple(published))
         self.presentation = self.presentation.with_view(view)
 
     @property

@@ -137,5 +137,6 @@ def _track_of(recording: Recording, name: str) -> tuple[TrackData, str]:
     """Return the track and the column that ``name`` (``"track.column"``) names."""
     track, dot, column = name.rpartition(".")
     if not dot:
-        raise UnknownName("signal", name, recording.names, recording.source)
+        known = [f"{n}.{c}" for n, t in recording.tracks.items() for c in t.signals.columns]
+        raise UnknownName("signal", name, known, recording.source)
     return recording.track(track), column

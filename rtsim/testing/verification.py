@@ -63,9 +63,10 @@ def check_analytic(
     is not finite.
     """
     _check_allowed(atol, rtol)
-    rows = recording.rows(name.rpartition(".")[0])
-    t = rows.ns / NS_PER_S
-    found, wanted = recording[name], np.asarray(exact(t), dtype=np.float64)
+    owner, _, signal = name.rpartition(".")
+    track = recording.track(owner)
+    t = track.ns / NS_PER_S
+    found, wanted = track.column(signal), np.asarray(exact(t), dtype=np.float64)
     if not len(found):
         raise ScenarioError(
             f"{name} has no rows to compare with the exact solution; run for longer"

@@ -81,8 +81,8 @@ def test_a_diagram_is_a_model() -> None:
     w = math.sqrt(4 - 0.01)
     exact = math.exp(-0.2) * (math.cos(2 * w) + 0.1 / w * math.sin(2 * w))
     assert abs(recording["d.x"][-1] - exact) < 1e-7
-    x, v = recording["d.x"], recording["d.v"]
-    assert np.array_equal(recording["d.acceleration"], -4.0 * x + -0.2 * v)
+    x, v = recording.track("d").column("x"), recording.track("d").column("v")
+    assert np.array_equal(recording.track("d").column("acceleration"), -4.0 * x + -0.2 * v)
 
 
 def test_a_state_is_the_rate_of_one_other_at_most() -> None:
@@ -97,7 +97,7 @@ def test_a_state_is_the_rate_of_one_other_at_most() -> None:
 
 def test_compiled_is_the_same_as_plain() -> None:
     plain, native = (flown(oscillator(), 1, compile=c) for c in (False, True))
-    assert np.array_equal(plain.rows("d").floats, native.rows("d").floats)
+    assert np.array_equal(plain.track("d").rows.floats, native.track("d").rows.floats)
 
 
 def test_the_order_of_adding_does_not_show() -> None:
@@ -247,7 +247,7 @@ def test_a_long_one_is_compiled_in_pieces_and_computes_the_same(
     monkeypatch.setattr(source, "LINES", 3)
     recording = flown(chain(7), 1, compile=True)
     assert abs(recording["d.x"][-1] - math.exp(-1)) < 1e-9
-    assert np.array_equal(recording["d.last"], -recording["d.x"])
+    assert np.array_equal(recording.track("d").column("last"), -recording.track("d").column("x"))
 
 
 def test_the_pieces_of_a_thousand_blocks_are_short() -> None:
@@ -329,8 +329,11 @@ def test_a_transfer_function_is_what_its_integrators_make() -> None:
     d.output("whole")
     d.output("parts")
     recording = flown(d, 6)
-    assert np.abs(recording["d.whole"]).max() > 1.0
-    assert np.abs(recording["d.whole"] - recording["d.parts"]).max() < 1e-13
+    assert np.abs(recording.track("d").column("whole")).max() > 1.0
+    assert (
+        np.abs(recording.track("d").column("whole") - recording.track("d").column("parts")).max()
+        < 1e-13
+    )
 
 
 def lorenz(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
@@ -393,8 +396,10 @@ def test_a_feedback_of_state_spaces_is_one_state_space() -> None:
     d.output("inner")
     d.output("whole")
     recording = flown(d, 4)
-    apart = np.stack((recording["d.outer"], recording["d.inner"]), axis=1)
-    assert np.abs(apart - recording["d.whole"]).max() < 1e-14
+    apart = np.stack(
+        (recording.track("d").column("outer"), recording.track("d").column("inner")), axis=1
+    )
+    assert np.abs(apart - recording.track("d").column("whole")).max() < 1e-14
     assert recording["d.inner"][-1] > 2.0
 
 
@@ -436,10 +441,10 @@ def test_a_ball_comes_to_rest_at_its_zeno_time(
 ) -> None:
     recording = flown(balls(a=0.7), 4, solver, step, compile=compile)
     assert abs(stopped(recording)["a_floor"] - zeno(0.7)) < 2e-6
-    behind = recording.time("d") / S > zeno(0.7) + 1e-5
+    behind = recording.track("d").ns / S > zeno(0.7) + 1e-5
     assert behind.any()
-    assert set(recording["d.a_v"][behind].tolist()) == {0.0}
-    assert np.abs(recording["d.a_h"][behind]).max() < 1e-7
+    assert set(recording.track("d").column("a_v")[behind].tolist()) == {0.0}
+    assert np.abs(recording.track("d").column("a_h")[behind]).max() < 1e-7
 
 
 def test_each_comes_to_rest_by_itself() -> None:
@@ -447,8 +452,8 @@ def test_each_comes_to_rest_by_itself() -> None:
     found = stopped(recording)
     assert abs(found["a_floor"] - zeno(0.7)) < 2e-6
     assert abs(found["b_floor"] - zeno(0.8)) < 2e-6
-    between = np.abs(recording.time("d") / S - 3.0) < 0.4
-    assert np.abs(recording["d.b_v"][between]).max() > 0.1
+    between = np.abs(recording.track("d").ns / S - 3.0) < 0.4
+    assert np.abs(recording.track("d").column("b_v")[between]).max() > 0.1
 
 
 def test_one_without_a_rest_is_a_zeno_error_beside_one_that_has() -> None:

@@ -88,7 +88,7 @@ def test_an_integrator_is_reset_by_a_clock_to_the_events_value() -> None:
     recording = flown(d, 1)
     third = f"{round(S / 3) / S:.9f}"
     assert np.allclose(both(recording, third, "saw"), (1 / 3, -1.0), atol=1e-8)
-    assert math.isclose(recording["d.saw"][-2], -2 / 3, abs_tol=1e-8)  # x- at 1 s
+    assert math.isclose(recording.track("d").column("saw")[-2], -2 / 3, abs_tol=1e-8)  # x- at 1 s
     assert recording["d.saw"][-1] == -1.0
 
 
@@ -121,7 +121,9 @@ def test_an_integrator_stands_at_its_limits_and_leaves_them() -> None:
     recording = flown(d, 6.0)
     times = np.array(crossed(recording)) / S
     assert np.allclose(times, [math.pi / 6, math.pi / 2, math.pi, 3 * math.pi / 2], atol=2e-8)
-    assert np.abs(recording["d.x"]).max() < 0.5 + 1e-9, "x- lies within the ns in which it crossed"
+    assert np.abs(recording.track("d").column("x")).max() < 0.5 + 1e-9, (
+        "x- lies within the ns in which it crossed"
+    )
     assert abs(recording["d.x"][-1] - (math.sin(6.0) + 0.5)) < 1e-7
 
 
@@ -178,10 +180,10 @@ def test_an_impulse_response() -> None:
     d.add("dirac", EventAt("1/5", 2.0))
     d.output("h")
     recording = flown(d, 2)
-    t = recording.time("d") / S - 0.2
+    t = recording.track("d").ns / S - 0.2
     w = math.sqrt(3.75)
     exact = np.where(t > 0, 2 * np.exp(-t / 2) * np.sin(w * t) / w, 0.0)
-    assert np.abs(recording["d.h"] - exact).max() < 1e-8
+    assert np.abs(recording.track("d").column("h") - exact).max() < 1e-8
 
 
 def test_an_impulse_has_as_many_elements_as_the_input() -> None:
@@ -233,9 +235,9 @@ def test_a_first_order_hold_goes_on_along_a_line() -> None:
     d.output("line")
     d.output("curve")
     recording = flown(d, 1)
-    t = recording.time("d") / S
+    t = recording.track("d").ns / S
     behind = t > 0.25
-    assert np.allclose(recording["d.line"][behind], 2 * t[behind], atol=1e-9)
+    assert np.allclose(recording.track("d").column("line")[behind], 2 * t[behind], atol=1e-9)
     before, after = both(recording, "3/4", "curve")  # 4 t^2 at 0.25 and 0.5, then at 0.75
     assert np.allclose((before, after), (1.0 + 0.25 * 3.0, 2.25), atol=1e-9)
 
@@ -285,9 +287,9 @@ def test_a_transport_delay(how: str, error: float) -> None:
     d.add("x", Integrator(), "late")
     d.output("late")
     recording = flown(d, 2, step="1/400")
-    t = recording.time("d") / S
+    t = recording.track("d").ns / S
     exact = np.where(t < 0.3, -1.0, np.sin(2 * np.pi * (t - 0.3) + 1.0))
-    off = np.abs(recording["d.late"] - exact)
+    off = np.abs(recording.track("d").column("late") - exact)
     assert off[np.abs(t - 0.3) > 1e-12].max() < error
     wanted = -0.3 + (math.cos(1.0) - math.cos(2 * math.pi * 1.7 + 1.0)) / (2 * math.pi)
     assert abs(recording["d.x"][-1] - wanted) < error
@@ -320,7 +322,7 @@ def test_a_quantiser_jumps_at_tags_of_its_own() -> None:
     d.output("up")
     d.output("wave")
     recording = flown(d, 4)
-    q, wave = recording["d.q"], recording["d.wave"]
+    q, wave = recording.track("d").column("q"), recording.track("d").column("wave")
     assert set(np.unique(q)) == {-1.0, -0.5, 0.0, 0.5, 1.0}
     assert np.abs(q - wave).max() < 0.25 + 1e-8
     up = 4 / (2 * math.pi) * np.arcsin([0.25, 0.75])
@@ -397,7 +399,9 @@ def test_pieces_compute_what_the_whole_does(lines: int, monkeypatch: pytest.Monk
     whole = flown(everything(), 1)
     monkeypatch.setattr(source, "LINES", lines)
     monkeypatch.setattr(source, "compiled", lambda function: function)
-    assert np.array_equal(flown(everything(), 1).rows("d").floats, whole.rows("d").floats)
+    assert np.array_equal(
+        flown(everything(), 1).track("d").rows.floats, whole.track("d").rows.floats
+    )
 
 
 def test_compiled_pieces_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

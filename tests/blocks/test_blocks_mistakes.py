@@ -111,7 +111,7 @@ def test_arrays_and_lists_stand_for_several_numbers(make: Callable[[Any], Any]) 
     d.add("held", ZeroOrderHold(make([0.0, 0.0])), "late")
     recording = flown(d, 1)
     assert np.allclose(recording["d.x"][-1], [4.0, 6.0])
-    held = recording["d.held"]
+    held = recording.track("d").column("held")
     assert (held[len(held) // 2].tolist(), held[-1].tolist()) == ([5.0, 6.0], [3.0, 4.0])
     start: object = Integrator(np.array(2.0)).initial
     assert start == 2.0

@@ -45,7 +45,11 @@ def shown(source: Block, until: float = 2.0, step: str = "1/50") -> tuple[np.nda
     d.add("x", Integrator(), "source")
     d.output("source")
     recording = flown(d, until, step=step)
-    return recording.time("d") / S, recording["d.source"], recording["d.x"]
+    return (
+        recording.track("d").ns / S,
+        recording.track("d").column("source"),
+        recording.track("d").column("x"),
+    )
 
 
 Array = np.ndarray
@@ -104,7 +108,7 @@ def test_a_square_wave_jumps_on_its_ns() -> None:
     d.add("clock", SquareClock("1/3"))
     d.add("x", Integrator(), "clock")
     d.output("clock")
-    rows = flown(d, 1, step="1/10").rows("d")
+    rows = flown(d, 1, step="1/10").track("d").rows
     on = [int(ns) for ns, side in zip(rows.ns, rows.integers[:, 1], strict=True) if side == 1]
     assert on == [0, 166666667, 333333333, 500000000, 666666667, 833333334, 1000000000]
 
@@ -126,8 +130,8 @@ def test_noise_makes_a_wiener_process() -> None:
         d.add(f"n{name}", Noise(0.5, period))
         d.add(name, Integrator(), f"n{name}")
     recording = flown(d, 500, step="1/1")
-    at = np.searchsorted(recording.time("d"), np.arange(501) * S)
-    a, b = (np.diff(recording[f"d.{name}"][at]) for name in "ab")
+    at = np.searchsorted(recording.track("d").ns, np.arange(501) * S)
+    a, b = (np.diff(recording.track("d").column(name)[at]) for name in "ab")
     for grown in (a, b):
         assert abs(grown.var() / 0.25 - 1) < 4 * math.sqrt(2 / 500)
         assert abs(grown.mean()) < 4 * 0.5 / math.sqrt(500)
@@ -150,7 +154,7 @@ def test_noise_does_not_depend_on_steps_and_costs_none() -> None:
     assert len(ends) == 1
     for deviation in (0.0, 1.0, 1e6):
         rows = flown(walk(deviation), 1, Adaptive(rtol=1e-9), 1, seed=5)  # type: ignore[arg-type]
-        steps.add(len(np.unique(rows.time("d"))))
+        steps.add(len(np.unique(rows.track("d").ns)))
     assert steps == {101}
 
 
@@ -164,8 +168,8 @@ def test_a_transfer_function_with_feedthrough() -> None:
     d.add("h", TransferFunction([2, 3], [1, 1]), "one")
     d.output("h")
     recording = flown(d, 2)
-    t = recording.time("d") / S
-    assert np.abs(recording["d.h"] - (3 - np.exp(-t))).max() < 1e-8
+    t = recording.track("d").ns / S
+    assert np.abs(recording.track("d").column("h") - (3 - np.exp(-t))).max() < 1e-8
 
 
 def test_state_space_and_transfer_function_agree() -> None:
@@ -180,8 +184,8 @@ def test_state_space_and_transfer_function_agree() -> None:
     d.output("h")
     d.output("modes", name="m")
     recording = flown(d, 3)
-    assert np.abs(recording["d.h"] - recording["d.m"]).max() < 1e-12
-    assert np.abs(recording["d.m"]).max() > 0.01
+    assert np.abs(recording.track("d").column("h") - recording.track("d").column("m")).max() < 1e-12
+    assert np.abs(recording.track("d").column("m")).max() > 0.01
 
 
 def test_a_pid_in_its_loop() -> None:
@@ -193,9 +197,9 @@ def test_a_pid_in_its_loop() -> None:
     d.add("pid", PID(kp, ki), "error")
     d.add("x", Integrator(), "pid")
     recording = flown(d, 3)
-    t = recording.time("d") / S
+    t = recording.track("d").ns / S
     exact = 1 - 2 * np.exp(-2 * t) + np.exp(-t)
-    assert np.abs(recording["d.x"] - exact).max() < 1e-7
+    assert np.abs(recording.track("d").column("x") - exact).max() < 1e-7
 
 
 def test_the_derivative_of_a_pid_is_filtered() -> None:
@@ -206,8 +210,8 @@ def test_the_derivative_of_a_pid_is_filtered() -> None:
     d.add("x", Integrator(), "pid")
     d.output("pid")
     recording = flown(d, 1)
-    t = recording.time("d") / S
-    assert np.abs(recording["d.pid"] - (1 - np.exp(-10 * t))).max() < 1e-5
+    t = recording.track("d").ns / S
+    assert np.abs(recording.track("d").column("pid") - (1 - np.exp(-10 * t))).max() < 1e-5
 
 
 def test_a_limited_pid_does_not_wind_up() -> None:
@@ -219,8 +223,8 @@ def test_a_limited_pid_does_not_wind_up() -> None:
         d.add("x", Integrator(), "pid")
         d.output("pid")
         recording = flown(d, 30)
-        assert np.abs(recording["d.pid"]).max() == 1.0
-        return float(recording["d.x"].max()) - 10.0
+        assert np.abs(recording.track("d").column("pid")).max() == 1.0
+        return float(recording.track("d").column("x").max()) - 10.0
 
     assert overshoot(0.0) > 3.0
     assert overshoot(None) < 0.5
@@ -238,10 +242,10 @@ def test_algebra() -> None:
     for name in ("product", "inverse", "sum", "cut"):
         d.output(name)
     recording = flown(d, 1)
-    assert recording["d.product"][0].tolist() == [2.0, 4.0]
-    assert recording["d.inverse"][0].tolist() == [2 / 6, -4 / 6]
-    assert recording["d.sum"][0].tolist() == [-6.0, 6.0]
-    assert recording["d.cut"][0].tolist() == [3.0, -1.0]
+    assert recording.track("d").column("product")[0].tolist() == [2.0, 4.0]
+    assert recording.track("d").column("inverse")[0].tolist() == [2 / 6, -4 / 6]
+    assert recording.track("d").column("sum")[0].tolist() == [-6.0, 6.0]
+    assert recording.track("d").column("cut")[0].tolist() == [3.0, -1.0]
 
 
 def test_a_block_of_ones_own() -> None:
@@ -291,7 +295,9 @@ def test_an_expression_of_time_alone_is_a_source(compile: bool) -> None:
     d.add("x", Integrator(unit="m"), "wave")
     d.output("wave", name="shown")
     recording = flown(d, 1, compile=compile)
-    assert recording["d.shown"].tolist() == [damped(t / 1e9) for t in recording.time("d").tolist()]
+    assert recording.track("d").column("shown").tolist() == [
+        damped(t / 1e9) for t in recording.track("d").ns.tolist()
+    ]
     exact = (3.0 - math.exp(-1.0) * (math.sin(3.0) + 3.0 * math.cos(3.0))) / 10.0
     assert recording["d.x"][-1] == pytest.approx(exact, abs=1e-8)
 

@@ -193,8 +193,8 @@ def test_a_codec_rounds_to_the_bits_of_the_frame(tmp_path: Path) -> None:
     check_latency(transport)
     out.sensor("engine", {"n": "car.n", "m": "car.m"}, period=0.01, transport=transport)
     recording = trace_of(out)
-    assert recording["messages/engine.n"].tolist() == [1234.5]
-    assert recording["messages/engine.m"].tolist() == [-33.5]
+    assert recording.messages["engine"]["n"].tolist() == [1234.5]
+    assert recording.messages["engine"]["m"].tolist() == [-33.5]
     data = engine.encode(np.array([1234.5, -33.5, -40, 0]))
     assert arrivals(recording, "engine") == [frame_bits(256, False, data) * BIT]
     assert "Engine, car.dbc sha256" in recording.header["scenario"]["parts"]["engine"]["transport"]
@@ -214,8 +214,8 @@ def test_a_signal_of_another_page_keeps_its_last_value(tmp_path: Path) -> None:
     out.at(0.005, "car.page", 1)
     out.at(0.015, "car.volts", 9)
     recording = trace_of(out)
-    assert recording["messages/mux.volts"].tolist() == [1, 1, 1]
-    assert recording["messages/mux.amperes"].tolist() == [0, 2, 2]
+    assert recording.messages["mux"]["volts"].tolist() == [1, 1, 1]
+    assert recording.messages["mux"]["amperes"].tolist() == [0, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_a_run_with_a_bus_replays_and_continues_from_every_checkpoint() -> None:
         busy += bool(kept.state["bus"]["media"]["can"]["waiting"])
         rest = simulate(loop(True), recorder=MemoryRecorder(), start=kept).recording()
         for name in ("controller", "s0", "s1"):
-            ours, theirs = (r.rows(f"messages/{name}") for r in (whole, rest))
+            ours, theirs = (r.track(f"messages/{name}").rows for r in (whole, rest))
             assert len(theirs.ns)
             assert ours.floats[-len(theirs.ns) :].tolist() == theirs.floats.tolist()
             assert arrivals(whole, name)[-len(theirs.ns) :] == arrivals(rest, name)

@@ -162,8 +162,8 @@ def test_it_is_recorded_read_set_and_described() -> None:
     scenario.set("count.gain", 4)
     scenario.at(0.35, "count.gain", 0.0)
     trace = trace_of(scenario)
-    assert trace["messages/count.total"].tolist() == [2, 4, 6, 8, 8, 8, 8, 8, 8, 8, 8]
-    assert trace["messages/s.copy"].tolist() == [2, 8]
+    assert trace.messages["count"]["total"].tolist() == [2, 4, 6, 8, 8, 8, 8, 8, 8, 8, 8]
+    assert trace.messages["s"]["copy"].tolist() == [2, 8]
     about = trace.header["scenario"]["parts"]["count"]
     assert about == {
         "kind": "counter",
@@ -380,7 +380,7 @@ def test_a_sensor_of_nothing_is_named(source: str, error: type[Exception], messa
 
 def test_arrays_are_wired_whole() -> None:
     recording = trace_of(make("rad/s"))
-    torques = recording["arm.torques"]
+    torques = recording.track("arm").column("torques")
     assert torques.shape == (len(torques), 2)
     assert (torques[:, 1] == 2.0 * torques[:, 0]).all()
 

@@ -100,7 +100,7 @@ def scenario_of(controller: Any) -> Scenario:
 
 def test_one_from_outside_runs_is_measured_and_described() -> None:
     trace = trace_of(scenario_of(Remote()))
-    assert trace["messages/c.y"].tolist() == [1, 2, 3, 4, 5]
+    assert trace.messages["c"]["y"].tolist() == [1, 2, 3, 4, 5]
     assert trace.header["scenario"]["parts"]["c"]["machine"] == "elsewhere"
     assert len(trace.tracks["measured/c"]) == 5
 

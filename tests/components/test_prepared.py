@@ -194,7 +194,7 @@ def test_after_the_first_run_the_interpreter_is_not_used(monkeypatch: pytest.Mon
     scenario = rich()
     prepared = prepare(scenario)
     prepared.run(seed=1)
-    monkeypatch.setattr(Executive, "run", lambda _: pytest.fail("the interpreter ran"))
+    monkeypatch.setattr(Executive, "run", lambda *_: pytest.fail("the interpreter ran"))
     again = prepared.run(seed=2, until=5)
     monkeypatch.undo()
     assert again.recording().digest() == simulated(scenario, 2, 5, {})
@@ -289,7 +289,7 @@ def test_what_is_kept(runs: int) -> None:
         some = prepared.run(seed=5, record=("tank",))
         none = prepared.run(seed=5, record=False)
     assert list(some.recording().tracks) == ["tank"]
-    assert np.array_equal(some.recording()["tank.y"], recording["tank.y"])
+    assert np.array_equal(some.recording().track("tank").words, recording.track("tank").words)
     with pytest.raises(RecordingError, match="not recorded"):
         none.recording()
     for result in (some, none):
@@ -327,7 +327,7 @@ def test_what_cannot_be_put_back_is_named_and_built_anew() -> None:
 def test_ctrl_c_ends_the_loop_and_not_only_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = prepare(load_scenario("valves"))
 
-    def interrupted(_: Executive) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

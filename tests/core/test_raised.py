@@ -168,7 +168,7 @@ def test_what_a_part_raises_names_the_part(part: str, kind: type[BaseException])
     assert kept.footer is not None
     assert kept.footer["reason"] == "error"
     assert kept.footer["error"] == f"{error.__name__}: {text}"
-    assert kept.time("box")[-1] >= 200_000_000
+    assert kept.track("box").ns[-1] >= 200_000_000
 
 
 @pytest.mark.parametrize("kind", ENDS, ids=lambda k: k.__name__)

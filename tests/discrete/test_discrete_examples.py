@@ -45,7 +45,7 @@ Cells = NDArray[np.float64]
 
 def test_a_fox_that_sees_the_rabbit_as_it_was_bites_when_it_has_to() -> None:
     recording = trace_of(chase())
-    gap, bitten = recording["messages/judge.gap"], recording["messages/judge.bitten"]
+    gap, bitten = recording.messages["judge"]["gap"], recording.messages["judge"]["bitten"]
     closing = (6.0 - 5.0) * 0.1
     caught = math.ceil((GAP - 0.3) / closing)
     assert gap[:caught] == pytest.approx(GAP - closing * np.arange(1, caught + 1))
@@ -56,8 +56,8 @@ def test_a_fox_that_sees_the_rabbit_as_it_was_bites_when_it_has_to() -> None:
 @pytest.mark.parametrize("fox", [6.0, 9.0, 14.0])
 def test_a_rabbit_that_sees_the_fox_of_the_same_tick_is_never_bitten(fox: float) -> None:
     recording = trace_of(chase(acausal=True, fox=fox, until=60))
-    assert recording["messages/judge.gap"].min() >= 5.0 * 0.1 - 1e-9
-    assert recording["messages/judge.bitten"].max() == 0.0
+    assert recording.messages["judge"]["gap"].min() >= 5.0 * 0.1 - 1e-9
+    assert recording.messages["judge"]["bitten"].max() == 0.0
     assert "acausal" in recording.header["scenario"]["limits"][0]
 
 
@@ -139,7 +139,7 @@ def life_rule(i: int, t: float, before: object, u: object, p: object, after: obj
 def test_each_piece_takes_what_the_equation_says() -> None:
     """Tags are whole ns: loading and leaving are each within 1 ns of the exact instant."""
     recording = trace_of(job_shop(hours=24), seed=1)
-    mass, heated = (recording[f"messages/finished.{k}"] for k in ("mass", "heating"))
+    mass, heated = (recording.messages["finished"][k] for k in ("mass", "heating"))
     assert len(mass) > 50
     exact = np.array([heating(m) for m in mass])
     assert np.abs(heated - exact).max() < 50e-9
@@ -150,7 +150,7 @@ def test_each_piece_takes_what_the_equation_says() -> None:
 
 def test_furnaces_hold_one_piece_each_and_none_is_idle_while_one_waits() -> None:
     recording = trace_of(job_shop(furnaces=2, hours=24), seed=1)
-    present, waiting = (recording[f"messages/shop.{k}"] for k in ("present", "waiting"))
+    present, waiting = (recording.messages["shop"][k] for k in ("present", "waiting"))
     settled = waiting[present >= 0]
     assert settled.max() > 0, "there was a line"
     assert np.all((present - waiting <= 2) & (present - waiting >= 0))

@@ -112,7 +112,7 @@ def test_all_events_of_an_instant_are_one_reaction_and_one_message() -> None:
     out.processes("p", Processes(setup, outputs=Y))
     out.plant("x", INTEGRATOR, step=1, inputs={"u": "p.y"})
     recording = flown(out)
-    assert recording["messages/p.y"].tolist() == [312.0]
+    assert recording.messages["p"]["y"].tolist() == [312.0]
     message = recording.track("messages/p")
     stamps = ("initiated", "initiated_step", "completed", "arrival", "arrival_step")
     assert [int(message.integer(k)[0]) for k in stamps] == [100 * MS, 0, 100 * MS, 100 * MS, 1]
@@ -172,7 +172,7 @@ def test_an_output_that_is_written_and_is_as_it_was_is_no_message() -> None:
             agenda.write(y=7.0)
             agenda.write(y=value)
 
-    assert flown(one(body))["messages/p.y"].tolist() == [1.0, 2.0]
+    assert flown(one(body)).messages["p"]["y"].tolist() == [1.0, 2.0]
 
 
 def test_a_transport_delays_messages() -> None:
@@ -215,7 +215,7 @@ def test_a_process_changes_parameters_of_plants_and_values_of_sources() -> None:
     out.source("wind", Signals("v", "w = 3"))
     out.plant("x", INTEGRATOR, step=0.1, inputs={"u": "wind.v"})
     recording = flown(out)
-    after = recording.rows("ball")
+    after = recording.track("ball").rows
     speed = after.floats[after.ns >= 100 * MS, 1]
     assert np.all(speed == speed[0]), "without gravity it goes on as it was"
     assert recording["x.x"][-1] == pytest.approx(0.2)
@@ -269,7 +269,7 @@ def test_each_message_of_a_topic_is_an_item_of_its_inbox() -> None:
 def test_a_topic_of_processes_is_read_by_others_too() -> None:
     out = two_at_once(lambda agenda: (yield agenda.timeout(1)))
     out.controller("c", law_of(copy_input), on=("orders",), inputs={"u": "orders.number"})
-    assert flown(out)["messages/c.y"].tolist() == [2.0, 3.0]
+    assert flown(out).messages["c"]["y"].tolist() == [2.0, 3.0]
 
 
 @pytest.mark.rule("processes-hear")

@@ -281,7 +281,7 @@ def test_a_parameter_set_in_the_middle_of_a_step_acts_at_its_end(at: str) -> Non
     simulate(scenario, compile=False, fed=fed, recorder=recorder, checkpoints=at_once)
     whole = recorder.recording()
     for name, since in (("slow", 20), ("fast", 15)):
-        ns, x = whole.time(name), whole[f"{name}.x"]
+        ns, x = whole.track(name).ns, whole.track(name).column("x")
         after = np.where(ns > since * MS, 5.0, 1.0) * np.diff(ns, prepend=0) / 1e9
         assert np.allclose(x, np.cumsum(after))
         changed = [e.tag.ns // MS for e in whole.events if e.source == f"{name}.k"]

@@ -468,7 +468,7 @@ def replays(flown: Flown) -> bool:
 
 
 def last(recording: Recording) -> bytes:
-    return bytes(np.asarray(recording.rows("plant").floats[-1]).tobytes())
+    return bytes(np.asarray(recording.track("plant").rows.floats[-1]).tobytes())
 
 
 @pytest.mark.rule("restore-is-another-leg")

@@ -264,7 +264,10 @@ def test_a_run_goes_on_from_a_checkpoint_with_faults_that_commands_began() -> No
         again = rerun(flown.recording, faulty_loop(*faults), start=start)
         assert marks(again) == [m for m in marks(flown.recording) if m[1] * MS > start.ns]
         for name, rows in start.rows.items():
-            whole, rest = flown.recording.rows(name).floats[rows:], again.rows(name).floats
+            whole, rest = (
+                flown.recording.track(name).rows.floats[rows:],
+                again.track(name).rows.floats,
+            )
             assert rest.shape == whole.shape
             assert rest.tobytes() == whole.tobytes()
 
@@ -283,8 +286,8 @@ def test_a_command_keeps_a_checkpoint_of_its_tag_and_changes_nothing(tmp_path: P
     recorder = MemoryRecorder()
     outcome = simulate(faulty_loop(), start=Checkpoint.open(path), recorder=recorder)
     assert outcome.began.ns == ns
-    last = flown.recording.rows("plant").floats[-1].tobytes()
-    assert recorder.recording().rows("plant").floats[-1].tobytes() == last
+    last = flown.recording.track("plant").rows.floats[-1].tobytes()
+    assert recorder.recording().track("plant").rows.floats[-1].tobytes() == last
 
 
 def test_while_time_stands_a_checkpoint_is_written_at_once(tmp_path: Path) -> None:

@@ -102,11 +102,11 @@ def test_both_engines_and_plain_python(solver: str) -> None:
 
 def test_what_resets_and_updates_read() -> None:
     recording = looped("rk4")
-    x, t = recording["a.x"], recording.time("a") / S
+    x, t = recording.track("a").column("x"), recording.track("a").ns / S
     crossing = next(e.tag.ns for e in recording.events if e.kind == "Crossed") / S
     before, behind = (recording.at(f"{crossing:.9f}", side)["a.x"] for side in ("-", "+"))
     assert abs(behind - before - 0.1) < 1e-6  # half of the delayed signal, which is 0.2
-    late = recording["a.late"]
+    late = recording.track("a").column("late")
     assert np.abs(late[t > 3] - np.interp(t[t > 3] - 0.35, t, x)).max() < 0.02
 
 

@@ -159,7 +159,7 @@ def test_it_runs_on_the_compiled_engine(compute: LatencyModel) -> None:
 def test_a_step_that_is_undone_is_not_run_again() -> None:
     outcome = ran(with_a_failure(), "compiled")
     assert outcome.tags > 20
-    counts = outcome.recording["messages/c.count"]
+    counts = outcome.recording.messages["c"]["count"]
     assert counts.tolist() == list(range(1, len(counts) + 1)), "one step for each request"
     check_equal(with_a_failure)
 

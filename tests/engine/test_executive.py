@@ -298,8 +298,8 @@ def test_an_external_input_without_news_hides_none_behind_it_and_keeps_its_value
         (0.0, 5.0), (3.0, 5.0), (3.0, 7.0), (3.0, 7.0),
     ]  # fmt: skip
     recording = one.recorder.recording()
-    assert recording.time("inputs/a").tolist() == [10]
-    assert recording.time("inputs/b").tolist() == [0, 20]
+    assert recording.track("inputs/a").ns.tolist() == [10]
+    assert recording.track("inputs/b").ns.tolist() == [0, 20]
 
 
 @pytest.mark.parametrize(("discrete", "messages"), [(False, 0), (True, 1)])

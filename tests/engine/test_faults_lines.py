@@ -397,7 +397,7 @@ def test_each_kind_does_to_messages_what_it_says(
 def test_what_is_held_back_is_overtaken_and_nothing_else_is() -> None:
     """On an ordered link the next message arrives before it; the one after that in its turn."""
     recording = run(at_messages("reorder", extra=0.15, at=0.5, count=1))
-    ns, u = recording.rows("driven").ns, recording["driven.u"]
+    ns, u = recording.track("driven").rows.ns, recording.track("driven").column("u")
     at = {int(n) // MS: float(v) for n, v in zip(ns, u, strict=True)}
     assert [at[ms] for ms in (550, 610, 660, 710)] == [5, 7, 6, 8]
 
@@ -439,8 +439,8 @@ def test_a_lost_message_is_recorded_with_its_content_and_the_last_one_holds() ->
     recording = run(at_messages("drop", at=0.3, count=2))
     track = recording.track("messages/controller")
     assert track.integer("status").tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0]
-    assert recording["messages/controller.y"].tolist() == list(range(1, 12))
-    ns, u = recording.rows("driven").ns, recording["driven.u"]
+    assert recording.messages["controller"]["y"].tolist() == list(range(1, 12))
+    ns, u = recording.track("driven").rows.ns, recording.track("driven").column("u")
     assert set(u[(ns > 210 * MS) & (ns < 510 * MS)]) == {3.0}
 
 

@@ -89,8 +89,8 @@ def test_a_reset_is_told_with_its_cycle_and_the_policy_acts(image: Path) -> None
     assert "; it was reset by fault 'reset' at 1.2345 s\ninputs: " in task.failed
     failed = [e.tag.ns for e in recording.events if e.kind == "Failed"]
     assert 1_234_500_000 <= failed[0] <= 1_260_000_000
-    last = recording.rows(f"messages/{NAME}").floats[-1]
-    held = recording.rows("f16")
+    last = recording.track(f"messages/{NAME}").rows.floats[-1]
+    held = recording.track("f16").rows
     names = recording.track("f16").signals.columns
     k = names.index("elevator")
     column = recording.track(f"messages/{NAME}").signals.columns.index("elevator")

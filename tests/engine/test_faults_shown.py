@@ -184,5 +184,5 @@ def test_a_law_that_guards_itself_goes_on() -> None:
 
     recording = flown(ramp(law=guarded), NAN)
     assert [e.kind for e in recording.events] == ["Fault"]
-    assert recording["messages/controller.y"][5] == pytest.approx(0.4)
-    assert recording["messages/controller.y"][6] == pytest.approx(0.6)
+    assert recording.messages["controller"]["y"][5] == pytest.approx(0.4)
+    assert recording.messages["controller"]["y"][6] == pytest.approx(0.6)

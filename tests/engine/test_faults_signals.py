@@ -112,8 +112,10 @@ def test_a_fault_moves_no_other_stream() -> None:
     ]
     spoiled = flown(noisy(), first, *more)
     for track in ("blown", "driven", "messages/controller", "ramp"):
-        assert plain.rows(track).floats.tolist() == spoiled.rows(track).floats.tolist()
-        assert plain.rows(track).integers.tolist() == spoiled.rows(track).integers.tolist()
+        assert plain.track(track).rows.floats.tolist() == spoiled.track(track).rows.floats.tolist()
+        assert (
+            plain.track(track).rows.integers.tolist() == spoiled.track(track).rows.integers.tolist()
+        )
 
 
 def test_what_a_controller_says_is_recorded_as_it_said_it() -> None:
@@ -121,15 +123,15 @@ def test_what_a_controller_says_is_recorded_as_it_said_it() -> None:
     fault = {"name": "f", "where": "controller.y", "kind": "stuck", "value": 5.0,
              "at": "1/3", "duration": 0.2}  # fmt: skip
     recording = flown(ramp(), fault)
-    np.testing.assert_allclose(recording["messages/controller.y"], TIMES, atol=1e-12)
-    ns, u = recording.rows("driven").ns, recording["driven.u"]
+    np.testing.assert_allclose(recording.messages["controller"]["y"], TIMES, atol=1e-12)
+    ns, u = recording.track("driven").rows.ns, recording.track("driven").column("u")
     inside = (ns > 333_333_333) & (ns <= 533_333_333)
     assert set(u[(ns > 333_333_333) & (ns < 533_333_333)]) == {5.0}
     assert 5.0 not in u[~inside & (ns != 333_333_333)]
     events = [(e.kind, e.tag.ns) for e in told(recording)]
     assert events == [("Fault", 333_333_333), ("FaultEnded", 533_333_333)]
     before = np.sum(TIMES[:3]) * 0.1 + 0.3 * (1 / 3 - 0.3)
-    assert recording["driven.x"][ns == 333_333_333][0] == pytest.approx(before)
+    assert recording.track("driven").column("x")[ns == 333_333_333][0] == pytest.approx(before)
     assert recording["driven.x"][-1] == pytest.approx(
         before + 5.0 * 0.2 + 0.5 * (0.6 - 1 / 3 - 0.2) + np.sum(TIMES[6:10]) * 0.1
     )
@@ -138,7 +140,7 @@ def test_what_a_controller_says_is_recorded_as_it_said_it() -> None:
 def test_an_actuator_that_drifts_is_looked_at_each_period() -> None:
     fault = {"name": "f", "where": "driven.u", "kind": "drift", "rate": 1.0, "period": 0.01}
     recording = flown(ramp(law=ignore), fault)
-    ns, u = recording.rows("driven").ns, recording["driven.u"]
+    ns, u = recording.track("driven").rows.ns, recording.track("driven").column("u")
     after = {int(n): float(v) for n, v in zip(ns, u, strict=True)}  # x+ overwrites x-
     for k in range(1, 100):
         assert after[k * 10_000_000] == pytest.approx(1.0 + k / 100)
@@ -149,11 +151,11 @@ def test_a_plant_reads_what_was_last_decided() -> None:
     fault = {"name": "f", "where": "controller.y", "kind": "noise", "deviation": 1.0,
              "period": 0.1, "at": 0.0}  # fmt: skip
     coarse, fine = (flown(ramp(law=ignore, step=s), fault) for s in (0.1, 0.02))
-    at = [r.rows("driven").ns for r in (coarse, fine)]
+    at = [r.track("driven").rows.ns for r in (coarse, fine)]
     common = np.isin(at[1], at[0])
     np.testing.assert_allclose(
-        coarse["driven.x"][np.unique(at[0], return_index=True)[1]],
-        fine["driven.x"][common][np.unique(at[1][common], return_index=True)[1]],
+        coarse.track("driven").column("x")[np.unique(at[0], return_index=True)[1]],
+        fine.track("driven").column("x")[common][np.unique(at[1][common], return_index=True)[1]],
         atol=1e-12,
     )
 
@@ -181,7 +183,7 @@ def test_one_element_of_a_vector() -> None:
         {"name": "out", "where": "body.r_1", "kind": "offset", "amount": 10, "at": 0.1},
         {"name": "in", "where": "gps.at_2", "kind": "scale", "factor": 2, "at": 0.2},
     )
-    values = recording.rows("messages/gps").floats.tolist()
+    values = recording.track("messages/gps").rows.floats.tolist()
     assert values == [[1, 2, 3], [1, 12, 3], [1, 12, 6], [1, 12, 6]]
 
 
@@ -327,16 +329,16 @@ def test_a_saved_run_goes_on_as_if_nothing_was() -> None:
     second.restore(first.save())
     rest = run(second, 1000 * MS, 1000 * MS)
     for track in ("driven", "messages/controller"):
-        tail = whole.rows(track).floats[-len(rest.rows(track).floats) :]
+        tail = whole.track(track).rows.floats[-len(rest.track(track).rows.floats) :]
         assert len(tail) > 3
-        assert tail.tolist() == rest.rows(track).floats.tolist()
+        assert tail.tolist() == rest.track(track).rows.floats.tolist()
 
 
 def test_an_input_that_is_a_number_is_spoiled_once_however_often_it_is_read() -> None:
     fault = {"name": "f", "where": "ramp.u", "kind": "offset", "amount": 1.0, "at": 0.3,
              "count": 4, "period": 0.1}  # fmt: skip
     recording = flown(ramp(), fault)
-    assert set(recording["ramp.u"].tolist()) == {1.0, 2.0}
+    assert set(recording.track("ramp").column("u").tolist()) == {1.0, 2.0}
     assert recording["ramp.x"][-1] == pytest.approx(1.4)
 
 

@@ -50,9 +50,9 @@ class Outcome:
         self.clock = LentClock(rate, late)
         kept, run = [], Executive.run
 
-        def noted(executive: Executive) -> None:
+        def noted(executive: Executive, before_ns: int) -> None:
             kept.append(executive)
-            run(executive)
+            run(executive, before_ns)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Executive, "run", noted)
@@ -372,7 +372,9 @@ def test_both_engines_pause_and_agree(model: Model, monkeypatch: pytest.MonkeyPa
         recorder = MemoryRecorder()
         simulate(_scenario(model), recorder=recorder, engine=engine)
         recording = recorder.recording()
-        found.append((recording["p.x"].tolist(), recording["p.v"].tolist()))
+        found.append(
+            (recording.track("p").column("x").tolist(), recording.track("p").column("v").tolist())
+        )
         assert len(pauses) >= 20, engine
     assert found[0] == found[1]
     prepared = prepare(_scenario(model), engine="compiled")

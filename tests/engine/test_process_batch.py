@@ -53,9 +53,9 @@ def ran(scenario: Scenario, at_once: bool, plan: dict[str, Any] | None = None) -
     run, run_at_once = Executive.run, ProcessBatch.advance
     plan = plan or {}
 
-    def noted(self: Executive) -> None:
+    def noted(self: Executive, before_ns: int) -> None:
         LOOP[:] = [self]
-        run(self)
+        run(self, before_ns)
 
     def counted(self: ProcessBatch, *args: Any) -> bool:
         found = run_at_once(self, *args)
@@ -130,7 +130,7 @@ def test_many_of_the_random_scenarios_ran_reactions_at_once() -> None:
 def test_the_queue_runs_at_once_and_is_equal() -> None:
     found = check_equal(lambda: queue(until=2000), {"checkpoints": [500, 1234.5]})
     assert 0 < found.at_once < 20, "some calls for thousands of reactions"
-    assert len(found.recording["messages/customers.wait"]) > 1000
+    assert len(found.recording.messages["customers"]["wait"]) > 1000
 
 
 def test_a_run_from_a_checkpoint_is_equal() -> None:
@@ -199,7 +199,7 @@ def test_the_end_in_a_process_is_equal(
     found = check_equal(lambda: one(body_that(act), messages={"m": Signals("a")}))
     assert said in found.said
     assert found.at_once > 0
-    track = found.recording["messages/m.a"]
+    track = found.recording.messages["m"]["a"]
     assert list(track) == list(range(50 if said == "interrupted" or "none.y" in said else 49))
 
 
@@ -259,7 +259,7 @@ def test_a_controller_that_a_message_triggers_is_run_at_each_message() -> None:
         return out
 
     found = check_equal(make)
-    assert list(found.recording["messages/law.y"]) == [k + 1.0 for k in range(1, 100)]
+    assert list(found.recording.messages["law"]["y"]) == [k + 1.0 for k in range(1, 100)]
 
 
 def test_a_signal_that_is_not_sent_has_its_initial_value_again() -> None:
@@ -269,5 +269,5 @@ def test_a_signal_that_is_not_sent_has_its_initial_value_again() -> None:
             agenda.send("m", **({"a": k, "b": k} if k % 2 else {"b": k}))
 
     found = check_equal(lambda: one(body, messages={"m": Signals("a = 4", "b")}))
-    assert list(found.recording["messages/m.a"]) == [4.0, 1.0, 4.0, 3.0]
-    assert list(found.recording["messages/m.b"]) == [0.0, 1.0, 2.0, 3.0]
+    assert list(found.recording.messages["m"]["a"]) == [4.0, 1.0, 4.0, 3.0]
+    assert list(found.recording.messages["m"]["b"]) == [0.0, 1.0, 2.0, 3.0]

@@ -105,10 +105,10 @@ def test_x_minus_always_x_plus_where_it_differs() -> None:
         (200 * MS, 0, 0),
         (200 * MS, 1, 1),
     ]
-    force = recording["plant.force"]
+    force = recording.track("plant").column("force")
     assert force[0] == 0.0
     assert force[1] == -8.0
-    assert recording["plant.x"][3] == recording["plant.x"][4]
+    assert recording.track("plant").column("x")[3] == recording.track("plant").column("x")[4]
     assert force[3] != force[4]
 
 
@@ -132,8 +132,12 @@ def test_another_plants_grid_does_not_cut() -> None:
 
     alone, both = trace_of(make(False)), trace_of(make(True))
     assert rows(alone, "a") == rows(both, "a")
-    assert alone["a.x"].tolist() == both["a.x"].tolist()
-    minus = [(ns, u) for (ns, _, side), u in zip(rows(both, "b"), both["b.u"], strict=True) if side]
+    assert alone.track("a").column("x").tolist() == both.track("a").column("x").tolist()
+    minus = [
+        (ns, u)
+        for (ns, _, side), u in zip(rows(both, "b"), both.track("b").column("u"), strict=True)
+        if side
+    ]
     # b samples a at its own tags: what a had committed by then, held across b's step
     assert [ns // MS for ns, _ in minus] == [30, 45, 60]
     assert [u for _, u in minus] == pytest.approx([0.02, 0.04, 0.06])
@@ -144,7 +148,7 @@ def test_a_reaction_sees_what_arrives_at_its_own_tag() -> None:
     scenario = Scenario("arrival", until=0.03)
     scenario.controller("a", law_of(count), period=0.01, transport=Fixed(0.01))
     scenario.controller("b", law_of(copy_input), period=0.01, inputs={"u": "a.y"})
-    assert trace_of(scenario)["messages/b.y"].tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert trace_of(scenario).messages["b"]["y"].tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 @pytest.mark.rule("buffered")
@@ -154,8 +158,8 @@ def test_simultaneous_reactions_do_not_see_each_other() -> None:
     scenario.controller("fox", law_of(add_one), period=0.01, inputs={"u": "rabbit.y"})
     scenario.controller("rabbit", law_of(add_one), period=0.01, inputs={"u": "fox.y"})
     recording = trace_of(scenario)
-    assert recording["messages/fox.y"].tolist() == [1.0, 2.0, 3.0]
-    assert recording["messages/rabbit.y"].tolist() == [1.0, 2.0, 3.0]
+    assert recording.messages["fox"]["y"].tolist() == [1.0, 2.0, 3.0]
+    assert recording.messages["rabbit"]["y"].tolist() == [1.0, 2.0, 3.0]
     steps = recording.track("messages/fox").integer("arrival_step")
     assert steps.tolist() == [1, 1, 1]
 
@@ -170,8 +174,8 @@ def test_a_declared_order_is_followed_within_the_microstep() -> None:
             scenario.order(*order)
         return scenario
 
-    assert trace_of(make("guidance", "autopilot"))["messages/autopilot.y"].tolist() == [2, 3, 4]
-    assert trace_of(make())["messages/autopilot.y"].tolist() == [1, 2, 3]
+    assert trace_of(make("guidance", "autopilot")).messages["autopilot"]["y"].tolist() == [2, 3, 4]
+    assert trace_of(make()).messages["autopilot"]["y"].tolist() == [1, 2, 3]
     with pytest.raises(
         ScenarioError, match="order of controllers has a cycle through autopilot, guidance"
     ):
@@ -252,7 +256,7 @@ def test_what_has_not_arrived_holds_its_declared_initial_value() -> None:
     out = PythonController(count, U, Signals("y [1] = -7"), memory=Signals("s [1]"))
     scenario.controller("a", out, period=0.01, transport=Fixed(0.015))
     scenario.controller("b", law_of(copy_input), period=0.01, inputs={"u": "a.y"})
-    assert trace_of(scenario)["messages/b.y"].tolist() == [-7.0, -7.0, 1.0, 2.0]
+    assert trace_of(scenario).messages["b"]["y"].tolist() == [-7.0, -7.0, 1.0, 2.0]
 
 
 def draws(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
@@ -321,8 +325,8 @@ def test_a_declared_order_wakes_those_who_wait_for_the_answer() -> None:
     scenario.controller("logger", law_of(copy_input), on=("guidance",), inputs={"u": "guidance.y"})
     scenario.order("guidance", "autopilot")
     recording = trace_of(scenario)
-    assert recording["messages/autopilot.y"].tolist() == [1.0, 2.0, 3.0]
-    assert recording["messages/logger.y"].tolist() == [1.0, 2.0, 3.0]
+    assert recording.messages["autopilot"]["y"].tolist() == [1.0, 2.0, 3.0]
+    assert recording.messages["logger"]["y"].tolist() == [1.0, 2.0, 3.0]
     steps = {
         n: recording.track(f"messages/{n}.inputs").integer("initiated_step")
         for n in ("autopilot", "logger")
@@ -341,9 +345,9 @@ def test_a_declared_order_does_not_leak_to_others(name: str) -> None:
     scenario.controller(name, law_of(copy_input), period=0.01, inputs={"u": "guidance.y"})
     scenario.order("guidance", "pilot", "last")
     recording = trace_of(scenario)
-    assert recording["messages/pilot.y"].tolist() == [1.0, 2.0, 3.0]
-    assert recording["messages/last.y"].tolist() == [1.0, 2.0, 3.0], "the whole chain hears it"
-    assert recording[f"messages/{name}.y"].tolist() == [0.0, 1.0, 2.0]
+    assert recording.messages["pilot"]["y"].tolist() == [1.0, 2.0, 3.0]
+    assert recording.messages["last"]["y"].tolist() == [1.0, 2.0, 3.0], "the whole chain hears it"
+    assert recording.messages[f"{name}"]["y"].tolist() == [0.0, 1.0, 2.0]
 
 
 def test_priority_comes_before_the_name() -> None:
@@ -389,8 +393,8 @@ def test_x_plus_holds_the_outputs_after_the_writes() -> None:
     scenario.at(0.015, "set.u", 5.0)
     recording = trace_of(scenario)
     assert rows(recording, "a")[0] == (0, 0, 0)
-    assert recording["a.u"][0] == 3.0, "wires are read before the first x-"
-    assert recording["a.y"].tolist() == [6.0, 6.0, 10.0, 10.0]
+    assert recording.track("a").column("u")[0] == 3.0, "wires are read before the first x-"
+    assert recording.track("a").column("y").tolist() == [6.0, 6.0, 10.0, 10.0]
     assert recording["a.x"][-1] == pytest.approx(0.015 * 3 + 0.005 * 5)
 
 
@@ -408,7 +412,7 @@ def test_a_changed_parameter_is_an_x_plus() -> None:
     scenario.at(0.01, "a.k", 7.0)
     recording = trace_of(scenario)
     assert rows(recording, "a")[1:3] == [(10 * MS, 0, 0), (10 * MS, 0, 1)]
-    assert recording["a.y"].tolist() == [1.0, 1.0, 7.0, 7.0]
+    assert recording.track("a").column("y").tolist() == [1.0, 1.0, 7.0, 7.0]
 
 
 def remember(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
@@ -428,10 +432,10 @@ def test_an_update_sees_what_arrives_at_its_tag_and_writes_buffered() -> None:
     scenario.controller("z_reader", law_of(copy_input), period=0.01, inputs={"u": "a.z"})
     recording = trace_of(scenario)
     minus = recording.track("a").integer("side") == 0
-    assert recording["a.z"][minus].tolist() == [0.0, 0.0, 1.0, 2.0]
+    assert recording.track("a").column("z")[minus].tolist() == [0.0, 0.0, 1.0, 2.0]
     plus = [(ns // MS, side) for ns, _, side in rows(recording, "a") if side == 1]
     assert plus == [(10, 1), (20, 1), (30, 1)]
-    assert recording["messages/z_reader.y"].tolist() == [0.0, 0.0, 1.0, 2.0]
+    assert recording.messages["z_reader"]["y"].tolist() == [0.0, 0.0, 1.0, 2.0]
 
 
 @pytest.mark.rule("noise-is-held")
@@ -439,7 +443,7 @@ def test_noise_is_drawn_at_its_ticks_and_written_with_the_others() -> None:
     scenario = Scenario("noise", until=0.03)
     scenario.noise("gust", Signals("w [1]"), deviation=1.0, period=0.01)
     scenario.controller("sees", law_of(copy_input), period=0.01, inputs={"u": "gust.w"})
-    seen = trace_of(scenario)["messages/sees.y"]
+    seen = trace_of(scenario).messages["sees"]["y"]
     drawn = RandomStreams(0).stream("noise/gust").standard_normal(4) / 0.01**0.5
     assert seen.tolist() == [0.0, *drawn[:3]]
 

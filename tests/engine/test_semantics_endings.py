@@ -312,14 +312,14 @@ def test_the_valves_table_of_the_seed_document() -> None:
     table = []
     for name in ("valve21", "valve22"):
         track = recording.track(f"messages/{name}")
-        first = int(np.flatnonzero(recording[f"messages/{name}.open"])[0])
+        first = int(np.flatnonzero(recording.messages[f"{name}"]["open"])[0])
         table.append([int(track.integer(k)[first]) for k in ("initiated", "completed", "arrival")])
     assert table == [
         [53_100_000_000, 53_212_000_000, 53_217_000_000],
         [53_100_000_000, 53_213_000_000, 53_218_000_000],
     ]
-    opened = recording["tank.open21"] > 0
-    assert int(recording.time("tank")[opened][0]) == 53_217_000_000
+    opened = recording.track("tank").column("open21") > 0
+    assert int(recording.track("tank").ns[opened][0]) == 53_217_000_000
 
 
 @pytest.mark.rule("one-request")
@@ -328,7 +328,7 @@ def test_a_busy_controller_misses_its_tick() -> None:
     scenario.controller("c", law_of(count), period=0.01, compute=Fixed(0.015))
     recording = trace_of(scenario)
     assert [e.tag.ns // MS for e in recording.events if e.kind == "Missed"] == [10, 30, 50]
-    assert recording["messages/c.y"].tolist() == [1.0, 2.0]
+    assert recording.messages["c"]["y"].tolist() == [1.0, 2.0]
 
 
 class Slow:
@@ -384,7 +384,7 @@ def test_an_early_answer_is_held_until_it_is_due() -> None:
 def test_a_late_answer_is_held_discarded_and_recorded() -> None:
     recording = slow_run("hold", {1: 12 * MS})
     assert kinds(recording) == [(15, "Late"), (20, "Missed"), (30, "Discarded")]
-    assert recording["messages/c.y"].tolist() == [1.0, 3.0, 4.0]
+    assert recording.messages["c"]["y"].tolist() == [1.0, 3.0, 4.0]
 
 
 @pytest.mark.rule("due")
@@ -393,7 +393,7 @@ def test_late_may_fail_the_run_or_stretch_time() -> None:
         slow_run("fail", {1: 12 * MS})
     recording = slow_run("stretch", {1: 12 * MS})
     assert kinds(recording) == [(15, "Late")]
-    assert recording["messages/c.y"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert recording.messages["c"]["y"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_outside_controllers_need_time_in_real_time() -> None:

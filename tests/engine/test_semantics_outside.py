@@ -159,8 +159,8 @@ def test_the_last_answer_holds() -> None:
     scenario = scenario_of({3: [DIES]}, "hold", "hold", 0)
     recording, error = flown(scenario, paced=False)
     assert error is None
-    assert recording["messages/c.y"].tolist() == [0.0, 1.0, 2.0]
-    assert recording["messages/watch.y"].tolist() == [0.0, 0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    assert recording.messages["c"]["y"].tolist() == [0.0, 1.0, 2.0]
+    assert recording.messages["watch"]["y"].tolist() == [0.0, 0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     event = recording.events[0]
     assert (event.tag, event.kind, event.source) == (Tag(30 * MS), FAILED, "c")
     assert event.text == "died of 0.030000000 s"
@@ -176,7 +176,7 @@ def test_a_failure_that_ends_the_run_is_told_when_it_is_due(
     scenario = scenario_of(script, "end", "hold", allowed_ms)
     recording, error = flown(scenario, paced=False)
     assert error is not None
-    assert recording.time("messages/c.inputs").tolist() == [0, 10 * MS, 20 * MS]
+    assert recording.track("messages/c.inputs").ns.tolist() == [0, 10 * MS, 20 * MS]
     assert compare_exact(recording, rerun(recording, scenario)) is None
 
 
@@ -218,7 +218,7 @@ def test_a_run_goes_on_from_where_it_was_saved(script: dict[int, list[Said]], at
     second.restore(kept)
     Executive(second, Pacer(FakeClock()), last, 60 * MS).run()
     assert told(first.recording()) + told(last.recording()) == told(whole.recording())
-    parts = [r.recording()["messages/watch.y"].tolist() for r in (first, last, whole)]
+    parts = [r.recording().messages["watch"]["y"].tolist() for r in (first, last, whole)]
     assert parts[0] + parts[1] == parts[2]
 
 

@@ -90,12 +90,12 @@ def stick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def inputs(path: str) -> dict[int, float]:
-    rows = Recording.open(path).rows("inputs/stick")
+    rows = Recording.open(path).track("inputs/stick").rows
     return dict(zip(rows.ns.tolist(), rows.floats[:, 0].tolist(), strict=True))
 
 
 def state(path: str, row: int) -> list[float]:
-    found: list[float] = Recording.open(path).rows("plant").floats[row].tolist()
+    found: list[float] = Recording.open(path).track("plant").rows.floats[row].tolist()
     return found
 
 
@@ -112,8 +112,8 @@ def test_a_flight_is_taken_over_and_flown_on_live(stick: Path) -> None:  # noqa:
     assert inputs("b.mcap") != later  # the stick is live
     assert whole["plant.x"][-1] != taken["plant.x"][-1]
     kept = Checkpoint.open("b@0.400.checkpoint").state["plants"]["plant"]["values"]
-    before = np.flatnonzero(whole.time("plant") <= 400 * MS)[-1]
-    assert kept == whole.rows("plant").floats[before].tolist()
+    before = np.flatnonzero(whole.track("plant").ns <= 400 * MS)[-1]
+    assert kept == whole.track("plant").rows.floats[before].tolist()
     assert rtsim("replay", "b.mcap").exit_code == 0  # and that flight replays too
     result = rtsim("replay", "b.mcap", "--from", "0.7", "--then", "run", "-o", "c.mcap")
     assert result.exit_code == 0, result.output

@@ -111,8 +111,8 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_nothing_was() -> None:
     for ms in (20, 35, 50):
         kept = ring.before(ms * MS)
         assert kept is not None
-        rest = flown(start=kept).rows("plant")
-        assert np.array_equal(rest.floats, whole.rows("plant").floats[-len(rest.floats) :])
+        rest = flown(start=kept).track("plant").rows
+        assert np.array_equal(rest.floats, whole.track("plant").rows.floats[-len(rest.floats) :])
 
 
 def test_a_replay_draws_the_same() -> None:
@@ -209,5 +209,5 @@ def test_compiled_draws_go_on_from_a_checkpoint() -> None:
     for ms in (2500, 2900):
         kept = ring.before(ms * MS)
         assert kept is not None
-        rest = run(start=kept).rows("plant")
-        assert np.array_equal(rest.floats, whole.rows("plant").floats[-len(rest.floats) :])
+        rest = run(start=kept).track("plant").rows
+        assert np.array_equal(rest.floats, whole.track("plant").rows.floats[-len(rest.floats) :])

@@ -78,10 +78,10 @@ class Evidence:
     def place(self, log_ns: int) -> Any:
         """Inertial position (3,) m that was recorded then, turned back by the Earth's rotation."""
         assert self.recording is not None
-        ns, _, _ = self.recording.rows("f16")
+        ns, _, _ = self.recording.track("f16").rows
         at = int(np.searchsorted(ns, log_ns - self.started_ns, side="right")) - 1
         angle = EARTH_RATE * float(ns[at]) / 1e9
-        x, y, z = self.recording["f16.position"][at]
+        x, y, z = self.recording.track("f16").column("position")[at]
         c, s = math.cos(angle), math.sin(angle)
         return np.array([c * x + s * y, c * y - s * x, z])
 

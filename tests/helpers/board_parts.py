@@ -304,7 +304,7 @@ def told(recording: Recording) -> list[tuple[int, str]]:
 
 def answers(recording: Recording) -> list[tuple[int, float]]:
     """(ms of the request, answer)."""
-    rows = recording.rows("messages/c")
+    rows = recording.track("messages/c").rows
     track = recording.track("messages/c")
     at = [int(ns) // MS for ns in track.integer("initiated")]
     return list(zip(at, rows.floats[:, 0].tolist(), strict=True))

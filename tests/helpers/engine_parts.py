@@ -68,9 +68,9 @@ class Outcome(NamedTuple):
 def ran(scenario: Scenario, engine: str) -> Outcome:
     recorder, kept, run = MemoryRecorder(), [], Executive.run
 
-    def noted(self: Executive) -> None:
+    def noted(self: Executive, before_ns: int) -> None:
         kept.append(self)
-        run(self)
+        run(self, before_ns)
 
     error = ""
     with pytest.MonkeyPatch.context() as patch:

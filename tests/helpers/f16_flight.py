@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from f16_laws import circle, control_law, course
 from flight import fly
 from published import Columns
 
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
-from rtsim.models.f16.controller import (
-    CIRCLE_PARAMETERS,
-    COURSE_INPUTS,
-    COURSE_PARAMETERS,
-    GUIDANCE_INPUTS,
-    LAW_INPUTS,
-    LAW_OUTPUTS,
-    LAW_PARAMETERS,
-    circle,
-    control_law,
-    course,
-)
+from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, Circle, Course
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.scenario import F16Case
 
@@ -35,9 +25,9 @@ class Pilot:
         self._law = LAW_PARAMETERS.initial({**flown.law_parameters, **(law_parameters or {})})
         straight = flown.guidance == "course"
         self._guide = course if straight else circle
-        self._sees = COURSE_INPUTS if straight else GUIDANCE_INPUTS
-        layout = COURSE_PARAMETERS if straight else CIRCLE_PARAMETERS
-        self._track = layout.initial(flown.guidance_parameters)
+        kind = Course if straight else Circle
+        self._sees = kind.signals("input")
+        self._track = kind.signals("parameter").initial(flown.guidance_parameters)
 
     def _read(self, layout: Signals, outputs: Mapping[str, float]) -> Vector:
         values = {n: self._values.get(n, layout[n].initial) for n in layout.names}

@@ -14,11 +14,12 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from f16_laws import control_law
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from rtsim.linear import StateSpace, linearise
-from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
+from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.scenario import case
 

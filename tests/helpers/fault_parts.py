@@ -55,7 +55,7 @@ def flown(scenario: Scenario, *faults: Any, seed: int = 0) -> Recording:
 
 def sampled(recording: Recording, controller: str = "controller") -> Vector:
     """What the controller was given at its ticks."""
-    values: Vector = recording[f"messages/{controller}.inputs.u"]
+    values: Vector = recording.messages[f"{controller}.inputs"]["u"]
     return values
 
 

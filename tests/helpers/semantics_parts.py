@@ -39,5 +39,5 @@ def add_one(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # no
 
 def rows(recording: Recording, track: str) -> list[tuple[int, ...]]:
     """(ns, integers...) of each row."""
-    found = recording.rows(track)
+    found = recording.track(track).rows
     return [(int(ns), *map(int, ints)) for ns, ints in zip(found.ns, found.integers, strict=True)]

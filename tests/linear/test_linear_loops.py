@@ -164,7 +164,7 @@ def test_runs_satisfy_the_characteristic_polynomial(
     polynomial = np.poly(loop.poles())
     recording = trace_of(make(), compile=False)
     period = loop.period.seconds
-    last = int(recording.time("cart")[-1] / 1e9 / period + 1e-9)
+    last = int(recording.track("cart").ns[-1] / 1e9 / period + 1e-9)
     values = np.array([recording.at(str(round(k * period, 9)), "-")[seen] for k in range(last)])
     n = len(polynomial)
     assert last > n + 10

@@ -185,12 +185,14 @@ def test_a_landing_from_final_stops_on_the_runway(
     assert event.source == "f16.touchdown"
     assert 0.2 < event.values["sink_rate"] < 2.5  # type: ignore[operator]
     assert 200.0 < event.values["past_threshold"] < 700.0  # type: ignore[operator]
-    sink = np.interp(event.tag.ns, recording.time("f16"), recording["f16.velocity_down"])
+    sink = np.interp(
+        event.tag.ns, recording.track("f16").ns, recording.track("f16").column("velocity_down")
+    )
     assert event.values["sink_rate"] == pytest.approx(sink, abs=0.3)
     assert pilot.seen["airspeed"] < 0.05
     assert -1500.0 < pilot.along < 1500.0
     assert abs(pilot.across) < 5.0
-    assert recording["f16.recovery_height"].min() > 0.0  # PULL UP was silent
+    assert recording.track("f16").column("recovery_height").min() > 0.0  # PULL UP was silent
 
 
 @pytest.mark.long
@@ -405,23 +407,29 @@ def test_the_gust_changes_the_flow_angles_by_its_speed(calm: Recording, axis: st
     """At its peak, by gust / airspeed, but for the answer of the aircraft until then."""
     peak = -0.5
     gusty = in_gust(**{f"gust_{axis}": peak, "gust_start": START, "gust_duration": 0.02})
-    seconds = calm.time("f16") / 1e9
+    seconds = calm.track("f16").ns / 1e9
     angle = {"y": "beta", "z": "alpha"}[axis]
     before = seconds < START
-    assert (gusty[f"f16.{angle}"][before] == calm[f"f16.{angle}"][before]).all()
+    assert (
+        gusty.track("f16").column(angle)[before] == calm.track("f16").column(angle)[before]
+    ).all()
     at = int(np.searchsorted(seconds, START + 0.01))
-    change = gusty[f"f16.{angle}"][at] - calm[f"f16.{angle}"][at]
-    assert change == pytest.approx(-peak / calm["f16.airspeed"][at], rel=0.02)
+    change = gusty.track("f16").column(angle)[at] - calm.track("f16").column(angle)[at]
+    assert change == pytest.approx(-peak / calm.track("f16").column("airspeed")[at], rel=0.02)
     other = {"y": "alpha", "z": "beta"}[axis]
-    assert abs(gusty[f"f16.{other}"][at] - calm[f"f16.{other}"][at]) < 0.02 * abs(change)
+    assert abs(
+        gusty.track("f16").column(other)[at] - calm.track("f16").column(other)[at]
+    ) < 0.02 * abs(change)
 
 
 def test_a_gust_from_below_lifts_the_aircraft(calm: Recording) -> None:
-    seconds = calm.time("f16") / 1e9
+    seconds = calm.track("f16").ns / 1e9
     at = int(np.searchsorted(seconds, START + LASTS))
     for speed in (-10.0, 10.0):
         gusty = in_gust(gust_z=speed, gust_start=START, gust_duration=LASTS)
-        lifted = gusty["f16.altitude"][at] - calm["f16.altitude"][at]
+        lifted = (
+            gusty.track("f16").column("altitude")[at] - calm.track("f16").column("altitude")[at]
+        )
         assert 1.0 < lifted * math.copysign(1.0, -speed) < 10.0
 
 

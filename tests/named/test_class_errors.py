@@ -419,8 +419,13 @@ def test_a_source_that_has_changed_since_the_import_is_refused(
     assert Grows.model().name == "grows"
     path.write_text(text.replace("d.x = 1.0", "d.x = self.x"), encoding="utf-8")
     linecache.checkcache(str(path))
+    assert Grows.model().name == "grows", "it is that of the class which was imported"
+
+    class Again(Grows):  # type: ignore[misc]
+        pass
+
     with pytest.raises(ModelError, match="has changed since it was imported"):
-        Grows.model()
+        Again.model()
 
 
 def test_a_value_that_comes_too_late_is_refused() -> None:

@@ -332,8 +332,8 @@ def test_each_input_has_its_three_stamps_in_the_recording(
     scenario = load_scenario("f16-by-hand", {})
     watched(scenario, 0.2, FileRecorder(path, stopwatch), on=on, stick="stick")
     rec = Recording.open(path)
-    assert rec["inputs/stick.pitch"].tolist() == [0.25]
-    _, integers, _ = rec.rows("stamps/stick")
+    assert rec.track("inputs/stick").column("pitch").tolist() == [0.25]
+    _, integers, _ = rec.track("stamps/stick").rows
     assert len(integers) == 1
     step, initiated, completed, latched = integers[0].tolist()
     assert (step, initiated, completed) == (0, 10**9 - 5000, 10**9 - 2000)

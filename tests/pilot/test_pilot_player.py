@@ -58,7 +58,7 @@ def test_recorded_states_are_shown_as_they_are_and_between_them_the_cubic(
 ) -> None:
     playback = Playback(orbit)
     assert (playback.first_ns, playback.end_ns) == (0, int(SECONDS) * NS_PER_S)
-    x, times = orbit["moon.x"], orbit.time("moon")
+    x, times = orbit.track("moon").column("x"), orbit.track("moon").ns
     for k in (0, 57, len(x) - 1):
         assert playback.at(int(times[k]), 0).plants["moon"]["x"] == x[k]
     between = playback.at(550_000_000, 0).plants["moon"]
@@ -86,7 +86,7 @@ def test_traces_are_the_recorded_rows_up_to_now(orbit: Recording) -> None:
     assert past.ns[-1] == 5 * NS_PER_S
     assert 2.8e9 <= past.ns[0] <= 3.0e9
     assert (np.diff(past.ns) >= 0).all()
-    wanted = orbit["moon.x"][np.isin(orbit.time("moon"), past.ns)]
+    wanted = orbit.track("moon").column("x")[np.isin(orbit.track("moon").ns, past.ns)]
     assert past.values[:-1, 0].tolist() == wanted.tolist()
 
 

@@ -114,8 +114,8 @@ def test_a_trim_and_a_switch_are_recorded_like_the_stick_and_replayed(
     scenario = load_scenario("f16-by-hand", {})
     watched(scenario, 0.1, FileRecorder(path, stopwatch), on=on, stick="stick")
     flown = Recording.open(path)
-    assert flown["inputs/stick.pitch"].tolist() == [0.02]
-    assert flown["inputs/stick.throttle"].tolist() == [0.77]
+    assert flown.track("inputs/stick").column("pitch").tolist() == [0.02]
+    assert flown.track("inputs/stick").column("throttle").tolist() == [0.77]
     result = CliRunner().invoke(main, ["replay", str(path)])
     assert result.exit_code == 0, result.output
     assert "rows equal bit for bit" in result.stdout

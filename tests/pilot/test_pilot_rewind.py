@@ -129,8 +129,8 @@ def test_the_stick_is_where_it_is_after_a_rewind(tmp_path: Path) -> None:
     assert len(flown) == 2
     assert flown[1].path is not None
     back = Recording.open(flown[1].path)
-    assert back["inputs/stick.pitch"][0] == -0.5
-    assert back.time("inputs/stick")[0] == 10 * MS
+    assert back.track("inputs/stick").column("pitch")[0] == -0.5
+    assert back.track("inputs/stick").ns[0] == 10 * MS
     assert all(replays(leg) for leg in flown)
 
 

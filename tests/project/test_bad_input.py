@@ -112,7 +112,7 @@ def test_nan_while_running_names_the_state_and_the_recording_opens(
     assert recording.truncated is None
     assert recording.footer is not None
     assert "became nan" in recording.footer["error"]
-    assert recording.time("a")[-1] == 40_000_000
+    assert recording.track("a").ns[-1] == 40_000_000
     assert [e.kind for e in recording.events] == ["Error"]
 
 

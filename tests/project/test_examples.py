@@ -47,8 +47,8 @@ def run(tmp_path: Path, request: pytest.FixtureRequest) -> Recording:
 
 
 def test_01_the_ball_falls_as_galileo_said(run: Recording) -> None:
-    time = run.time("ball") / 1e9
-    assert np.abs(run["ball.height"] - (100 - 9.81 / 2 * time**2)).max() < 1e-9
+    time = run.track("ball").ns / 1e9
+    assert np.abs(run.track("ball").column("height") - (100 - 9.81 / 2 * time**2)).max() < 1e-9
     assert run["ball.height"][-1] == pytest.approx(21.52)
 
 
@@ -74,7 +74,7 @@ def test_03_the_oscillation_grows_with_a_latency_of_350_ms() -> None:
 def test_04_the_motor_settles(run: Recording) -> None:
     assert run["rotor.speed"][-1] == pytest.approx(60.0, rel=1e-3)
     assert run["coil.current"][-1] == pytest.approx(6.0, rel=1e-3)
-    assert [len(np.unique(run.time(name))) for name in ("coil", "rotor")] == [1001, 101]
+    assert [len(np.unique(run.track(name).ns)) for name in ("coil", "rotor")] == [1001, 101]
 
 
 def test_05_the_ball_comes_to_rest(run: Recording) -> None:
@@ -106,8 +106,8 @@ def test_07_the_rate_has_its_standard_deviation(run: Recording) -> None:
 
 
 def test_08_each_customer_waits_for_the_customers_before(run: Recording) -> None:
-    waited = run["messages/customers.waited"]
-    came = run.time("messages/customers") / 1e9 - waited
+    waited = run.messages["customers"]["waited"]
+    came = run.track("messages/customers").ns / 1e9 - waited
     longer = np.maximum(0, waited[:-1] + 45 - np.diff(came))
     assert np.abs(waited[1:] - longer).max() < 1e-6
     assert len(waited) > 400
@@ -126,7 +126,7 @@ def test_10_the_motor_reaches_its_speed(run: Recording) -> None:
 
 def test_11_a_command_waits_for_more_important_frames(run: Recording) -> None:
     """Worst case: two others and the command begin together (135, 135 and 132 bits)."""
-    track = run.track("messages/controller")
+    track = run.track("messages/driver")
     latency = track.integer("arrival") - track.integer("completed")
     assert latency.max() == (2 * 135 + 132) * 100_000
     assert latency.min() >= 132 * 100_000
@@ -136,7 +136,7 @@ def test_11_an_overloaded_bus_makes_the_loop_unstable() -> None:
     """A constant latency of pi / 10 s is the limit of stability of x' = -5 x."""
     example = load_scenario(str(FOLDER / "11_can_bus.py"), {"others": "4"})
     recording = trace_of(example, compile=False)
-    track = recording.track("messages/controller")
+    track = recording.track("messages/driver")
     latency = track.integer("arrival") - track.integer("completed")
     assert latency[-1] > math.pi / 10 * 1e9
     assert np.abs(recording["cart.x"][-200:]).max() > 1.0

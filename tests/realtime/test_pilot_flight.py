@@ -54,11 +54,11 @@ def test_what_a_person_did_replays_bit_for_bit(tmp_path: Path, seconds: float) -
     assert recording.footer is not None
     assert recording.footer["reason"] == "end"
     assert recording.end_ns == seconds * 1e9
-    times = recording.time("inputs/stick")
+    times = recording.track("inputs/stick").ns
     assert len(times) > 0.5 * wanted
     for axis, name in enumerate(("roll", "pitch", "yaw", "throttle")):
         where = [row[axis] for _, row in moves[:done]]
-        assert follows(recording[f"inputs/stick.{name}"], where, name) > wanted // 3
+        assert follows(recording.track("inputs/stick").column(name), where, name) > wanted // 3
     assert np.ptp(recording["f16.roll"]) > 0.3
     assert pilot["input_to_step"]["count"] == len(times)
     assert (np.diff(shown(tmp_path)) > 0).all()

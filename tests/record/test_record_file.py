@@ -87,16 +87,16 @@ def test_a_recording_in_a_file_equals_that_in_memory(flown: Path, remembered: Re
 
 def test_access_by_name(flown: Path) -> None:
     read = Recording.open(flown)
-    assert read["f16.x3"].shape == (300,)
-    assert read["f16.q"].shape == (300, 4)
-    assert np.array_equal(read["f16.q"][:, 1], read["f16.q_1"])
-    assert read.time("messages/command")[1] == 5 * MS
+    assert read.track("f16").column("x3").shape == (300,)
+    assert read.track("f16").column("q").shape == (300, 4)
+    assert np.array_equal(read.track("f16").column("q")[:, 1], read.track("f16").column("q_1"))
+    assert read.track("messages/command").ns[1] == 5 * MS
     assert read.tracks["messages/command"].integer("initiated")[0] == 2**63 - 1
-    assert read["messages/command.status"][1] == 5.0  # the signal, not the stamp of that name
-    assert read.rows("f16").integers.shape == (300, 2)
+    assert read.messages["command"]["status"][1] == 5.0  # the signal, not the stamp of that name
+    assert read.track("f16").rows.integers.shape == (300, 2)
     assert read.tracks["f16"].tag(1) == Tag(MS, 1)
     assert read.tracks["f16"].signals["heading"].kind == "angle"
-    assert len(read.time("inputs/stick")) == 0
+    assert len(read.track("inputs/stick").ns) == 0
     for name, hint in (("f16.altitud", "altitude"), ("g16.x", "f16"), ("x", "f16.x0")):
         with pytest.raises(ScenarioError, match=hint):
             read[name]
@@ -110,7 +110,7 @@ def test_every_bit_of_a_double_survives(tmp_path: Path) -> None:
     for i in range(len(values)):
         track.append(0, (), values[i : i + 1])
     recorder.finish({})
-    read = Recording.open(tmp_path / "a.mcap")["t.x"]
+    read = Recording.open(tmp_path / "a.mcap").track("t").column("x")
     assert np.array_equal(read.view(np.int64), values.view(np.int64))
 
 
@@ -195,7 +195,7 @@ def test_bad_rows_are_refused_and_leave_no_trace() -> None:
     with pytest.raises(ShapeError, match="track p"):
         track.append(0, (1, 2), np.zeros(2))
     track.append(5, (1,), np.ones(1), np.ones(1))
-    assert recorder.recording().rows("p").floats.tolist() == [[1.0, 1.0]]
+    assert recorder.recording().track("p").rows.floats.tolist() == [[1.0, 1.0]]
 
 
 def test_tracks_are_declared_once_and_before_the_start() -> None:

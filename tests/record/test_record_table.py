@@ -89,7 +89,7 @@ def test_a_side_has_a_word_and_a_sign(result: RunResult, word: Any, sign: Any) -
 def test_every_value_is_the_recorded_one_at_its_own_times(result: RunResult) -> None:
     recording = result.recording()
     own = recording.table("slow", own=True)
-    rows = recording.rows("slow")
+    rows = recording.track("slow").rows
     assert own.ns.tolist() == sorted(set(rows.ns.tolist()))
     assert own["slow.s"].tobytes() == rows.floats[-len(own) :, 0].tobytes()
     mixed = recording.table("slow.s", "cart.s", own=True)
@@ -128,7 +128,7 @@ def test_a_rate_gives_a_grid_and_a_span_its_ends(result: RunResult) -> None:
 @pytest.mark.parametrize(
     ("names", "how", "says"),
     [
-        (["cart.z"], {}, "did you mean"),
+        (["cart.z"], {}, "known: cart.s, cart.w|did you mean cart.s"),
         (["cat"], {}, "cart"),
         (["*.zz"], {}, "unknown signal"),
         ([], {"side": "both"}, r"side of an instant 'both'; known: plus, \+, minus"),

@@ -241,7 +241,7 @@ def test_an_abandoned_run_leaves_its_rows(recorder: FileRecorder) -> None:
     track.append(0, (), np.ones(1))
     recorder.close()
     read = Recording.open(recorder.path)
-    assert read["p.x"].tolist() == [1.0]
+    assert read.track("p").column("x").tolist() == [1.0]
     assert read.truncated is not None
 
 
@@ -497,7 +497,9 @@ def test_much_data_is_sent_without_further_calls(tmp_path: Path) -> None:
         recorder.finish({})
     read = Recording.open(tmp_path / "run.mcap")
     assert np.array_equal(read.tracks["p"].ns, np.arange(80_001))
-    assert np.array_equal(read["p.x9"], np.repeat(np.arange(5) + 0.5, 20_000)[:80_001])
+    assert np.array_equal(
+        read.track("p").column("x9"), np.repeat(np.arange(5) + 0.5, 20_000)[:80_001]
+    )
 
 
 def test_rows_that_wait_are_not_overwritten_by_later_rows(tmp_path: Path) -> None:
@@ -514,7 +516,7 @@ def test_rows_that_wait_are_not_overwritten_by_later_rows(tmp_path: Path) -> Non
         recorder.finish({})
     read = Recording.open(tmp_path / "run.mcap")
     assert np.array_equal(read.tracks["p"].ns, np.arange(80_000))
-    assert np.array_equal(read["p.x9"], np.repeat(np.arange(80) + 0.5, 1000))
+    assert np.array_equal(read.track("p").column("x9"), np.repeat(np.arange(80) + 0.5, 1000))
 
 
 def test_a_writer_that_dies_while_a_thread_sends_is_noticed(tmp_path: Path) -> None:
@@ -635,9 +637,9 @@ def test_kill_9_loses_at_most_half_a_second(tmp_path: Path, both: bool, seed: in
     run.stdout.close()
     run.wait()
     read = Recording.open(path) if both else closed(path)
-    kept = read.time("p")
+    kept = read.track("p").ns
     assert told[-1] - kept[-1] <= AT_MOST_NS
     assert np.array_equal(kept, told[: len(kept)])
-    assert np.array_equal(read["p.x4"], kept.astype(np.float64))
+    assert np.array_equal(read.track("p").column("x4"), kept.astype(np.float64))
     assert read.footer is None
     assert read.truncated is not None

@@ -84,7 +84,7 @@ def test_the_loss_is_told_at_once(how: str, ended: float, tmp_path: Path) -> Non
     assert since.endswith(" (killed by signal 9)")
     kept = np.arange(0.0, float(found[1] or -1) + 0.05, 0.1)  # the latest that the writer told
     read = Recording.open(tmp_path / "run.mcap")
-    assert set(np.rint(kept * 1e9)) <= set(read.time("box"))
+    assert set(np.rint(kept * 1e9)) <= set(read.track("box").ns)
     then = "the run continues without it" if how == "continue" else "the run ends"
     assert told == [(400_000_000, f"the recording failed: it is lost {since}; {then}")]
     assert outcome.ended.seconds == ended
@@ -277,8 +277,8 @@ def test_the_report_leaves_out_what_it_is_told_to(tmp_path: Path) -> None:
         assert found["after_s"] == after
         served = found["outputs"]["queue.served"]
         assert served["average"] == held_average(recording, "messages/queue.served", after)
-        waits = recording["messages/customers.wait"][
-            recording.time("messages/customers") >= after * 1e9
+        waits = recording.messages["customers"]["wait"][
+            recording.track("messages/customers").ns >= after * 1e9
         ]
         wait = found["messages"]["customers.wait"]
         assert (wait["messages"], wait["mean"]) == (len(waits), float(waits.mean()))

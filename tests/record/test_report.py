@@ -467,8 +467,8 @@ def test_a_view_has_its_command_band_and_path() -> None:
     assert path is not None
     assert (path.path, path.timed, path.x_label) == (True, False, "plant.x")
     ((x, y),) = [(line.x, line.y) for line in path.lines]
-    assert x.tolist() == recording["plant.x"].tolist()
-    assert y.tolist() == recording["plant.v"].tolist()
+    assert x.tolist() == recording.track("plant").column("x").tolist()
+    assert y.tolist() == recording.track("plant").column("v").tolist()
     assert drawer.chart(View("gone", ("no.signal",))) is None
     assert drawer.missing([View("gone", ("no.signal",))]) == ["no.signal"]
 
@@ -511,8 +511,8 @@ def test_runs_are_drawn_over_each_other_with_their_differences(tmp_path: Path) -
     assert [line["name"] for line in position["lines"]] == ["0", "1"]
     assert [line["name"] for line in difference["lines"]] == ["1"]
     a, b = (Recording.open(path) for path in paths)
-    ns = np.intersect1d(a.time("plant"), b.time("plant"))
-    last = [[r["plant.x"][r.time("plant") <= t][-1] for t in ns] for r in (a, b)]
+    ns = np.intersect1d(a.track("plant").ns, b.track("plant").ns)
+    last = [[r["plant.x"][r.time_ns <= t][-1] for t in ns] for r in (a, b)]
     gap = values(difference["lines"][0]["v"])
     at = np.searchsorted(ns / 1e9, times(difference["lines"][0]["t"]))
     assert gap == pytest.approx((np.array(last[1]) - np.array(last[0]))[at], abs=1e-6)

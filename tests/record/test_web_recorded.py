@@ -108,7 +108,7 @@ def test_the_past_is_that_of_the_recording(recording: Recording) -> None:
     past = run.past(["cart.x", "brake.force", "unknown.x"], 1.0)
     assert past.seconds[0] == pytest.approx(0.5)
     assert past.seconds[-1] == pytest.approx(1.5)
-    times, x = recording.time("cart"), recording["cart.x"]
+    times, x = recording.track("cart").ns, recording.track("cart").column("x")
     at = np.searchsorted(times, (past.seconds * 1e9).round().astype(int), "right") - 1
     assert past.values["cart.x"].tolist() == x[at].tolist()
     force = past.values["brake.force"]

@@ -104,8 +104,8 @@ def test_mackey_glass(
     solver: Solver | str, step: str, error: float, by_steps: NDArray[np.float64]
 ) -> None:
     recording = ran(single(MACKEY_GLASS, END, solver, step))
-    t = recording.time("a")
-    x = recording["a.x"][t % S == 0]
+    t = recording.track("a").ns
+    x = recording.track("a").column("x")[t % S == 0]
     assert len(x) == len(by_steps)
     assert np.abs(x - by_steps).max() < error
 
@@ -119,7 +119,7 @@ def test_mackey_glass_as_a_diagram(by_steps: NDArray[np.float64]) -> None:
     d.add("decay", Gain(0.1), "x")
     d.add("rate", Sum("+-"), "feed", "decay")
     recording = ran(single(d.model(), END, Adaptive(rtol=1e-9, atol=1e-11), "1"))
-    assert np.abs(recording["a.x"] - by_steps).max() < 1e-7
+    assert np.abs(recording.track("a").column("x") - by_steps).max() < 1e-7
 
 
 def test_a_delay_of_a_jump_and_of_a_delay() -> None:
@@ -141,7 +141,7 @@ def test_a_delay_of_a_jump_and_of_a_delay() -> None:
     ns = 1e-9  # the lags are whole ns
     assert abs(recording["a.x"][-1] - 2 * (1 - 1 / 3 - 1 / 7)) < 4 * ns
     assert abs(recording["a.y"][-1] - (2 * (1 - 1 / 3 - 1 / 7 - 1 / 11) - 1 / 11)) < 4 * ns
-    assert set(np.unique(recording["a.second"]).round(12)) == {-1.0, 0.0, 2.0}
+    assert set(np.unique(recording.track("a").column("second")).round(12)) == {-1.0, 0.0, 2.0}
 
 
 def test_a_product_of_a_delayed_signal_in_a_loop() -> None:
@@ -174,7 +174,7 @@ def swinging_f16(latency: float) -> Scenario:
 def growth(scenario: Scenario, signal: str, frequency: float, begin: float) -> float:
     """Return the growth rate (1/s) between two windows of ten oscillations."""
     recording = trace_of(scenario)
-    time, values = recording.time(signal.partition(".")[0]) / 1e9, recording[signal]
+    time, values = recording.time, recording[signal]
     window = 20.0 * np.pi / frequency
     last = time[-1] - window
     sizes = [np.std(values[(time >= t) & (time < t + window)]) for t in (begin, last)]
@@ -245,8 +245,8 @@ def spectral_radius(latency: float) -> float:
 def grows(latency_ms: float) -> bool:
     """Whether the simulated state is larger in the last tenth of 120 s than in the fifth."""
     recording = trace_of(scenario(latency=round(latency_ms * 1e-3, 9), until=120))
-    size = np.abs(recording["plant.x"])
-    time = recording.time("plant") / 1e9
+    size = np.abs(recording.track("plant").column("x"))
+    time = recording.track("plant").ns / 1e9
     return bool(size[(time > 108)].max() > size[(time > 48) & (time < 60)].max())
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from f16_laws import control_law
 from f16_rounding import Rounded, Undecided, limited, rounded
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,11 +19,9 @@ from numpy.typing import NDArray
 from published import groups
 
 from hitl.building.build import build
-from rtsim.components.controller import PythonController
 from rtsim.core.tag import Tag
 from rtsim.models.f16 import controller
-from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
-from rtsim.models.f16.scenario import run_control_law
+from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, ControlLaw
 
 Rows = NDArray[np.float64]
 FILE = Path(__file__).resolve().parents[2] / "firmware" / "core" / "f16_control.toml"
@@ -159,9 +158,7 @@ def test_the_translation_is_the_design_bit_for_bit() -> None:
 
 def test_the_translation_is_the_compiled_design_bit_for_bit() -> None:
     inputs = envelope(12, 10_000)
-    compiled = PythonController(
-        run_control_law, LAW_INPUTS, LAW_OUTPUTS, parameters=LAW_PARAMETERS, compile=True
-    )
+    compiled = ControlLaw().controller()
     expected = np.zeros((len(inputs), LAW_OUTPUTS.size))
     for step, row in enumerate(inputs):
         compiled.send(Tag(step), row)

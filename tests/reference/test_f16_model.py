@@ -29,6 +29,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from f16_laws import circle, control_law, course
 from published import Table, groups, records, tables
 
 from rtsim.core.errors import ModelError
@@ -46,15 +47,7 @@ from rtsim.models.f16.aerodynamics import (
     coefficients,
     thrust_lbf,
 )
-from rtsim.models.f16.controller import (
-    CIRCLE_PARAMETERS,
-    LAW_INPUTS,
-    LAW_OUTPUTS,
-    LAW_PARAMETERS,
-    circle,
-    control_law,
-    course,
-)
+from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, Circle
 from rtsim.models.f16.piloted_scenario import scenario as by_hand
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.scenario import CONDITIONS, SUBSONIC, FlightCondition, case, trimmed
@@ -173,7 +166,7 @@ def test_course_only_feeds_no_deviation_back() -> None:
 def test_signals_fit_together() -> None:
     assert LAW_INPUTS.size == 20
     assert LAW_PARAMETERS.size == 24
-    assert CIRCLE_PARAMETERS.names == ("circle_pole",)
+    assert Circle.signals("parameter").names == ("circle_pole",)
 
 
 AERO, PROP, BOOK = (tables(f"f16_{name}_tables") for name in ("aero", "prop", "book"))

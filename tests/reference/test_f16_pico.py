@@ -60,7 +60,7 @@ def test_its_trajectory_is_that_of_the_hosts_build(rate: str, until: float) -> N
     """Bit for bit: the commands, the trajectory, and all else that is recorded."""
     host, (board, controller) = on_host(rate, until), on_board(rate, until)
     assert compare_exact(host, board) is None
-    assert board.rows("messages/autopilot").floats.shape == (round(until * int(rate)) + 1, 4)
+    assert board.track("messages/autopilot").rows.floats.shape == (round(until * int(rate)) + 1, 4)
     assert [check for check in compare_with_nasa(board) if not check.within] == []
     assert controller.board is not None
     assert controller.board.double_bytes == 8

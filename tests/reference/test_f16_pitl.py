@@ -69,7 +69,7 @@ def on_board(rate: str, latency: float, until: float) -> tuple[Recording, BoardC
 
 
 def commands(recording: Recording) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    return recording.rows("messages/autopilot").floats
+    return recording.track("messages/autopilot").rows.floats
 
 
 # -- board and host

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pytest
@@ -26,8 +27,6 @@ from published import FIGURES, Columns, records, trajectory
 
 from rtsim.cli import main as rtsim_command
 from rtsim.core.errors import RecordingError, UnknownName
-from rtsim.core.signals import Vector
-from rtsim.models.body import accelerate, air_flow
 from rtsim.models.f16.aerodynamics import (
     DEGREES_PER_RADIAN,
     NASA_SIDESLIP,
@@ -35,7 +34,7 @@ from rtsim.models.f16.aerodynamics import (
     coefficients,
     thrust_lbf,
 )
-from rtsim.models.f16.plant import F16, PARAMETERS, loads
+from rtsim.models.f16.plant import Aircraft, loads
 from rtsim.models.f16.published import Comparison, compare_with_nasa, published_rows
 from rtsim.models.f16.scenario import NAMES, SUBSONIC, case, trimmed
 from rtsim.models.units import FT, KT
@@ -292,18 +291,18 @@ def test_case_12_stays_in_trim() -> None:
 # ---------------------------------------------------------------- planted errors
 
 
-def inertial_rates(
-    t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector  # noqa: ARG001
-) -> None:  # fmt: skip
-    """The F-16's derivative with one error: the aerodynamics see the inertial rates."""
-    c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, _, _, _, height = air_flow(x, p)
-    fx, fy, fz, mx, my, mz = loads(
-        ub, vb, wb, x[10], x[11], x[12], height, u[0], u[1], u[2], u[3], p[_CG]
-    )
-    accelerate(x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz, dx)
+class InertialRates(Aircraft, name="f16"):
+    """The F-16 with one error: the aerodynamics see the inertial rates."""
 
-
-_CG = PARAMETERS.slice("cg").start
+    def derivative(self, d: Self) -> None:
+        c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, _, _, _, height = self.air_flow()
+        fx, fy, fz, mx, my, mz = loads(
+            ub, vb, wb, self.rates[0], self.rates[1], self.rates[2], height,
+            self.elevator, self.aileron, self.rudder, self.power, self.cg,
+        )  # fmt: skip
+        self.accelerate(
+            d, c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -322,8 +321,7 @@ def test_wrong_aircraft_or_earth_is_caught(planted: Mapping[str, float]) -> None
 
 
 def test_inertial_rates_in_the_aerodynamics_are_caught() -> None:
-    wrong = replace(F16, derivative=inertial_rates)
-    found = errors(fly_case(case("11"), model=wrong), "11")
+    found = errors(fly_case(case("11"), model=InertialRates.model()), "11")
     assert found[1] > 0.1
 
 

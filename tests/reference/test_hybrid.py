@@ -7,6 +7,7 @@ sldemo_bounce, MATLAB's ballode and PathSim's thermostat.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from published import figures
 from rtsim.core.errors import ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Guard, Model
-from rtsim.models.ball import BALL, bounce, derivative, height
+from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
@@ -88,9 +89,7 @@ def test_all_impacts_of_a_bouncing_ball(name: str, solver: str | Solver, step: A
 @pytest.mark.parametrize("name", BALLS)
 def test_without_a_stop_mode_the_run_says_zeno(name: str) -> None:
     given = MODELS[name]
-    model = Model("endless", BALL.states, derivative, discrete=BALL.discrete,
-                  parameters=BALL.parameters, guards=BALL.guards, guard=height,
-                  reset=bounce)  # fmt: skip
+    model = replace(BALL, name="endless", stop=None)
     with pytest.raises(ZenoError, match=r"floor of ball .*ever faster .*Zeno.*a stop mode"):
         simulate(thrown(given, "dp54", 10, model))
 

@@ -92,7 +92,7 @@ def of_shop(recording: Recording) -> dict[str, float]:
     """Without the first day, in which all machines are new."""
     after = 24 * 60 * MINUTE
     working = held_average(recording, "messages/shop.working", after)
-    down = recording.rows("messages/repairs")
+    down = recording.track("messages/repairs").rows
     counted = down.floats[down.ns > after * 1e9, 1]
     return {"available": working / 10, "count": float(len(counted)), "down": counted.mean() / 60}
 
@@ -139,7 +139,7 @@ def test_mmc(case: tuple[float, int], until: float) -> None:
 
 def test_each_customer_waits_as_lindley_says() -> None:
     """W' = max(0, W + service - time to the next): the same draws, and no events at all."""
-    waits = trace_of(queue(0.8, until=500), seed=2)["messages/customers.wait"]
+    waits = trace_of(queue(0.8, until=500), seed=2).messages["customers"]["wait"]
     streams = RandomStreams(2)
     arrivals, services = (streams.stream(f"processes/queue/{n}") for n in ("arrivals", "services"))
     between = arrivals.exponential(size=len(waits)) / 0.8
@@ -205,7 +205,7 @@ def parts_in_four_weeks(repair: float) -> Replications:
         return out
 
     def measure(recording: Recording) -> dict[str, float]:
-        total, ns = recording["messages/shop.total"], recording.time("messages/shop")
+        total, ns = recording.messages["shop"]["total"], recording.track("messages/shop").ns
         made = total[-1] - total[ns <= 24 * 60 * MINUTE * 1e9][-1]
         return {"parts": made / machine_shop.MACHINES * 4 * 7 / 6}
 
@@ -284,14 +284,14 @@ def test_the_machine_shop_makes_the_published_parts() -> None:
     )  # fmt: skip
     out.processes("shop", processes)
     published = [3251, 3273, 3242, 3343, 3387, 3244, 3269, 3185, 3302, 3279]
-    assert trace_of(out)["messages/shop.parts"][-1].tolist() == published
+    assert trace_of(out)["shop.parts"][-1].tolist() == published
 
 
 def test_a_shop_whose_machines_do_not_break_is_a_simpler_one() -> None:
     """A machine alone makes the whole parts that fit in, and nothing else is drawn."""
     out = machine_shop.scenario(weeks=0.1)
     out.set("shop.failure", 1e8)
-    made = trace_of(out, seed=3)["messages/shop.parts"][-1]
+    made = trace_of(out, seed=3)["shop.parts"][-1]
     p = machine_shop.PARAMETERS.initial()
     agenda = Agenda("shop", machine_shop.SHOP, (), p, RandomStreams(3))
     alone = [machine_shop.Streams(agenda, i) for i in range(machine_shop.MACHINES)]

@@ -96,7 +96,7 @@ def around(solver: Any, step: Duration) -> tuple[float, int]:
         count += 1
         orbit.derivative(t, x, z, u, p, dx)
 
-    rows = flown(replace(orbit.ORBIT, derivative=counted), 30, step, solver).rows("d").floats
+    rows = flown(replace(orbit.ORBIT, derivative=counted), 30, step, solver).track("d").rows.floats
     return math.dist(rows[0, :2], rows[-1, :2]), count
 
 

@@ -80,7 +80,7 @@ def test_a_draw_in_the_derivative(other: str) -> None:
     assert told["agreed"]["ns"] < tag.ns
     [x] = told["first"]["values"]
     assert x["name"] == "x"
-    assert x["a"] == Recording.open("a.mcap")["plant.x"][row]
+    assert x["a"] == Recording.open("a.mcap").track("plant").column("x")[row]
     assert int(x["a_bits"], 16) == int(np.float64(x["a"]).view(np.uint64))
     fed = told["fed"]
     assert fed["how"] == f"the step of plant from {before} to {tag}"
@@ -192,7 +192,9 @@ def test_the_text_names_the_first_difference() -> None:
     assert result.exit_code == 1
     row = _about(502)[1]
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
-    values = [float(Recording.open(f"{name}.mcap")["plant.x"][row]) for name in "ab"]
+    values = [
+        float(Recording.open(f"{name}.mcap").track("plant").column("x")[row]) for name in "ab"
+    ]
     x = next(line for line in lines if line.startswith("x "))
     for value in values:
         assert f"{value!r} (0x{np.float64(value).view(np.uint64):016x})" in x

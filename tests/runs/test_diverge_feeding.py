@@ -181,7 +181,7 @@ def expected(bump: Bump) -> tuple[int, str, str, str]:
     """Tag (ns), what, name and moment: from the periods, and of a step from where it was cut."""
     part, at = bump.part, bump.k * PERIODS[bump.part] * MS
     if part in MOVING:
-        times = PLAIN.time(part)
+        times = PLAIN.track(part).ns
         return int(times[times > at + STEP * MS // 2][0]), "plant", part, "x-"
     if part == "memory" and at <= USED * MS:
         return at, "memory", "controller", "state"

@@ -134,8 +134,11 @@ def test_external_controllers_may_be_run_again_live() -> None:
     asked, recorder = counting(scenario).asked, MemoryRecorder()
     run(to_repeat(recording, scenario, live=True).into(recorder)).checked()
     assert counting(scenario).asked == 2 * asked
-    assert recorder.recording()["messages/c.y"][0] == asked + 1
-    assert recorder.recording()["inputs/stick.p"].tolist() == recording["inputs/stick.p"].tolist()
+    assert recorder.recording().messages["c"]["y"][0] == asked + 1
+    assert (
+        recorder.recording().track("inputs/stick").column("p").tolist()
+        == recording.track("inputs/stick").column("p").tolist()
+    )
     run(to_repeat(recording, scenario).into(MemoryRecorder())).checked()
     assert counting(scenario).asked == 2 * asked
 

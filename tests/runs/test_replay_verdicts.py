@@ -264,7 +264,7 @@ def test_how_the_first_difference_grows_is_told(folder: Path) -> None:
 @pytest.mark.usefixtures("folder")
 def test_tolerances_by_range() -> None:
     recording = recorded("a.mcap")
-    x = recording["p.x"]
+    x = recording.track("p").column("x")
     allowed = by_range(recording)
     assert allowed["p.x"].absolute == pytest.approx(1e-9 * np.ptp(x), rel=1e-4)
     assert allowed["p.x"].relative == 0.0

@@ -196,7 +196,7 @@ def test_an_optional_output_holds_its_initial_value() -> None:
     recorder = MemoryRecorder()
     outputs = Signals("torque [N m]", Signal("valve", initial=0.25, optional=True))
     simulate(steered(one_only, outputs), recorder=recorder, compile=False)
-    assert recorder.recording().rows("messages/helm").floats[-1].tolist() == [1.0, 0.25]
+    assert recorder.recording().track("messages/helm").rows.floats[-1].tolist() == [1.0, 0.25]
 
 
 def unread(t: Any, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
@@ -471,7 +471,7 @@ def divides_and_leaves(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa:
 def test_what_only_python_raises_is_no_error_and_hides_none() -> None:
     recorder = MemoryRecorder()
     simulate(steered_late(divides), recorder=recorder)
-    assert recorder.recording().rows("messages/helm").floats[0, 0] == 1.0
+    assert recorder.recording().track("messages/helm").rows.floats[0, 0] == 1.0
     with pytest.raises(ControllerError, match="OutOfBounds"):
         simulate(steered_late(divides_and_leaves))
 
@@ -484,7 +484,11 @@ def counts(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
 def test_the_check_leaves_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
     recorder = MemoryRecorder()
     simulate(steered_late(counts), recorder=recorder)
-    assert recorder.recording().rows("messages/helm").floats[:3, 0].tolist() == [1.0, 2.0, 3.0]
+    assert recorder.recording().track("messages/helm").rows.floats[:3, 0].tolist() == [
+        1.0,
+        2.0,
+        3.0,
+    ]
     assert capsys.readouterr().out == ""
 
 

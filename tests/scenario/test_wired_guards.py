@@ -210,7 +210,7 @@ def faulty(at: float) -> Scenario:
 def test_a_fault_that_begins_at_a_sample_acts_on_who_reads_there(at: float, begins: bool) -> None:
     """Only the interpreter has processes."""
     recording = ran(faulty(at), "interpreted").recording
-    (given,) = recording["messages/c.inputs.u"]
+    (given,) = recording.messages["c.inputs"]["u"]
     assert given == pytest.approx(10.5625 if begins else 0.5625)
     assert [e.tag.ns for e in recording.events if e.kind == "Fault"] == [562_500_000] * begins
 

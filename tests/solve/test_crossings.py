@@ -8,6 +8,7 @@ A solver that is registered later is tested too.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +23,7 @@ from rtsim.core.tag import Duration
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.equations.model import Guard, Model
-from rtsim.models.ball import BALL, bounce, derivative, height
+from rtsim.models.ball import BALL
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
@@ -212,9 +213,7 @@ def test_a_recording_has_both_sides_of_an_instant() -> None:
 
 @pytest.mark.rule("zeno")
 def test_without_a_stop_mode_the_run_says_zeno() -> None:
-    model = Model("endless", BALL.states, derivative, discrete=BALL.discrete,
-                  parameters=BALL.parameters, guards=BALL.guards, guard=height,
-                  reset=bounce)  # fmt: skip
+    model = replace(BALL, name="endless", stop=None)
     scenario = Scenario("endless", until=4)
     scenario.plant("ball", model, step="1/100")
     with pytest.raises(ZenoError, match=r"floor of ball .*ever faster at 2\.5586.*@floor\.stop"):
@@ -222,9 +221,7 @@ def test_without_a_stop_mode_the_run_says_zeno() -> None:
 
 
 def test_a_stop_mode_that_goes_on_bouncing_is_zeno() -> None:
-    model = Model("restless", BALL.states, derivative, discrete=BALL.discrete,
-                  parameters=BALL.parameters, guards=BALL.guards, guard=height,
-                  reset=bounce, stop=bounce)  # fmt: skip
+    model = replace(BALL, name="restless", stop=BALL.reset)
     scenario = Scenario("restless", until=4)
     scenario.plant("ball", model, step="1/100")
     with pytest.raises(ZenoError, match=r"at 2\.5586.*although its stop mode was applied"):
@@ -235,9 +232,7 @@ def test_one_that_comes_to_rest_again_long_after_stops_again() -> None:
     def thrown(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
         x[0], x[1] = 0.0, 1.0
 
-    model = Model("juggled", BALL.states, derivative, discrete=BALL.discrete,
-                  parameters=BALL.parameters, guards=BALL.guards, guard=height,
-                  reset=bounce, stop=thrown)  # fmt: skip
+    model = replace(BALL, name="juggled", stop=thrown)
     scenario = Scenario("juggled", until=2)
     scenario.plant("ball", model, step="1/100", parameters={"restitution": 0.3})
     assert len(crossed(flown(scenario)[0], "Stopped")) > 2
@@ -307,7 +302,7 @@ def test_what_cannot_be_meant() -> None:
     with pytest.raises(ModelError, match="a reset or stop function but no guards"):
         Model("m", Signals("x"), clock, reset=count)
     with pytest.raises(ModelError, match="two guards with the same name"):
-        Model("m", Signals("x"), clock, guards=(Guard("g"), Guard("g")), guard=height)
+        Model("m", Signals("x"), clock, guards=(Guard("g"), Guard("g")), guard=BALL.guard)
 
     def lost(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
         x[0] = math.nan

@@ -36,8 +36,8 @@ def order(solver: str) -> float:
 
     def off(step: str) -> float:
         recording = ran(single(DECAY, 6, solver, step))
-        exact = [by_steps(t) for t in recording.time("a") / S]
-        return float(np.abs(recording["a.x"] - exact).max())
+        exact = [by_steps(t) for t in recording.track("a").ns / S]
+        return float(np.abs(recording.track("a").column("x") - exact).max())
 
     return math.log(off("2/31") / off("2/63")) / math.log(63 / 31)
 
@@ -63,15 +63,15 @@ def test_without_breaks_the_order_is_lost(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_adaptive_solver_ends_its_steps_at_the_breaks() -> None:
     """The solution is a polynomial of degree 5 up to 4 s: dp54 gives it but for rounding."""
     recording = ran(single(DECAY, 4, "dp54", "1/3"))
-    exact = np.array([by_steps(t) for t in recording.time("a") / S])
-    assert np.abs(recording["a.x"] - exact).max() < 1e-14
+    exact = np.array([by_steps(t) for t in recording.track("a").ns / S])
+    assert np.abs(recording.track("a").column("x") - exact).max() < 1e-14
 
 
 @pytest.mark.parametrize("rtol", [1e-5, 1e-8])
 def test_an_adaptive_solver_keeps_its_tolerance(rtol: float) -> None:
     recording = ran(single(DECAY, 9, Adaptive(rtol=rtol, atol=rtol), "1/2"))
-    exact = np.array([by_steps(t) for t in recording.time("a") / S])
-    assert np.abs(recording["a.x"] - exact).max() < 20 * rtol
+    exact = np.array([by_steps(t) for t in recording.track("a").ns / S])
+    assert np.abs(recording.track("a").column("x") - exact).max() < 20 * rtol
 
 
 # -- lags that vary --------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def their_solution(t: float) -> float:
 
 def off_by(solver: str | Solver, step: str, **how: Any) -> float:
     recording = ran(single(FELDSTEIN_NEVES, 10, solver, step), **how)
-    exact = np.array([their_solution(t) for t in recording.time("a") / S])
-    return float(np.abs(recording["a.x"] / exact - 1).max())
+    exact = np.array([their_solution(t) for t in recording.track("a").ns / S])
+    return float(np.abs(recording.track("a").column("x") / exact - 1).max())
 
 
 def test_a_lag_that_depends_on_the_state() -> None:
@@ -143,7 +143,10 @@ def test_a_lag_that_takes_a_signal_back_over_a_break() -> None:
     )
     for solver, error in (("rk4", 2e-6), (Adaptive(rtol=1e-9, atol=1e-9), 1e-8)):
         recording = ran(single(model, 6, solver, "1/20"))
-        assert np.abs(recording["a.x"] - np.sin(recording.time("a") / S)).max() < error
+        assert (
+            np.abs(recording.track("a").column("x") - np.sin(recording.track("a").ns / S)).max()
+            < error
+        )
 
 
 # -- two lags, vectors, inputs, discrete signals, lines --------------------------------------------
@@ -240,7 +243,7 @@ def test_a_lag_shorter_than_a_step() -> None:
         "decay", states=Signals("x = 1"), derivative=decay, delays=(Delayed("x", 0.1, before=1.0),)
     )
     fine = ran(single(model, 2, Adaptive(rtol=1e-10, atol=1e-12), "1"))
-    assert len(fine["a.x"]) == 3
+    assert len(fine.track("a").column("x")) == 3
     assert abs(ran(single(model, 2, "rk4", "1"))["a.x"][-1] - fine["a.x"][-1]) < 1e-6
 
 

@@ -104,16 +104,17 @@ def test_each_run_of_a_study_stores_its_signals() -> None:
     folder = start("unstable", "out", STUDY)
     grid = folder.plan.job.grid
     assert (len(grid), grid[-1]) == (POINTS, 10**9)
-    rows = folder.table().to_pylist()
+    listed = folder.table().to_pylist()
     for signal, track in (("plant.x", "plant"), ("controller.force", "messages/controller")):
         found = stored(folder, signal)
         assert sorted(found) == [0, 1, 2, 3, 4]
-        for row in rows[:2]:
+        for row in listed[:2]:
             scenario = load_scenario("unstable", {"plant.x": repr(row["plant.x"])})
             recorder = MemoryRecorder()
             recording = simulate(scenario, seed=row["seed"], until=1, recorder=recorder).recording()
-            where = np.searchsorted(recording.time(track), grid, side="right") - 1
-            column = recording[f"{track}.{signal.partition('.')[2]}"]
+            rows = recording.track(track)
+            where = np.searchsorted(rows.ns, grid, side="right") - 1
+            column = rows.column(signal.partition(".")[2])
             wanted = np.where(where < 0, math.nan, column[where])
             assert np.array_equal(found[row["run"]], wanted, equal_nan=True)
 

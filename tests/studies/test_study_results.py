@@ -200,15 +200,15 @@ def test_a_run_gives_the_same_results_in_rows_and_as_a_recording() -> None:
     results: dict[str, Any] = {
         "peak": Max("plant.v", after=0.5),
         "mean": Mean("controller.force"),
-        "rows": lambda recording: len(recording["plant.x"]),
+        "rows": lambda recording: len(recording.track("plant").column("x")),
     }
     measures = Measures(results, [Requirement("peak", below=2.0)])
     assert measures.needs_recording
     measures.take_recording(recording)
     values = measures.values(recording.end_ns, lambda: recording)
-    after = recording.time("plant") >= 500_000_000
-    assert values["peak"] == recording["plant.v"][after].max()
-    assert values["rows"] == len(recording.time("plant"))
+    after = recording.track("plant").ns >= 500_000_000
+    assert values["peak"] == recording.track("plant").column("v")[after].max()
+    assert values["rows"] == len(recording.track("plant").ns)
     assert values["peak.margin"] == 2.0 - values["peak"]
     other = Measures({}, ())
     other.take_recording(simulate(unstable(until=2), seed=1, recorder=MemoryRecorder()).recording())

@@ -114,7 +114,7 @@ def test_each_run_has_a_row_with_the_results_of_that_run_alone(file: str) -> Non
         scenario = load_scenario(file, settings)
         recording = simulate(scenario, seed=row["seed"], recorder=_memory()).recording()
         assert row["x"] == recording["plant.x"][-1]
-        assert row["w"] == recording["messages/control.inputs.w"][-1]
+        assert row["w"] == recording.messages["control.inputs"]["w"][-1]
         assert row["rows"] == len(recording["plant.x"])
         assert row["x.margin"] == 0.6 - row["x"]
         assert row["reason"] == "end"

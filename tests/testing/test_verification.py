@@ -213,7 +213,7 @@ def test_degenerate() -> None:
 def test_limit() -> None:
     """A thousand servers are no more than a hundred, where nobody waits for one."""
     waits = [
-        trace_of(queue(2.0, servers=n, until=50), seed=2)["messages/customers.total"]
+        trace_of(queue(2.0, servers=n, until=50), seed=2).messages["customers"]["total"]
         for n in (100, 1000)
     ]
     assert check_limit(*waits) == 0.0

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from hitl.controllers.in_process import InProcess
 from rtsim.components.controller import Controller, PythonController
 from rtsim.core.clock import WallClock
-from rtsim.models.unstable import UNSTABLE, control
-from rtsim.models.unstable import controller as sampled
+from rtsim.models.unstable import UNSTABLE, Stabiliser
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import Pace, simulate
@@ -35,11 +34,7 @@ Late = NDArray[np.int64]
 
 def _python(rate: int) -> PythonController:
     """The controller of the model ``unstable``, compiled, with its integral for ``rate`` Hz."""
-    known = sampled()
-    return PythonController(
-        control, known.inputs, known.outputs, parameters=known.parameters, memory=known.memory,
-        values={"integral": 5.0 / rate}, compile=True,
-    )  # fmt: skip
+    return Stabiliser(integral=5.0 / rate).controller()
 
 
 def _c(rate: int) -> InProcess:

@@ -67,7 +67,7 @@ class Case:
     def looped(self, digest: bool) -> Callable[[], float]:
         """Returns the time of a run [ns] in a loop that keeps the results."""
         plan, prepared = self.plan, prepare(load_scenario(self.scenario))
-        track = self.signal.partition(".")[0]
+        track, _, column = self.signal.partition(".")
         record: Recorded = True if digest else (track,)
 
         def once() -> float:
@@ -78,7 +78,8 @@ class Case:
                 values: Any = order.factors
                 result = prepared.run(seed=order.seed, set=values, until=self.until, record=record)
                 recording = result.recording()
-                v, t = recording[self.signal], recording.time(track) / NS_PER_S
+                rows = recording.track(track)
+                v, t = rows.column(column), rows.ns / NS_PER_S
                 mean = 0.5 * np.dot(v[1:] + v[:-1], np.diff(t)) / (t[-1] - t[0])
                 hashed = recording.digest() if digest else ""
                 kept.append((np.abs(v).max(), mean, hashed))

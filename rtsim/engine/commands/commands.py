@@ -260,6 +260,8 @@ class Inbox:
         """Reason why clients cannot reach the run any more; empty if they can."""
         self.unrecorded = ""
         """Time from which on the run is not recorded, and the reason; empty if it is recorded."""
+        self.announced = False
+        """True if a tag is inserted for each command, so that no other tag looks for commands."""
         self.standing = False
         """True if the run starts paused, because it was paused when it was restored."""
 

@@ -16,8 +16,8 @@ from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.publishing import MOST_VIEWS, StateTable
+from rtsim.record.component_values import MESSAGES
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.table import MESSAGES
 from rtsim.record.views import Place, places, views_of
 from rtsim.timing.frames import NO_SAMPLE
 

@@ -1,6 +1,6 @@
 """The F-16 that a person flies: NASA's aircraft with actuators, drag rise, landing gear and ground.
 
-The aircraft is :data:`rtsim.models.f16.plant.F16`.  It has five more states, and further loads:
+The aircraft is :class:`rtsim.models.f16.plant.Aircraft` with five more states and further loads:
 
 - The surfaces follow their commands with a lag of 1/20.2 s, at limited rates and angles.  Source:
   Nguyen and others, NASA TP-1538 (1979), "Simulator study of stall/post-stall characteristics of a
@@ -31,22 +31,20 @@ the brakes on, the aircraft creeps by less than 0.02 m/s.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
-from rtsim.core.signals import Signal, Signals, Vector
+import rtsim as rt
 from rtsim.equations.compiling import compiled
-from rtsim.equations.earth import geodetic, to_ned
-from rtsim.equations.model import Guard
+from rtsim.equations.earth import to_ned
 from rtsim.models.atmosphere import standard_atmosphere
-from rtsim.models.body import BODY_FLATTENING, BODY_RADIUS, accelerate, air_flow
 from rtsim.models.f16.aerodynamics import AREA
-from rtsim.models.f16.plant import CONTROLS, F16, LOAD_FACTOR, STANDARD_GRAVITY, loads_in_air, sense
+from rtsim.models.f16.plant import AT_ONCE, STANDARD_GRAVITY, Aircraft
 from rtsim.models.f16.stevens_lewis import power_rate
 from rtsim.models.terrain import HIGHEST, RUNWAY_LENGTH, along_runway, cover, local, terrain
 from rtsim.models.units import DEG
-from rtsim.models.wind import AIR_INPUTS, air_moves, air_velocity, in_moving_air
+from rtsim.models.wind import MOVING_AIR, STILL_AIR, MovingAir
 from rtsim.scenario.body import ROAD, RUNWAY, WATER
 
 # The landing gear of the F-16: legs with spring and damper, tyres, brakes and nose-wheel steering.
@@ -233,47 +231,6 @@ _LAG = 20.2
 _RISE_BEGINS, _RISE_ENDS, _FALLS_TO = 0.81, 1.1, 1.8
 _RISEN, _FALLEN = 0.023, 0.015
 
-ACTUATORS = Signals(
-    Signal("elevator_angle", "deg", low=-ELEVATOR_MOST, high=ELEVATOR_MOST),
-    Signal("aileron_angle", "deg", low=-AILERON_MOST, high=AILERON_MOST),
-    Signal("rudder_angle", "deg", low=-RUDDER_MOST, high=RUDDER_MOST),
-    Signal("engine_power", "%", low=0.0, high=100.0),
-    Signal("gear_extension", low=0.0, high=1.0, description="0: retracted, 1: extended, locked"),
-)
-"""The states behind those of the body: angles of the surfaces, power of the engine, and gear."""
-GROUND_INPUTS = Signals(
-    Signal("brake", low=0.0, high=1.0, optional=True, description="of both main wheels"),
-    Signal("pedal", low=-1.0, high=1.0, optional=True, description="steers the nose wheel"),
-    Signal("gear", low=0.0, high=1.0, optional=True, description="lever: 1 extends the gear"),
-    Signal(
-        "autopilot", low=0.0, high=7.0, optional=True,
-        description="modes that hold: 1 altitude, 2 heading, 4 speed; only for displays",
-    ),
-)  # fmt: skip
-NEAR_GROUND = Signals(
-    Signal("height", "m", description="of the wheels above the ground, with the aircraft level"),
-    Signal("wheel_load", description="force of the gear over the weight"),
-    Signal("side_load", description="lateral force over the weight, in body axes, to the right"),
-    Signal(
-        "recovery_height", "m",
-        description="least height above the ground if a pull-up begins in 1.5 s; 1000: no danger",
-    ),
-)  # fmt: skip
-"""The outputs behind those of ``F16``."""
-TOUCHDOWN = Signals(
-    Signal("sink_rate", "m/s", description="speed towards the ground at the last touchdown"),
-    Signal("ground_speed", "m/s", description="at the last touchdown"),
-    Signal("past_threshold", "m", description="place of the last touchdown along the runway"),
-    Signal("touchdowns"),
-)
-_FIRST = F16.states.size
-_GEAR = _FIRST + 4
-_AIR = CONTROLS.size
-_BRAKE, _PEDAL, _LEVER = (CONTROLS.size + AIR_INPUTS.size + k for k in range(3))
-_MASS, _RATE, _ANGLE = 0, 9, 10
-_OUT = F16.outputs.size
-_LOAD_FACTOR = F16.outputs.slice(LOAD_FACTOR.names[0]).start
-_PRESSURE = F16.outputs.slice("dynamic_pressure").start
 _NEAR = HIGHEST + 100.0
 _NO_DANGER, _REACTION, _MOST_PULL, _LEAST_PULL, _LIFT_MOST = 1000.0, 1.5, 3.0, 0.3, 1.0
 _SINKS = 6.0
@@ -301,100 +258,7 @@ def drag_rise(mach: float) -> float:
 
 
 @compiled
-def ground_below(
-    t: float, x: Vector, p: Vector,
-    c11: float, c12: float, c13: float,
-    c21: float, c22: float, c23: float,
-    c31: float, c32: float, c33: float,
-) -> Below:  # fmt: skip
-    """Return the ground below the centre of mass: its normal in body axes, and distances in m.
-
-    The distances are: to the plane along its normal, vertically, and north and east of the runway.
-    """
-    sin_lat, cos_lat, altitude = geodetic(x[0], x[1], x[2], p[BODY_RADIUS], p[BODY_FLATTENING])
-    celestial = math.atan2(x[1], x[0])
-    sin_lon, cos_lon = math.sin(celestial), math.cos(celestial)
-    longitude = celestial - p[_ANGLE] - p[_RATE] * t
-    north, east = local(math.atan2(sin_lat, cos_lat), longitude)
-    height, to_north, to_east = terrain(north, east)
-    scale = 1.0 / math.sqrt(1.0 + to_north * to_north + to_east * to_east)
-    b11, b12, b13 = to_ned(c11, c12, c13, sin_lat, cos_lat, sin_lon, cos_lon)
-    b21, b22, b23 = to_ned(c21, c22, c23, sin_lat, cos_lat, sin_lon, cos_lon)
-    b31, b32, b33 = to_ned(c31, c32, c33, sin_lat, cos_lat, sin_lon, cos_lon)
-    return (
-        -scale * (b11 * to_north + b12 * to_east + b13),
-        -scale * (b21 * to_north + b22 * to_east + b23),
-        -scale * (b31 * to_north + b32 * to_east + b33),
-        scale * (altitude - height),
-        altitude - height,
-        north,
-        east,
-    )
-
-
-@compiled
-def added_loads(
-    t: float, x: Vector, u: Vector, p: Vector,
-    c11: float, c12: float, c13: float,
-    c21: float, c22: float, c23: float,
-    c31: float, c32: float, c33: float,
-) -> Added:  # fmt: skip
-    """Return the loads of drag rise and gear: forces (N), moments (N m), then two figures.
-
-    The figures are the upward force of the gear (N), and 1 if a wheel is on the ground, else 0.
-    """
-    _, _, _, _, _, _, _, _, _, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
-    ax, ay, az = ub, vb, wb
-    if air_moves(u, _AIR):
-        vx, vy, vz, _, _, _ = air_velocity(x, p, u, _AIR)
-        ax, ay, az = ub - vx, vb - vy, wb - vz
-    density, sound, _, _ = standard_atmosphere(altitude)
-    airspeed = math.sqrt(ax * ax + ay * ay + az * az)
-    drag = drag_rise(airspeed / sound) + GEAR_DRAG * x[_GEAR]
-    pressed = -0.5 * density * airspeed * AREA * drag
-    fx, fy, fz = pressed * ax, pressed * ay, pressed * az
-    if altitude > _NEAR or x[_GEAR] < DOWN:
-        return fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0
-    nx, ny, nz, distance, _, north, east = ground_below(
-        t, x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33
-    )
-    plane = nx, ny, nz, distance
-    kind = cover(north, east)
-    if distance > 10.0 or kind == WATER:
-        return fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0
-    gx, gy, gz, mx, my, mz, nose, main = gear_loads(
-        ub, vb, wb, pr, qr, rr, plane, is_hard(kind), max(0.0, min(1.0, u[_BRAKE])),
-        max(-1.0, min(1.0, u[_PEDAL])), u[3],
-    )  # fmt: skip
-    carried = gx * nx + gy * ny + gz * nz
-    touches = 1.0 if max(nose, main) > 0.0 else 0.0
-    return fx + gx, fy + gy, fz + gz, mx, my, mz, carried, touches
-
-
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` (18,) by the equations of motion of the body, its actuators and its gear."""
-    elevator, aileron, rudder = x[_FIRST], x[_FIRST + 1], x[_FIRST + 2]
-    power = max(0.0, min(100.0, x[_FIRST + 3]))
-    c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz = loads_in_air(
-        t, x, u, p, elevator, aileron, rudder, power
-    )
-    ax, ay, az, bx, by, bz, _, touches = added_loads(
-        t, x, u, p, c11, c12, c13, c21, c22, c23, c31, c32, c33
-    )
-    accelerate(
-        x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33,
-        fx + ax, fy + ay, fz + az, mx + bx, my + by, mz + bz, dx,
-    )  # fmt: skip
-    dx[_FIRST] = surface_rate(elevator, u[0], ELEVATOR_MOST, ELEVATOR_RATE)
-    dx[_FIRST + 1] = surface_rate(aileron, u[1], AILERON_MOST, AILERON_RATE)
-    dx[_FIRST + 2] = surface_rate(rudder, u[2], RUDDER_MOST, RUDDER_RATE)
-    dx[_FIRST + 3] = power_rate(power, max(0.0, min(100.0, u[3])))
-    lever = 1.0 if u[_LEVER] > 0.5 or touches > 0.0 else 0.0
-    dx[_GEAR] = max(-1.0, min(1.0, 20.0 * (lever - x[_GEAR]))) / GEAR_TIME
-
-
-@compiled
-def recovery_height(
+def pull_up_height(
     north: float, east: float, altitude: float, vn: float, ve: float, down: float, falls: float,
     pull: float,
 ) -> float:  # fmt: skip
@@ -415,98 +279,204 @@ def recovery_height(
     return found
 
 
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with the outputs of ``F16`` and ``NEAR_GROUND``."""
-    elevator, aileron, rudder = x[_FIRST], x[_FIRST + 1], x[_FIRST + 2]
-    power = max(0.0, min(100.0, x[_FIRST + 3]))
-    sense(t, x, u, p, elevator, aileron, rudder, power, y)
-    c11, c12, c13, c21, c22, c23, c31, c32, c33, _, fy, _, _, _, _ = loads_in_air(
-        t, x, u, p, elevator, aileron, rudder, power
+class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
+    """The F-16 with actuators, engine lag, drag rise and landing gear, above the terrain."""
+
+    elevator_angle = rt.state("deg", low=-ELEVATOR_MOST, high=ELEVATOR_MOST)
+    aileron_angle = rt.state("deg", low=-AILERON_MOST, high=AILERON_MOST)
+    rudder_angle = rt.state("deg", low=-RUDDER_MOST, high=RUDDER_MOST)
+    engine_power = rt.state("%", low=0.0, high=100.0)
+    gear_extension = rt.state(low=0.0, high=1.0, description="0: retracted, 1: extended, locked")
+    brake = rt.input(low=0.0, high=1.0, optional=True, description="of both main wheels")
+    pedal = rt.input(low=-1.0, high=1.0, optional=True, description="steers the nose wheel")
+    gear = rt.input(low=0.0, high=1.0, optional=True, description="lever: 1 extends the gear")
+    autopilot = rt.input(
+        low=0.0, high=7.0, optional=True,
+        description="modes that hold: 1 altitude, 2 heading, 4 speed; only for displays",
+    )  # fmt: skip
+    height = rt.output("m", description="of the wheels above the ground, with the aircraft level")
+    wheel_load = rt.output(description="force of the gear over the weight")
+    side_load = rt.output(description="lateral force over the weight, in body axes, to the right")
+    recovery_height = rt.output(
+        "m",
+        description="least height above the ground if a pull-up begins in 1.5 s; 1000: no danger",
     )
-    _, ay, az, _, _, _, carried, touches = added_loads(
-        t, x, u, p, c11, c12, c13, c21, c22, c23, c31, c32, c33
-    )
-    _, _, _, _, above, north, east = ground_below(
-        t, x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33
-    )
-    weight = p[_MASS] * STANDARD_GRAVITY
-    y[_LOAD_FACTOR] -= az / weight
-    y[_OUT] = above - STANDS
-    y[_OUT + 1] = carried / weight
-    y[_OUT + 2] = (fy + ay) / weight
-    lands = x[_GEAR] > 0.5 and y[5] < _SINKS
-    most = min(_MOST_PULL, y[_PRESSURE] * AREA * _LIFT_MOST / weight - 1.0)
-    pull = STANDARD_GRAVITY * max(_LEAST_PULL, most)
-    lifts = y[_LOAD_FACTOR] * math.cos(y[7]) * math.cos(y[6])
-    falls = STANDARD_GRAVITY * max(0.0, 1.0 - lifts)
-    found = recovery_height(north, east, y[0] - STANDS, y[3], y[4], y[5], falls, pull)
-    y[_OUT + 3] = _NO_DANGER if touches > 0.0 or lands else min(_NO_DANGER, found)
-
-
-def guard(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
-    """Fill ``g`` (3,): height of the wheels, height of the airframe, and rest of the strokes, m."""
-    c11, c12, c13, c21, c22, c23, c31, c32, c33, _, _, _, _, _, _, altitude = air_flow(x, p)
-    if altitude > _NEAR:
-        g[0], g[1], g[2] = altitude, altitude, 1.0
-        return
-    nx, ny, nz, distance, above, north, east = ground_below(
-        t, x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33
-    )
-    plane = nx, ny, nz, distance
-    g[1] = lowest_structure(plane)
-    g[0], g[2] = above + _NEAR, 1.0
-    if x[_GEAR] >= DOWN and nz < -0.5 and cover(north, east) != WATER:
-        main, nose = lowest_wheel(plane), nose_wheel(plane)
-        g[0] = min(main, nose)
-        g[2] = min(STROKE + main, NOSE_STROKE + nose)
-
-
-def reset(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Keep the vertical speed, the ground speed and the place of a touchdown."""
-    if i != 0:
-        return
-    c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, _, _, _, _ = air_flow(x, p)
-    nx, ny, nz, _, _, north, east = ground_below(
-        t, x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33
-    )
-    along, _ = along_runway(north, east)
-    rise = ub * nx + vb * ny + wb * nz
-    z[0] = -rise
-    z[1] = math.sqrt(max(0.0, ub * ub + vb * vb + wb * wb - rise * rise))
-    z[2] = along + 0.5 * RUNWAY_LENGTH
-    z[3] += 1.0
-
-
-_AT_ONCE = "surfaces and engine follow their commands at once and have no stops of their own"
-_IN_AIR = in_moving_air(F16)
-
-PILOTED_F16 = replace(
-    _IN_AIR,
-    name="f16_flown",
-    states=F16.states + ACTUATORS,
-    inputs=_IN_AIR.inputs + GROUND_INPUTS,
-    outputs=F16.outputs + NEAR_GROUND,
-    discrete=TOUCHDOWN,
-    derivative=derivative,
-    output=output,
-    guards=(
-        Guard("touchdown", -1, stops=False, told=TOUCHDOWN.names[:3]),
-        Guard("crash", -1, terminal=True, failure="the airframe struck the ground"),
-        Guard("gear_collapse", -1, terminal=True, failure="a leg of the landing gear broke"),
-    ),
-    guard=guard,
-    reset=reset,
-    assumptions=(
-        *(a for a in _IN_AIR.assumptions if a != _AT_ONCE),
+    sink_rate = rt.memory("m/s", description="speed towards the ground at the last touchdown")
+    ground_speed = rt.memory("m/s", description="at the last touchdown")
+    past_threshold = rt.memory("m", description="place of the last touchdown along the runway")
+    touchdowns = rt.memory()
+    assumptions = (
+        *(MOVING_AIR if a == STILL_AIR else a for a in Aircraft.assumptions if a != AT_ONCE),
         "surfaces: first-order lag of 1/20.2 s with limits of rate and angle (NASA TP-1538)",
         "engine: power follows its command with the lag of Stevens and Lewis",
         "drag rise with Mach number, drag of the gear, friction of tyres: JSBSim's F-16",
         "the gear's legs have no mass; the ground at all wheels is the plane below the aircraft",
-    ),
-    limits=(
-        *_IN_AIR.limits,
+    )
+    limits = (
+        *Aircraft.limits,
         "the lift has no ground effect, and does not depend on the Mach number",
         "tyres have no spin-up: they roll at once",
-    ),
-)
-"""The aircraft of the scenario ``f16-by-hand``."""
+    )
+
+    def ground_below(
+        self,
+        c11: float, c12: float, c13: float,
+        c21: float, c22: float, c23: float,
+        c31: float, c32: float, c33: float,
+    ) -> Below:  # fmt: skip
+        """Return the ground below the centre of mass: its normal in body axes, and distances in m.
+
+        The distances are: to the plane along its normal, vertically, and north and east of the
+        runway.
+        """
+        sin_lat, cos_lat, altitude = self.place()
+        celestial = math.atan2(self.position[1], self.position[0])
+        sin_lon, cos_lon = math.sin(celestial), math.cos(celestial)
+        longitude = celestial - self.earth_angle - self.earth_rate * self.t
+        north, east = local(math.atan2(sin_lat, cos_lat), longitude)
+        height, to_north, to_east = terrain(north, east)
+        scale = 1.0 / math.sqrt(1.0 + to_north * to_north + to_east * to_east)
+        b11, b12, b13 = to_ned(c11, c12, c13, sin_lat, cos_lat, sin_lon, cos_lon)
+        b21, b22, b23 = to_ned(c21, c22, c23, sin_lat, cos_lat, sin_lon, cos_lon)
+        b31, b32, b33 = to_ned(c31, c32, c33, sin_lat, cos_lat, sin_lon, cos_lon)
+        return (
+            -scale * (b11 * to_north + b12 * to_east + b13),
+            -scale * (b21 * to_north + b22 * to_east + b23),
+            -scale * (b31 * to_north + b32 * to_east + b33),
+            scale * (altitude - height),
+            altitude - height,
+            north,
+            east,
+        )
+
+    def added_loads(
+        self,
+        c11: float, c12: float, c13: float,
+        c21: float, c22: float, c23: float,
+        c31: float, c32: float, c33: float,
+    ) -> Added:  # fmt: skip
+        """Return the loads of drag rise and gear: forces (N), moments (N m), then two figures.
+
+        The figures are the upward force of the gear (N), and 1 if a wheel is on the ground, else 0.
+        """
+        _, _, _, _, _, _, _, _, _, ub, vb, wb, pr, qr, rr, altitude = self.air_flow()
+        vx, vy, vz, _, _, _ = self.air_motion()
+        ax, ay, az = ub - vx, vb - vy, wb - vz
+        density, sound, _, _ = standard_atmosphere(altitude)
+        airspeed = math.sqrt(ax * ax + ay * ay + az * az)
+        drag = drag_rise(airspeed / sound) + GEAR_DRAG * self.gear_extension
+        pressed = -0.5 * density * airspeed * AREA * drag
+        fx, fy, fz = pressed * ax, pressed * ay, pressed * az
+        if altitude > _NEAR or self.gear_extension < DOWN:
+            return fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0
+        nx, ny, nz, distance, _, north, east = self.ground_below(
+            c11, c12, c13, c21, c22, c23, c31, c32, c33
+        )
+        plane = nx, ny, nz, distance
+        kind = cover(north, east)
+        if distance > 10.0 or kind == WATER:
+            return fx, fy, fz, 0.0, 0.0, 0.0, 0.0, 0.0
+        gx, gy, gz, mx, my, mz, nose, main = gear_loads(
+            ub, vb, wb, pr, qr, rr, plane, is_hard(kind), max(0.0, min(1.0, self.brake)),
+            max(-1.0, min(1.0, self.pedal)), self.power,
+        )  # fmt: skip
+        carried = gx * nx + gy * ny + gz * nz
+        touches = 1.0 if max(nose, main) > 0.0 else 0.0
+        return fx + gx, fy + gy, fz + gz, mx, my, mz, carried, touches
+
+    def derivative(self, d: Self) -> None:
+        elevator, aileron, rudder = self.elevator_angle, self.aileron_angle, self.rudder_angle
+        power = max(0.0, min(100.0, self.engine_power))
+        c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz = self.loads_in_air(
+            elevator, aileron, rudder, power
+        )
+        ax, ay, az, bx, by, bz, _, touches = self.added_loads(
+            c11, c12, c13, c21, c22, c23, c31, c32, c33
+        )
+        self.accelerate(
+            d, c11, c12, c13, c21, c22, c23, c31, c32, c33,
+            fx + ax, fy + ay, fz + az, mx + bx, my + by, mz + bz,
+        )  # fmt: skip
+        d.elevator_angle = surface_rate(elevator, self.elevator, ELEVATOR_MOST, ELEVATOR_RATE)
+        d.aileron_angle = surface_rate(aileron, self.aileron, AILERON_MOST, AILERON_RATE)
+        d.rudder_angle = surface_rate(rudder, self.rudder, RUDDER_MOST, RUDDER_RATE)
+        d.engine_power = power_rate(power, max(0.0, min(100.0, self.power)))
+        lever = 1.0 if self.gear > 0.5 or touches > 0.0 else 0.0
+        moves = 20.0 * (lever - self.gear_extension)
+        d.gear_extension = max(-1.0, min(1.0, moves)) / GEAR_TIME
+
+    def outputs(self) -> None:
+        elevator, aileron, rudder = self.elevator_angle, self.aileron_angle, self.rudder_angle
+        power = max(0.0, min(100.0, self.engine_power))
+        self.sense(elevator, aileron, rudder, power)
+        c11, c12, c13, c21, c22, c23, c31, c32, c33, _, fy, _, _, _, _ = self.loads_in_air(
+            elevator, aileron, rudder, power
+        )
+        _, ay, az, _, _, _, carried, touches = self.added_loads(
+            c11, c12, c13, c21, c22, c23, c31, c32, c33
+        )
+        _, _, _, _, above, north, east = self.ground_below(
+            c11, c12, c13, c21, c22, c23, c31, c32, c33
+        )
+        weight = self.mass * STANDARD_GRAVITY
+        self.load_factor -= az / weight
+        self.height = above - STANDS
+        self.wheel_load = carried / weight
+        self.side_load = (fy + ay) / weight
+        lands = self.gear_extension > 0.5 and self.velocity_down < _SINKS
+        most = min(_MOST_PULL, self.dynamic_pressure * AREA * _LIFT_MOST / weight - 1.0)
+        pull = STANDARD_GRAVITY * max(_LEAST_PULL, most)
+        lifts = self.load_factor * math.cos(self.pitch) * math.cos(self.roll)
+        falls = STANDARD_GRAVITY * max(0.0, 1.0 - lifts)
+        found = pull_up_height(
+            north, east, self.altitude - STANDS,
+            self.velocity_north, self.velocity_east, self.velocity_down, falls, pull,
+        )  # fmt: skip
+        safe = touches > 0.0 or lands
+        self.recovery_height = _NO_DANGER if safe else min(_NO_DANGER, found)
+
+    def clearances(self) -> tuple[float, float, float]:
+        """Return the heights of wheels and airframe, and the rest of the strokes, m."""
+        c11, c12, c13, c21, c22, c23, c31, c32, c33, _, _, _, _, _, _, altitude = self.air_flow()
+        if altitude > _NEAR:
+            return altitude, altitude, 1.0
+        nx, ny, nz, distance, above, north, east = self.ground_below(
+            c11, c12, c13, c21, c22, c23, c31, c32, c33
+        )
+        plane = nx, ny, nz, distance
+        wheels, strokes = above + _NEAR, 1.0
+        if self.gear_extension >= DOWN and nz < -0.5 and cover(north, east) != WATER:
+            main, nose = lowest_wheel(plane), nose_wheel(plane)
+            wheels = min(main, nose)
+            strokes = min(STROKE + main, NOSE_STROKE + nose)
+        return wheels, lowest_structure(plane), strokes
+
+    @rt.falling(report=("sink_rate", "ground_speed", "past_threshold"))
+    def touchdown(self) -> float:
+        return self.clearances()[0]
+
+    @touchdown.reset
+    def keep_touchdown(self) -> None:
+        """Keep the vertical speed, the ground speed and the place of a touchdown."""
+        c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, _, _, _, _ = self.air_flow()
+        nx, ny, nz, _, _, north, east = self.ground_below(
+            c11, c12, c13, c21, c22, c23, c31, c32, c33
+        )
+        along, _ = along_runway(north, east)
+        rise = ub * nx + vb * ny + wb * nz
+        self.sink_rate = -rise
+        self.ground_speed = math.sqrt(max(0.0, ub * ub + vb * vb + wb * wb - rise * rise))
+        self.past_threshold = along + 0.5 * RUNWAY_LENGTH
+        self.touchdowns += 1.0
+
+    @rt.falling(terminal=True, failure="the airframe struck the ground")
+    def crash(self) -> float:
+        return self.clearances()[1]
+
+    @rt.falling(terminal=True, failure="a leg of the landing gear broke")
+    def gear_collapse(self) -> float:
+        return self.clearances()[2]
+
+
+PILOTED_F16 = FlownAircraft.model()
+"""The aircraft of the scenario ``f16-by-hand``, for functions that take a :class:`rtsim.Model`."""

@@ -36,42 +36,15 @@ itself within two seconds, so that it need not turn back.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from rtsim.core.signals import Signal, Signals, Vector
+import rtsim as rt
 from rtsim.equations.compiling import compiled
-from rtsim.models.f16.aircraft import PILOTED_F16
-from rtsim.models.f16.controller import PILOT, limited
-from rtsim.models.f16.plant import CONTROLS
+from rtsim.models.f16.controller import limited
 from rtsim.models.f16.stevens_lewis import throttle_gearing
 from rtsim.models.units import DEG
 
 # The autopilot of the F-16 by hand: it holds altitude, heading and speed, each by itself.
-
-MODES = Signals(
-    Signal("ap_altitude", low=0.0, high=1.0, description="1 holds the altitude"),
-    Signal("ap_heading", low=0.0, high=1.0, description="1 holds the heading"),
-    Signal("ap_speed", low=0.0, high=1.0, description="1 holds the equivalent airspeed"),
-)
-"""The inputs of the autopilot, 0 or 1."""
-HOLDS = Signals(
-    Signal("holds_altitude", description="1 while the mode is engaged"),
-    Signal("holds_heading"),
-    Signal("holds_speed"),
-    Signal("asked_altitude", description="the mode's last input"),
-    Signal("asked_heading"),
-    Signal("asked_speed"),
-    Signal("altitude_held", "m"),
-    Signal("heading_held", "rad"),
-    Signal("speed_held", "m/s", description="equivalent airspeed"),
-    Signal("climb_load", "g", description="commanded load factor beyond that of level flight"),
-    Signal("bank_rate", "rad/s", description="commanded roll rate"),
-    Signal("power_held", "%", description="commanded power"),
-    Signal("power_sum", "%", description="integrated error of the speed"),
-    Signal("lever", description="throttle when the speed hold engaged"),
-    Signal("fading", description="1 while the power goes back to the throttle"),
-    Signal("speed_lagged", "m/s", description="equivalent airspeed behind a lag"),
-)
-"""The memory of the autopilot."""
 
 BREAKOUT = 0.15
 """Deflection of the stick that disengages altitude and heading hold."""
@@ -81,9 +54,6 @@ LARGEST_ROLL, LARGEST_PITCH = 65.0, 45.0
 """Angles (deg) beyond which altitude and heading hold disengage."""
 MOST_BANK, MOST_CLIMB = 30.0, 12.0
 """Largest bank angle (deg) and vertical speed (m/s) that the autopilot commands."""
-_ALTITUDE_HOLD, _HEADING, _SPEED = 0, 1, 2
-_ASKED, _HELD = 3, 6
-_CLIMB_LOAD, _BANK_RATE, _POWER, _SUM, _LEVER, _FADING, _LAGGED = 9, 10, 11, 12, 13, 14, 15
 _G = 9.80665
 _CAPTURE = 2.0  # s
 _CLIMB_PER_M, _CLIMB_TIME, _MOST_LOAD, _LOAD_SLEW = 0.25, 1.5, 0.5, 0.7  # 1/s, s, g, g/s
@@ -93,182 +63,6 @@ _LAG = 0.5  # s
 _SLOWEST = 30.0
 
 
-@compiled
-def towards(now: float, wanted: float, most: float) -> float:
-    """Return ``now``, moved towards ``wanted`` by at most ``most``."""
-    return now + limited(wanted - now, -most, most)
-
-
-@compiled
-def around(angle: float) -> float:
-    """Return the same angle (rad) between -pi and pi."""
-    return angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
-
-
-@compiled
-def engage(
-    asked_altitude: float, asked_heading: float, asked_speed: float,
-    pitch_stick: float, roll_stick: float, throttle: float, roll: float, pitch: float,
-    wheels: bool, s: Vector, first: int,
-) -> tuple[bool, bool, bool]:  # fmt: skip
-    """Engage and disengage the modes; return which of them engage now.
-
-    ``s`` has ``HOLDS`` from element ``first`` on; ``roll`` and ``pitch`` are in rad.
-    """
-    upright = abs(roll) < LARGEST_ROLL * DEG and abs(pitch) < LARGEST_PITCH * DEG and not wheels
-    free_pitch = abs(pitch_stick) < BREAKOUT and upright
-    free_roll = abs(roll_stick) < BREAKOUT and upright
-    free_lever = not wheels
-    if s[first + _SPEED] > 0.5 and abs(throttle - s[first + _LEVER]) > LEVER_MOVED:
-        free_lever = False
-    new_altitude = _switch(s, first, _ALTITUDE_HOLD, asked_altitude, free_pitch)
-    new_heading = _switch(s, first, _HEADING, asked_heading, free_roll)
-    held = s[first + _SPEED] > 0.5
-    new_speed = _switch(s, first, _SPEED, asked_speed, free_lever)
-    if held and s[first + _SPEED] < 0.5:
-        s[first + _FADING] = 1.0
-    return new_altitude, new_heading, new_speed
-
-
-@compiled
-def _switch(s: Vector, first: int, mode: int, asked: float, free: bool) -> bool:
-    """Update one mode; return whether it engages now."""
-    on = asked > 0.5
-    rises = on and s[first + _ASKED + mode] < 0.5
-    s[first + _ASKED + mode] = 1.0 if on else 0.0
-    if not (on and free):
-        s[first + mode] = 0.0
-        return False
-    if rises:
-        s[first + mode] = 1.0
-    return rises
-
-
-@compiled
-def hold_altitude(
-    new: bool, altitude: float, climb: float, banked: float, present: float, period: float,
-    s: Vector, first: int,
-) -> float:  # fmt: skip
-    """Return the commanded load factor (g) beyond that of the centred stick.
-
-    ``altitude`` in m, ``climb`` in m/s.  ``banked`` is the load factor that level flight needs
-    beyond that of the centred stick, and ``present`` the command without the autopilot, g.
-    """
-    if new:
-        s[first + _HELD + _ALTITUDE_HOLD] = altitude + _CAPTURE * climb
-        s[first + _CLIMB_LOAD] = present
-    error = s[first + _HELD + _ALTITUDE_HOLD] - altitude
-    wanted = limited(_CLIMB_PER_M * error, -MOST_CLIMB, MOST_CLIMB)
-    load = limited((wanted - climb) / (_CLIMB_TIME * _G), -_MOST_LOAD, _MOST_LOAD)
-    wanted_load = load + banked
-    s[first + _CLIMB_LOAD] = towards(s[first + _CLIMB_LOAD], wanted_load, _LOAD_SLEW * period)
-    return s[first + _CLIMB_LOAD]  # type: ignore[no-any-return]
-
-
-@compiled
-def hold_heading(
-    new: bool, heading: float, roll: float, speed: float, present: float, period: float,
-    s: Vector, first: int,
-) -> float:  # fmt: skip
-    """Return the commanded roll rate (rad/s); angles in rad, ``speed`` in m/s.
-
-    ``present`` is the command without the autopilot, rad/s.
-    """
-    fast = max(speed, _SLOWEST)
-    if new:
-        turning = _G * math.tan(limited(roll, -1.2, 1.2)) / fast
-        s[first + _HELD + _HEADING] = around(heading + _CAPTURE * turning)
-        s[first + _BANK_RATE] = present
-    error = around(s[first + _HELD + _HEADING] - heading)
-    most = MOST_BANK * DEG
-    bank = limited(math.atan(error * fast / (_G * _TURN_TIME)), -most, most)
-    rate = limited((bank - roll) / _BANK_TIME, -_MOST_ROLL, _MOST_ROLL)
-    s[first + _BANK_RATE] = towards(s[first + _BANK_RATE], rate, _ROLL_SLEW * period)
-    return s[first + _BANK_RATE]  # type: ignore[no-any-return]
-
-
-@compiled
-def hold_speed(
-    new: bool, speed: float, throttle: float, by_lever: float, period: float, s: Vector, first: int
-) -> float:
-    """Return the commanded power, %, with or without the mode.
-
-    ``speed`` is the equivalent airspeed, m/s; ``by_lever`` the power of the throttle, %.
-    """
-    power = by_lever
-    if s[first + _LAGGED] == 0.0:
-        s[first + _LAGGED] = speed
-    gains = (speed - s[first + _LAGGED]) / _LAG
-    s[first + _LAGGED] += min(1.0, period / _LAG) * (speed - s[first + _LAGGED])
-    if s[first + _SPEED] > 0.5:
-        if new:
-            now = s[first + _POWER] if s[first + _FADING] > 0.5 else by_lever
-            s[first + _HELD + _SPEED] = speed + _CAPTURE * gains
-            s[first + _SUM] = now - _POWER_PER_MS * _CAPTURE * gains
-            s[first + _LEVER] = throttle
-            s[first + _FADING] = 0.0
-        error = s[first + _HELD + _SPEED] - speed
-        power = s[first + _SUM] + _POWER_PER_MS * error
-        if 0.0 < power < 100.0:
-            s[first + _SUM] += period * _POWER_SUMS * error
-        power = limited(power, 0.0, 100.0)
-    elif s[first + _FADING] > 0.5:
-        power = towards(s[first + _POWER], by_lever, _POWER_SLEW * period)
-        if power == by_lever:
-            s[first + _FADING] = 0.0
-    s[first + _POWER] = power
-    return power
-
-
-STICK = Signals(
-    Signal("pitch", low=-1.0, high=1.0, description="aft is positive: nose up"),
-    Signal("roll", low=-1.0, high=1.0, description="right is positive"),
-    Signal("yaw", low=-1.0, high=1.0, description="nose right is positive"),
-    PILOT["throttle"],
-    *MODES,
-    Signal("brake", low=0.0, high=1.0, description="of the main wheels"),
-    Signal("gear", low=0.0, high=1.0, description="1 extends the landing gear"),
-)
-FEEDBACK = Signals(
-    *(
-        PILOTED_F16.outputs[name]
-        for name in (
-            "airspeed", "dynamic_pressure", "alpha", "beta", "roll", "pitch",
-            "roll_rate", "pitch_rate", "yaw_rate", "load_factor",
-        )
-    ),
-    *(Signal(f"{name}_angle", "deg") for name in ("elevator", "aileron")),
-    *(
-        PILOTED_F16.outputs[name]
-        for name in ("yaw", "altitude", "velocity_down", "equivalent_airspeed", "wheel_load")
-    ),
-)  # fmt: skip
-BY_WIRE_INPUTS = STICK.prefixed("stick_") + FEEDBACK
-BY_WIRE_OUTPUTS = Signals(
-    *(Signal(s.name, s.unit, low=s.low, high=s.high) for s in CONTROLS),
-    Signal("autopilot", low=0.0, high=7.0, description="1 altitude, 2 heading, 4 speed is held"),
-)
-BY_WIRE_MEMORY = Signals(
-    Signal("elevator", "deg", description="filtered angle"),
-    Signal("aileron", "deg", description="filtered angle"),
-    Signal("pitch_rate", "rad/s", description="filtered"),
-    Signal("roll_rate", "rad/s", description="filtered"),
-    Signal("expected", "g", initial=1.0, description="load factor that should be reached now"),
-    Signal("correction", "g", description="added to the command, from its integrated error"),
-    *HOLDS,
-)
-BY_WIRE_PARAMETERS = Signals(
-    Signal("period", "s", initial=0.01, low=1e-6, description="of its ticks"),
-    Signal("pull", initial=6.0, description="g beyond 1 at full aft stick"),
-    Signal("push", initial=2.5, description="g below 1 at full forward stick"),
-    Signal("load_highest", "g", initial=7.0),
-    Signal("load_lowest", "g", initial=-2.5),
-    Signal("roll_rate_full", "rad/s", initial=3.0, description="at full stick"),
-    Signal("alpha_highest", "deg", initial=22.0),
-    Signal("alpha_lowest", "deg", initial=-8.0),
-    Signal("weight", "g", initial=1.0, description="load factor that carries the aircraft"),
-    Signal("alpha_gear", "deg", initial=15.0, description="highest, with the gear lever down"),
-)
 _PRESSURE = 13400.0  # dynamic pressure of the effectiveness of the surfaces below, Pa
 _LEAST, _MOST = 0.2, 4.0
 _ELEVATOR_PER_DEG, _AILERON_PER_DEG = -0.177, -0.686  # rad/s2 per deg at _PRESSURE
@@ -288,12 +82,32 @@ _BANKED, _LEVEL = 0.7, 0.4
 _CARRIED = 0.2  # load of the wheels over the weight from which the stick is direct
 _FALLS, _FALLS_BAND = 3.0, 4.0  # deg/s
 _ROTATES, _ROTATES_BAND, _ROTATES_RATE = 12.0, 4.0, 0.7  # deg, deg, s
-_MODES, _GEAR, _FEEDBACK = 4, STICK.slice("gear").start, STICK.size
-(
-    _AIRSPEED, _PRESSURE_AT, _ALPHA, _BETA, _ROLL, _PITCH, _ROLL_RATE, _PITCH_RATE, _YAW_RATE,
-    _LOAD, _ELEVATOR_ANGLE, _AILERON_ANGLE, _YAW, _ALTITUDE, _DOWN, _EQUIVALENT, _WHEELS,
-) = (STICK.size + k for k in range(FEEDBACK.size))  # fmt: skip
-_HOLDS = BY_WIRE_MEMORY.size - HOLDS.size
+
+
+@compiled
+def towards(now: float, wanted: float, most: float) -> float:
+    """Return ``now``, moved towards ``wanted`` by at most ``most``."""
+    return now + limited(wanted - now, -most, most)
+
+
+@compiled
+def around(angle: float) -> float:
+    """Return the same angle (rad) between -pi and pi."""
+    return angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
+
+
+@compiled
+def switched(held: float, before: float, asked: float, free: bool) -> tuple[float, float, bool]:
+    """Return a mode and its input, both 0 or 1, and whether the mode engages now.
+
+    ``held`` and ``before`` are the mode and its input before; ``free``: nothing disengages it.
+    """
+    on = asked > 0.5
+    rises = on and before < 0.5
+    now = 1.0 if on else 0.0
+    if not (on and free):
+        return 0.0, now, False
+    return (1.0 if rises else held), now, rises
 
 
 @compiled
@@ -335,77 +149,239 @@ def rotation(stick: float, alpha: float, pitch_rate: float) -> float:
     return -_ELEVATOR * stick
 
 
-def by_wire(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Compute surface angles (deg) and power (%); the step function of the controller.
+class ByWire(rt.Controller, compile=True):
+    """Computes surface angles (deg) and power (%) from the stick."""
 
-    ``u`` (26,) is ``BY_WIRE_INPUTS``, ``s`` (22,) ``BY_WIRE_MEMORY``, ``p`` (10,)
-    ``BY_WIRE_PARAMETERS``, ``y`` (5,) ``BY_WIRE_OUTPUTS``.
-    """
-    speed, roll, pitch = max(u[_AIRSPEED], _SLOWEST), u[_ROLL], u[_PITCH]
-    flows = limited((u[_AIRSPEED] - 0.5 * _SLOWEST) / _SLOWEST, 0.0, 1.0)
-    alpha, beta = flows * u[_ALPHA], flows * u[_BETA]
-    roll_rate, pitch_rate, load = u[_ROLL_RATE], u[_PITCH_RATE], u[_LOAD]
-    share = limited(_PRESSURE / max(u[_PRESSURE_AT], 1.0), _LEAST, _MOST)
-    sine, cosine = math.sin(alpha), math.cos(alpha)
-    wheels = u[_WHEELS] > _CARRIED
-    new_altitude, new_heading, new_speed = engage(
-        u[_MODES], u[_MODES + 1], u[_MODES + 2], u[0], u[1], u[3], roll, pitch, wheels, s, _HOLDS
-    )
+    stick_pitch = rt.input(low=-1.0, high=1.0, description="aft is positive: nose up")
+    stick_roll = rt.input(low=-1.0, high=1.0, description="right is positive")
+    stick_yaw = rt.input(low=-1.0, high=1.0, description="nose right is positive")
+    stick_throttle = rt.input(low=0.0, high=1.0)
+    stick_ap_altitude = rt.input(low=0.0, high=1.0, description="1 holds the altitude")
+    stick_ap_heading = rt.input(low=0.0, high=1.0, description="1 holds the heading")
+    stick_ap_speed = rt.input(low=0.0, high=1.0, description="1 holds the equivalent airspeed")
+    stick_brake = rt.input(low=0.0, high=1.0, description="of the main wheels")
+    stick_gear = rt.input(low=0.0, high=1.0, description="1 extends the landing gear")
+    airspeed = rt.input("m/s")
+    dynamic_pressure = rt.input("Pa")
+    alpha = rt.input("rad", kind="angle")
+    beta = rt.input("rad", kind="angle")
+    roll = rt.input("rad", kind="angle")
+    pitch = rt.input("rad", kind="angle")
+    roll_rate = rt.input("rad/s")
+    pitch_rate = rt.input("rad/s")
+    yaw_rate = rt.input("rad/s")
+    load_factor = rt.input()
+    elevator_angle = rt.input("deg")
+    aileron_angle = rt.input("deg")
+    yaw = rt.input("rad", kind="angle")
+    altitude = rt.input("m")
+    velocity_down = rt.input("m/s")
+    equivalent_airspeed = rt.input("m/s")
+    wheel_load = rt.input()
+    elevator = rt.output("deg")
+    aileron = rt.output("deg")
+    rudder = rt.output("deg")
+    power = rt.output("%", low=0.0, high=100.0)
+    autopilot = rt.output(low=0.0, high=7.0, description="1 altitude, 2 heading, 4 speed is held")
+    filtered_elevator = rt.memory("deg", description="filtered angle", name="elevator")
+    filtered_aileron = rt.memory("deg", description="filtered angle", name="aileron")
+    filtered_pitch_rate = rt.memory("rad/s", description="filtered", name="pitch_rate")
+    filtered_roll_rate = rt.memory("rad/s", description="filtered", name="roll_rate")
+    expected = rt.memory("g", 1.0, description="load factor that should be reached now")
+    correction = rt.memory("g", description="added to the command, from its integrated error")
+    holds_altitude = rt.memory(description="1 while the mode is engaged")
+    holds_heading = rt.memory()
+    holds_speed = rt.memory()
+    asked_altitude = rt.memory(description="the mode's last input")
+    asked_heading = rt.memory()
+    asked_speed = rt.memory()
+    altitude_held = rt.memory("m")
+    heading_held = rt.memory("rad")
+    speed_held = rt.memory("m/s", description="equivalent airspeed")
+    climb_load = rt.memory("g", description="commanded load factor beyond that of level flight")
+    bank_rate = rt.memory("rad/s", description="commanded roll rate")
+    power_held = rt.memory("%", description="commanded power")
+    power_sum = rt.memory("%", description="integrated error of the speed")
+    lever = rt.memory(description="throttle when the speed hold engaged")
+    fading = rt.memory(description="1 while the power goes back to the throttle")
+    speed_lagged = rt.memory("m/s", description="equivalent airspeed behind a lag")
+    period = rt.parameter("s", 0.01, low=1e-6, description="of its ticks")
+    pull = rt.parameter("1", 6.0, description="g beyond 1 at full aft stick")
+    push = rt.parameter("1", 2.5, description="g below 1 at full forward stick")
+    load_highest = rt.parameter("g", 7.0)
+    load_lowest = rt.parameter("g", -2.5)
+    roll_rate_full = rt.parameter("rad/s", 3.0, description="at full stick")
+    alpha_highest = rt.parameter("deg", 22.0)
+    alpha_lowest = rt.parameter("deg", -8.0)
+    weight = rt.parameter("g", 1.0, description="load factor that carries the aircraft")
+    alpha_gear = rt.parameter("deg", 15.0, description="highest, with the gear lever down")
 
-    level = math.cos(pitch) * math.cos(roll)
-    lift = _LIFT / share
-    fall = lift * _G / speed
-    weight = (level - load) * cosine + math.sin(pitch) * sine
-    alpha_rate = pitch_rate - beta * roll_rate + _G / speed * weight
-    climb = u[0] * (p[1] if u[0] > 0.0 else p[2])
-    if s[_HOLDS] > 0.5:
-        banked = math.cos(pitch) / max(math.cos(roll), _LEVEL) - level_load(roll, pitch)
-        climb = hold_altitude(
-            new_altitude, u[_ALTITUDE], -u[_DOWN], p[8] * banked, climb, p[0], s, _HOLDS
+    def engage(self, wheels: bool) -> tuple[bool, bool, bool]:
+        """Engage and disengage the modes; return which of them engage now."""
+        level = abs(self.roll) < LARGEST_ROLL * DEG and abs(self.pitch) < LARGEST_PITCH * DEG
+        upright = level and not wheels
+        free_pitch = abs(self.stick_pitch) < BREAKOUT and upright
+        free_roll = abs(self.stick_roll) < BREAKOUT and upright
+        free_lever = not wheels
+        held = self.holds_speed > 0.5
+        if held and abs(self.stick_throttle - self.lever) > LEVER_MOVED:
+            free_lever = False
+        self.holds_altitude, self.asked_altitude, new_altitude = switched(
+            self.holds_altitude, self.asked_altitude, self.stick_ap_altitude, free_pitch
         )
-    wanted = limited(p[8] * level_load(roll, pitch) + climb, p[4], p[3])
-    error = limited(wanted + s[5], p[4], p[3]) - load
-    omega = _OMEGA / math.sqrt(math.sqrt(share))
-    turn_up = omega * omega / lift * error + (fall - 2.0 * _ZETA * omega) * alpha_rate
-    slow = (fall - 2.0 * _ALPHA_ZETA * _ALPHA_OMEGA) * alpha_rate
-    stiff = _ALPHA_OMEGA * _ALPHA_OMEGA
-    highest = stiff * ((p[9] if u[_GEAR] > 0.5 else p[6]) * DEG - alpha) + slow
-    lowest = stiff * (p[7] * DEG - alpha) + slow
-    allowed = limited(turn_up, lowest, highest)
-    pitch_up = (pitch_rate - s[2]) / _FILTER
-    elevator = s[0] + share / _ELEVATOR_PER_DEG * (allowed - pitch_up)
-    y[0] = limited(elevator, -_ELEVATOR, _ELEVATOR)
-    if wheels:
-        y[0] = rotation(u[0], alpha, pitch_rate)
-        s[4], s[5] = load, 0.0
-    elif allowed == turn_up and y[0] == elevator:
-        s[4] += min(1.0, p[0] * omega / (2.0 * _ZETA)) * (wanted - s[4])
-        s[5] = limited(s[5] + p[0] * _CORRECTS * (s[4] - load), -_CORRECTION, _CORRECTION)
-    else:
-        s[4] = load
+        self.holds_heading, self.asked_heading, new_heading = switched(
+            self.holds_heading, self.asked_heading, self.stick_ap_heading, free_roll
+        )
+        self.holds_speed, self.asked_speed, new_speed = switched(
+            self.holds_speed, self.asked_speed, self.stick_ap_speed, free_lever
+        )
+        if held and self.holds_speed < 0.5:
+            self.fading = 1.0
+        return new_altitude, new_heading, new_speed
 
-    asked = u[1] * p[5] * roll_share(alpha / DEG, u[_PRESSURE_AT], u[0])
-    if s[_HOLDS + 1] > 0.5:
-        asked = hold_heading(new_heading, u[_YAW], roll, speed, asked, p[0], s, _HOLDS)
-    turn_right = (asked * cosine - roll_rate) / _ROLL_TIME
-    roll_up = (roll_rate - s[3]) / _FILTER
-    aileron = s[1] + share / _AILERON_PER_DEG * (turn_right - roll_up)
-    if wheels:
-        aileron, beta, roll = -_AILERON * u[1], 0.0, 0.0
-    aileron = limited(aileron, -_AILERON, _AILERON)
+    def hold_altitude(self, new: bool, banked: float, present: float) -> float:
+        """Return the commanded load factor (g) beyond that of the centred stick.
 
-    yaw_rate = roll_rate * sine / max(cosine, 0.2) + _G / speed * math.sin(roll) * math.cos(pitch)
-    rudder = math.sqrt(share) * _R * (u[_YAW_RATE] - yaw_rate) - share * _SIDESLIP * beta
-    rudder -= _RUDDER * u[2]
-    rudder += _AILERON_YAW * aileron - share * _COUPLED * roll_rate * pitch_rate
+        ``banked`` is the load factor that level flight needs beyond that of the centred stick, and
+        ``present`` the command without the autopilot, g.
+        """
+        climb = -self.velocity_down
+        if new:
+            self.altitude_held = self.altitude + _CAPTURE * climb
+            self.climb_load = present
+        error = self.altitude_held - self.altitude
+        wanted = limited(_CLIMB_PER_M * error, -MOST_CLIMB, MOST_CLIMB)
+        load = limited((wanted - climb) / (_CLIMB_TIME * _G), -_MOST_LOAD, _MOST_LOAD)
+        self.climb_load = towards(self.climb_load, load + banked, _LOAD_SLEW * self.period)
+        return self.climb_load
 
-    part = min(1.0, p[0] / _FILTER)
-    s[0] += part * (u[_ELEVATOR_ANGLE] - s[0])
-    s[1] += part * (u[_AILERON_ANGLE] - s[1])
-    s[2] += part * (pitch_rate - s[2])
-    s[3] += part * (roll_rate - s[3])
-    y[1] = aileron
-    y[2] = limited(rudder, -_RUDDER, _RUDDER)
-    by_lever = throttle_gearing(limited(u[3], 0.0, 1.0))
-    y[3] = hold_speed(new_speed, u[_EQUIVALENT], u[3], by_lever, p[0], s, _HOLDS)
-    y[4] = s[_HOLDS] + 2.0 * s[_HOLDS + 1] + 4.0 * s[_HOLDS + 2]
+    def hold_heading(self, new: bool, speed: float, present: float) -> float:
+        """Return the commanded roll rate (rad/s); ``speed`` in m/s.
+
+        ``present`` is the command without the autopilot, rad/s.
+        """
+        fast = max(speed, _SLOWEST)
+        if new:
+            turning = _G * math.tan(limited(self.roll, -1.2, 1.2)) / fast
+            self.heading_held = around(self.yaw + _CAPTURE * turning)
+            self.bank_rate = present
+        error = around(self.heading_held - self.yaw)
+        most = MOST_BANK * DEG
+        bank = limited(math.atan(error * fast / (_G * _TURN_TIME)), -most, most)
+        rate = limited((bank - self.roll) / _BANK_TIME, -_MOST_ROLL, _MOST_ROLL)
+        self.bank_rate = towards(self.bank_rate, rate, _ROLL_SLEW * self.period)
+        return self.bank_rate
+
+    def hold_speed(self, new: bool) -> float:
+        """Return the commanded power, %, with or without the mode."""
+        speed = self.equivalent_airspeed
+        by_lever = throttle_gearing(limited(self.stick_throttle, 0.0, 1.0))
+        power = by_lever
+        if self.speed_lagged == 0.0:
+            self.speed_lagged = speed
+        gains = (speed - self.speed_lagged) / _LAG
+        self.speed_lagged += min(1.0, self.period / _LAG) * (speed - self.speed_lagged)
+        if self.holds_speed > 0.5:
+            if new:
+                now = self.power_held if self.fading > 0.5 else by_lever
+                self.speed_held = speed + _CAPTURE * gains
+                self.power_sum = now - _POWER_PER_MS * _CAPTURE * gains
+                self.lever = self.stick_throttle
+                self.fading = 0.0
+            error = self.speed_held - speed
+            power = self.power_sum + _POWER_PER_MS * error
+            if 0.0 < power < 100.0:
+                self.power_sum += self.period * _POWER_SUMS * error
+            power = limited(power, 0.0, 100.0)
+        elif self.fading > 0.5:
+            power = towards(self.power_held, by_lever, _POWER_SLEW * self.period)
+            if power == by_lever:
+                self.fading = 0.0
+        self.power_held = power
+        return power
+
+    def step(self) -> None:
+        speed, roll, pitch = max(self.airspeed, _SLOWEST), self.roll, self.pitch
+        flows = limited((self.airspeed - 0.5 * _SLOWEST) / _SLOWEST, 0.0, 1.0)
+        alpha, beta = flows * self.alpha, flows * self.beta
+        roll_rate, pitch_rate, load = self.roll_rate, self.pitch_rate, self.load_factor
+        share = limited(_PRESSURE / max(self.dynamic_pressure, 1.0), _LEAST, _MOST)
+        sine, cosine = math.sin(alpha), math.cos(alpha)
+        wheels = self.wheel_load > _CARRIED
+        new_altitude, new_heading, new_speed = self.engage(wheels)
+
+        level = math.cos(pitch) * math.cos(roll)
+        lift = _LIFT / share
+        fall = lift * _G / speed
+        weight = (level - load) * cosine + math.sin(pitch) * sine
+        alpha_rate = pitch_rate - beta * roll_rate + _G / speed * weight
+        climb = self.stick_pitch * (self.pull if self.stick_pitch > 0.0 else self.push)
+        if self.holds_altitude > 0.5:
+            banked = math.cos(pitch) / max(math.cos(roll), _LEVEL) - level_load(roll, pitch)
+            climb = self.hold_altitude(new_altitude, self.weight * banked, climb)
+        lowest_load, highest_load = self.load_lowest, self.load_highest
+        wanted = limited(self.weight * level_load(roll, pitch) + climb, lowest_load, highest_load)
+        error = limited(wanted + self.correction, lowest_load, highest_load) - load
+        omega = _OMEGA / math.sqrt(math.sqrt(share))
+        turn_up = omega * omega / lift * error + (fall - 2.0 * _ZETA * omega) * alpha_rate
+        slow = (fall - 2.0 * _ALPHA_ZETA * _ALPHA_OMEGA) * alpha_rate
+        stiff = _ALPHA_OMEGA * _ALPHA_OMEGA
+        alpha_most = self.alpha_gear if self.stick_gear > 0.5 else self.alpha_highest
+        highest = stiff * (alpha_most * DEG - alpha) + slow
+        lowest = stiff * (self.alpha_lowest * DEG - alpha) + slow
+        allowed = limited(turn_up, lowest, highest)
+        pitch_up = (pitch_rate - self.filtered_pitch_rate) / _FILTER
+        unlimited = self.filtered_elevator + share / _ELEVATOR_PER_DEG * (allowed - pitch_up)
+        elevator = limited(unlimited, -_ELEVATOR, _ELEVATOR)
+        if wheels:
+            elevator = rotation(self.stick_pitch, alpha, pitch_rate)
+            self.expected, self.correction = load, 0.0
+        elif allowed == turn_up and elevator == unlimited:
+            self.expected += min(1.0, self.period * omega / (2.0 * _ZETA)) * (
+                wanted - self.expected
+            )
+            corrects = self.correction + self.period * _CORRECTS * (self.expected - load)
+            self.correction = limited(corrects, -_CORRECTION, _CORRECTION)
+        else:
+            self.expected = load
+
+        asked = self.stick_roll * self.roll_rate_full
+        asked *= roll_share(alpha / DEG, self.dynamic_pressure, self.stick_pitch)
+        if self.holds_heading > 0.5:
+            asked = self.hold_heading(new_heading, speed, asked)
+        turn_right = (asked * cosine - roll_rate) / _ROLL_TIME
+        roll_up = (roll_rate - self.filtered_roll_rate) / _FILTER
+        aileron = self.filtered_aileron + share / _AILERON_PER_DEG * (turn_right - roll_up)
+        if wheels:
+            aileron, beta, roll = -_AILERON * self.stick_roll, 0.0, 0.0
+        aileron = limited(aileron, -_AILERON, _AILERON)
+
+        turning = _G / speed * math.sin(roll) * math.cos(pitch)
+        yaw_rate = roll_rate * sine / max(cosine, 0.2) + turning
+        rudder = math.sqrt(share) * _R * (self.yaw_rate - yaw_rate) - share * _SIDESLIP * beta
+        rudder -= _RUDDER * self.stick_yaw
+        rudder += _AILERON_YAW * aileron - share * _COUPLED * roll_rate * pitch_rate
+
+        part = min(1.0, self.period / _FILTER)
+        self.filtered_elevator += part * (self.elevator_angle - self.filtered_elevator)
+        self.filtered_aileron += part * (self.aileron_angle - self.filtered_aileron)
+        self.filtered_pitch_rate += part * (pitch_rate - self.filtered_pitch_rate)
+        self.filtered_roll_rate += part * (roll_rate - self.filtered_roll_rate)
+        self.elevator = elevator
+        self.aileron = aileron
+        self.rudder = limited(rudder, -_RUDDER, _RUDDER)
+        self.power = self.hold_speed(new_speed)
+        modes = self.holds_altitude + 2.0 * self.holds_heading + 4.0 * self.holds_speed
+        self.autopilot = modes
+
+
+BY_WIRE_INPUTS = ByWire.signals("input")
+_STICK = "stick_"
+STICK = rt.Signals(
+    *(
+        replace(s, name=s.name.removeprefix(_STICK))
+        for s in BY_WIRE_INPUTS
+        if s.name.startswith(_STICK)
+    )
+)
+FEEDBACK = rt.Signals(*(s for s in BY_WIRE_INPUTS if not s.name.startswith(_STICK)))

@@ -9,33 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.components.controller import PythonController
-from rtsim.components.ports import Source
+import rtsim as rt
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
 from rtsim.equations.compiling import plainly
 from rtsim.models.atmosphere import standard_atmosphere
-from rtsim.models.body import drawn, initial_state
+from rtsim.models.body import BODY_STATES, drawn, initial_state
 from rtsim.models.f16.aerodynamics import AREA, thrust_lbf
 from rtsim.models.f16.aircraft import (
-    ACTUATORS,
     GEAR_DRAG,
     PILOTED_F16,
     STANDS,
-    TOUCHDOWN,
-    output,
+    FlownAircraft,
     resting,
 )
-from rtsim.models.f16.by_wire import (
-    BY_WIRE_INPUTS,
-    BY_WIRE_MEMORY,
-    BY_WIRE_OUTPUTS,
-    BY_WIRE_PARAMETERS,
-    FEEDBACK,
-    STICK,
-    by_wire,
-)
+from rtsim.models.f16.by_wire import FEEDBACK, STICK, ByWire
 from rtsim.models.f16.plant import F16, STANDARD_GRAVITY
 from rtsim.models.f16.stevens_lewis import throttle_for
 from rtsim.models.f16.trim import trim
@@ -44,9 +33,8 @@ from rtsim.models.piloting.place import along_across, place
 from rtsim.models.piloting.task import PERSON, Flying, Task, Untouched, add_flying, task_named
 from rtsim.models.terrain import AIRFIELD, RUNWAY_LENGTH, ground_grid
 from rtsim.models.units import DEG, FT, KT, LBF
-from rtsim.models.wind import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden
+from rtsim.models.wind import DRYDEN_OUTPUTS, dryden
 from rtsim.scenario.body import Ground
-from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.shown import Cue, Sound
 
 RUNWAY = AIRFIELD
@@ -59,10 +47,7 @@ _BEFORE_M = 9000.0
 _EARTH_M = 6371000.0
 _FINAL_M, _GLIDE, _AIMED_M = 3.0 * 1852.0, 3.0, 300.0
 _LINED_UP_M = 60.0
-_STALL, _PUSHED = (
-    float(BY_WIRE_PARAMETERS[name].initial) * DEG  # type: ignore[arg-type]
-    for name in ("alpha_highest", "alpha_lowest")
-)
+_STALL, _PUSHED = (angle * DEG for angle in (ByWire().alpha_highest, ByWire().alpha_lowest))
 STALL = Cue(
     "stall",
     "f16.alpha",
@@ -144,12 +129,14 @@ class Beginning:
 
     def outputs(self) -> dict[str, float]:
         """Return the outputs of the aircraft in the first state, by name."""
-        x, u = PILOTED_F16.states.initial(self.states), PILOTED_F16.inputs.initial()
-        y = PILOTED_F16.outputs.initial()
+        model = PILOTED_F16
+        assert model.output is not None
+        x, z = model.states.initial(self.states), model.discrete.initial()
+        u, p, y = model.inputs.initial(), model.parameters.initial(), model.outputs.initial()
         u[: self.controls.size] = self.controls
         with plainly():
-            output(0.0, x, np.zeros(TOUCHDOWN.size), u, PILOTED_F16.parameters.initial(), y)
-        return dict(zip(PILOTED_F16.outputs.names, map(float, y), strict=True))
+            model.output(0.0, x, z, u, p, y)
+        return dict(zip(model.outputs.names, map(float, y), strict=True))
 
 
 def _place(before: float) -> tuple[float, float, float]:
@@ -178,10 +165,11 @@ def _in_flight(
         drag = 0.5 * density * speed * speed * AREA * GEAR_DRAG
         power = _more_power(power, drag, altitude, speed / sound)
     controls = np.array([found.inputs["elevator"], 0.0, 0.0, power])
-    angles = (*map(float, controls), 1.0 if gear else 0.0)
     states = {
-        **{s.name: found.state[F16.states.slice(s.name)] for s in F16.states},
-        **dict(zip(ACTUATORS.names, angles, strict=True)),
+        **{s.name: found.state[BODY_STATES.slice(s.name)] for s in BODY_STATES},
+        "elevator_angle": found.inputs["elevator"],
+        "engine_power": power,
+        "gear_extension": 1.0 if gear else 0.0,
     }
     return Beginning(states, controls, throttle_for(power), 1.0 if gear else 0.0)
 
@@ -206,7 +194,7 @@ def _on_the_runway() -> Beginning:
         latitude=latitude, longitude=longitude, altitude=height,
         velocity_ned=(0.0, 0.0, 0.0), euler=(0.0, pitch, course), parameters=p,
     )  # fmt: skip
-    states: dict[str, Any] = {s.name: x[F16.states.slice(s.name)] for s in F16.states}
+    states: dict[str, Any] = {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
     return Beginning({**states, "gear_extension": 1.0}, np.zeros(4), 0.0, 1.0)
 
 
@@ -250,7 +238,7 @@ def scenario(
     by: str = PERSON,
     remnant: float = 0.0,
     realisation: int = 0,
-) -> Scenario:
+) -> rt.Scenario:
     """Fly the F-16 with a stick, take off and land; the controller runs at ``rate`` Hz.
 
     ``until`` 0 is the end of the task, or 3600 s.  ``start``: ``air`` (level flight, 9 km before
@@ -268,7 +256,7 @@ def scenario(
     """
     chosen = task_named(task, realisation) if task else None
     begins = _beginning(start, altitude_ft, speed_kt)
-    out = Scenario(
+    out = rt.Scenario(
         "f16 by hand",
         until=until or (chosen.duration if chosen else 3600),
         limits=("forests are only drawn: their trees are no obstacles",),
@@ -285,31 +273,24 @@ def scenario(
     _show(out, chosen)
     _plot(out)
     period = exact_seconds(rate, "rate")
-    controller = PythonController(
-        by_wire,
-        BY_WIRE_INPUTS,
-        BY_WIRE_OUTPUTS,
-        parameters=BY_WIRE_PARAMETERS,
-        memory=_beginning_with(BY_WIRE_MEMORY, elevator=float(begins.controls[0])),
-        values={"period": 1.0 / rate, "weight": begins.weight},
-        compile=True,
-        name="by_wire",
+    by_wire = ByWire(
+        period=1.0 / rate,
+        weight=begins.weight,
+        filtered_elevator=float(begins.controls[0]),
     )
-    out.controller(
-        "by_wire",
-        controller,
-        period=Period(1_000_000_000 / period),
-        inputs={
-            **{f"stick_{n}": f"{stick}.{n}" for n in STICK.names},
-            **{name: f"f16.{name}" for name in FEEDBACK.names},
-        },
-    )
+    out.controller(by_wire, period=Period(1_000_000_000 / period))
+    for name in STICK.names:
+        out.connect(f"{stick}.{name}", f"by_wire.stick_{name}")
+    for name in FEEDBACK.names:
+        out.connect(f"f16.{name}", f"by_wire.{name}")
+    for name in ByWire.signals("output").names:
+        out.connect(f"by_wire.{name}", f"f16.{name}")
     if linked:
         out.order("link", "by_wire")
     return out
 
 
-def _show(out: Scenario, task: Task | None) -> None:
+def _show(out: rt.Scenario, task: Task | None) -> None:
     """Declare what viewers show: the warnings, the ground, and what ``task`` adds."""
     ground = Ground(ground_grid(), RUNWAY[0], RUNWAY[1])
     scene, more = ("", {}) if task is None else (task.scene, task.shown())
@@ -318,7 +299,7 @@ def _show(out: Scenario, task: Task | None) -> None:
     out.show(*shown, scene=scene or "f16", plant="f16", **more)
 
 
-def _plot(out: Scenario) -> None:
+def _plot(out: rt.Scenario) -> None:
     """Declare the plots of reports and viewers."""
     out.plot("altitude [ft]", "f16.altitude_ft")
     out.plot("height above the ground [m]", "f16.height")
@@ -356,21 +337,27 @@ def _task_values(begins: Beginning) -> dict[str, object]:
 
 
 def _add_aircraft(
-    out: Scenario, states: Mapping[str, Any], step: Duration, turbulence: float,
+    out: rt.Scenario, states: Mapping[str, Any], step: Duration, turbulence: float,
     wind: float, wind_from: float, stick: str,
 ) -> None:  # fmt: skip
     """Add the plant ``f16``, and the plant ``air`` if there is turbulence; ``wind`` in m/s, rad.
 
     Brake, gear and pedals come from the component ``stick``.
     """
-    inputs: dict[str, Source] = {name: f"by_wire.{name}" for name in BY_WIRE_OUTPUTS.names}
-    inputs |= {"brake": f"{stick}.brake", "gear": f"{stick}.gear", "pedal": f"{stick}.yaw"}
     if turbulence != 0.0:
-        inputs |= {name: f"air.{name}" for name in DRYDEN_OUTPUTS.names}
-        wires = {name: f"f16.{name}" for name in DRYDEN_INPUTS.names} | {"altitude": "f16.height"}
         values = {"exceedance": turbulence, "wind_20ft": wind, "wind_from": wind_from}
-        out.plant("air", dryden(GUSTS_S), step=GUSTS_S, inputs=wires, parameters=values)
+        air = out.plant("air", dryden(GUSTS_S), step=GUSTS_S, parameters=values)
+    f16 = out.plant("f16", FlownAircraft(**states), step=step)
+    out.connect(f"{stick}.brake", f16.brake)
+    out.connect(f"{stick}.gear", f16.gear)
+    out.connect(f"{stick}.yaw", f16.pedal)
+    if turbulence != 0.0:
+        out.connect(f16.airspeed, air.airspeed)
+        out.connect(f16.height, air.altitude)
+        out.connect(f16.roll, air.roll)
+        out.connect(f16.pitch, air.pitch)
+        for name in DRYDEN_OUTPUTS.names:
+            out.connect(f"air.{name}", f"f16.{name}")
     elif wind != 0.0:
-        inputs["wind_north"] = -wind * math.cos(wind_from)
-        inputs["wind_east"] = -wind * math.sin(wind_from)
-    out.plant("f16", PILOTED_F16, step=step, states=states, inputs=inputs)
+        out.connect(-wind * math.cos(wind_from), f16.wind_north)
+        out.connect(-wind * math.sin(wind_from), f16.wind_east)

@@ -13,22 +13,16 @@ CFR 25.341.  Its components are in body axes, as in MIL-F-8785C, and equal over 
 from __future__ import annotations
 
 import math
+from typing import Self
 
-from rtsim.core.signals import Signal, Signals, Vector
+import rtsim as rt
 from rtsim.equations.compiling import compiled
-from rtsim.equations.model import Model
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import (
     BODY_ASSUMPTIONS,
     BODY_LIMITS,
-    BODY_OUTPUTS,
-    BODY_PARAMETERS,
-    BODY_STATES,
     LOWEST_AIRSPEED,
-    accelerate,
-    air_flow,
-    describe,
-    normalise_attitude,
+    RigidBody,
 )
 from rtsim.models.f16.aerodynamics import (
     AREA,
@@ -44,16 +38,9 @@ from rtsim.models.f16.aerodynamics import (
     thrust_lbf,
 )
 from rtsim.models.units import DEG, FT, KT, LBF, SLUG, SLUG_FT2
-from rtsim.models.wind import air_moves, air_velocity, describe_in_air
 
 # A discrete gust: the air moves against one aircraft for a short time.
 
-GUST_PARAMETERS = Signals(
-    Signal("gust_y", "m/s", description="peak speed of the air to the right, in body axes"),
-    Signal("gust_z", "m/s", description="peak speed of the air downward, in body axes"),
-    Signal("gust_start", "s"),
-    Signal("gust_duration", "s", initial=1.0, low=1e-3),
-)
 GUST_ASSUMPTION = "the gust of the parameters is uniform over the aircraft: it has no rates"
 
 
@@ -66,55 +53,9 @@ def gust_shape(t: float, start: float, duration: float) -> float:
     return 0.5 - 0.5 * math.cos(2.0 * math.pi * since / duration)
 
 
-CONTROLS = Signals(
-    Signal("elevator", "deg", description="trailing edge down is positive: nose down"),
-    Signal("aileron", "deg", description="positive rolls left"),
-    Signal("rudder", "deg", description="positive yaws left"),
-    Signal("power", "%", low=0.0, high=100.0),
-)
-SENSORS = Signals(
-    Signal("altitude_ft", "ft"),
-    Signal("equivalent_airspeed_kt", "kt"),
-    Signal("alpha_deg", "deg", kind="angle"),
-    Signal("beta_deg", "deg", kind="angle"),
-    Signal("roll_deg", "deg", kind="angle"),
-    Signal("pitch_deg", "deg", kind="angle"),
-    Signal("yaw_deg", "deg", kind="angle"),
-    Signal("latitude_deg", "deg", kind="angle"),
-    Signal("longitude_deg", "deg", kind="angle"),
-)
-"""Inputs of the controller beside ``roll_rate``, ``pitch_rate`` and ``yaw_rate`` in rad/s."""
-
-LOAD_FACTOR = Signals(
-    Signal("load_factor", description="upward air load along the body's z axis over the weight")
-)
+AT_ONCE = "surfaces and engine follow their commands at once and have no stops of their own"
 STANDARD_GRAVITY = 9.80665
 """m/s^2, exact (ISO 80000-3)."""
-
-
-def _parameters() -> Signals:
-    figures = {
-        "mass": INERTIA["mass_slug"] * SLUG,
-        **{name: INERTIA[f"{name}_slug_ft2"] * SLUG_FT2 for name in ("ixx", "iyy", "izz", "ixz")},
-    }
-    body = (
-        Signal(s.name, s.unit, kind=s.kind, initial=figures.get(s.name, s.initial), low=s.low)
-        for s in BODY_PARAMETERS
-    )
-    cg = Signal(
-        "cg", initial=INERTIA["cg_fraction"], low=0.0, high=1.0, description="of the mean chord"
-    )
-    return Signals(*body, cg, *GUST_PARAMETERS)
-
-
-PARAMETERS = _parameters()
-_CG = PARAMETERS.slice("cg").start
-_MASS = PARAMETERS.slice("mass").start
-_GUST_Y, _GUST_Z, _GUST_START, _GUST_DURATION = range(_CG + 1, _CG + 5)
-_AIR = CONTROLS.size
-_THRUST = BODY_OUTPUTS.size
-_SENSORS = _THRUST + 1
-_LOAD_FACTOR = _SENSORS + SENSORS.size
 
 
 AirLoads = tuple[
@@ -158,99 +99,112 @@ def loads(
     )
 
 
-@compiled
-def loads_in_air(
-    t: float, x: Vector, u: Vector, p: Vector,
-    elevator: float, aileron: float, rudder: float, power: float,
-) -> AirLoads:  # fmt: skip
-    """Return the direction cosines, and forces (N) and moments (N m) of the motion through the air.
+class Aircraft(RigidBody, name="f16"):
+    """The F-16, whose surfaces and engine follow their commands at once."""
 
-    ``x`` begins with ``BODY_STATES`` and ``u`` with ``CONTROLS``; surfaces in deg, power in %.
-    """
-    c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
-    if p[_GUST_Y] != 0.0 or p[_GUST_Z] != 0.0:
-        shape = gust_shape(t, p[_GUST_START], p[_GUST_DURATION])
-        vb -= shape * p[_GUST_Y]
-        wb -= shape * p[_GUST_Z]
-    if air_moves(u, _AIR):
-        vx, vy, vz, wp, wq, wr = air_velocity(x, p, u, _AIR)
-        ub, vb, wb = ub - vx, vb - vy, wb - vz
-        pr, qr, rr = pr - wp, qr - wq, rr - wr
-    fx, fy, fz, mx, my, mz = loads(
-        ub, vb, wb, pr, qr, rr, altitude, elevator, aileron, rudder, power, p[_CG]
+    mass = rt.parameter("kg", INERTIA["mass_slug"] * SLUG, low=1e-9)
+    ixx = rt.parameter("kg m2", INERTIA["ixx_slug_ft2"] * SLUG_FT2, low=1e-12)
+    iyy = rt.parameter("kg m2", INERTIA["iyy_slug_ft2"] * SLUG_FT2, low=1e-12)
+    izz = rt.parameter("kg m2", INERTIA["izz_slug_ft2"] * SLUG_FT2, low=1e-12)
+    ixz = rt.parameter("kg m2", INERTIA["ixz_slug_ft2"] * SLUG_FT2)
+    cg = rt.parameter(
+        "1", INERTIA["cg_fraction"], low=0.0, high=1.0, description="of the mean chord"
     )
-    return c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz
-
-
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` by the equations of motion; air loads are those of the motion through the air."""
-    c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz = loads_in_air(
-        t, x, u, p, u[0], u[1], u[2], u[3]
-    )
-    accelerate(x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz, dx)
-
-
-@compiled
-def sense(
-    t: float, x: Vector, u: Vector, p: Vector,
-    elevator: float, aileron: float, rudder: float, power: float, y: Vector,
-) -> None:  # fmt: skip
-    """Fill ``y`` with ``BODY_OUTPUTS``, the thrust (N), ``SENSORS`` and the load factor.
-
-    Surfaces in deg, power in %.
-    """
-    describe(t, x, p, y)
-    vx, vy, vz = 0.0, 0.0, 0.0
-    if p[_GUST_Y] != 0.0 or p[_GUST_Z] != 0.0:
-        shape = gust_shape(t, p[_GUST_START], p[_GUST_DURATION])
-        vy, vz = shape * p[_GUST_Y], shape * p[_GUST_Z]
-    if air_moves(u, _AIR):
-        ax, ay, az, _, _, _ = air_velocity(x, p, u, _AIR)
-        vx, vy, vz = vx + ax, vy + ay, vz + az
-    if vx != 0.0 or vy != 0.0 or vz != 0.0:
-        describe_in_air(x, p, vx, vy, vz, y)
-    y[_THRUST] = LBF * thrust_lbf(power, y[0] / FT, y[12])
-    y[_SENSORS] = y[0] / FT
-    y[_SENSORS + 1] = y[14] / KT
-    y[_SENSORS + 2] = y[10] / DEG
-    y[_SENSORS + 3] = y[11] / DEG
-    y[_SENSORS + 4] = y[6] / DEG
-    y[_SENSORS + 5] = y[7] / DEG
-    y[_SENSORS + 6] = y[8] / DEG
-    y[_SENSORS + 7] = y[1] / DEG
-    y[_SENSORS + 8] = y[2] / DEG
-    _, _, _, _, _, _, _, _, _, _, _, fz, _, _, _ = loads_in_air(
-        t, x, u, p, elevator, aileron, rudder, power
-    )
-    y[_LOAD_FACTOR] = -fz / (p[_MASS] * STANDARD_GRAVITY)
-
-
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with ``BODY_OUTPUTS``, the thrust (N), ``SENSORS`` and the load factor."""
-    sense(t, x, u, p, u[0], u[1], u[2], u[3], y)
-
-
-F16 = Model(
-    name="f16",
-    states=BODY_STATES,
-    inputs=CONTROLS,
-    outputs=BODY_OUTPUTS + Signals(Signal("thrust", "N")) + SENSORS + LOAD_FACTOR,
-    parameters=PARAMETERS,
-    derivative=derivative,
-    output=output,
-    project=normalise_attitude,
-    assumptions=(
+    gust_y = rt.parameter("m/s", description="peak speed of the air to the right, in body axes")
+    gust_z = rt.parameter("m/s", description="peak speed of the air downward, in body axes")
+    gust_start = rt.parameter("s")
+    gust_duration = rt.parameter("s", 1.0, low=1e-3)
+    elevator = rt.input("deg", description="trailing edge down is positive: nose down")
+    aileron = rt.input("deg", description="positive rolls left")
+    rudder = rt.input("deg", description="positive yaws left")
+    power = rt.input("%", low=0.0, high=100.0)
+    thrust = rt.output("N")
+    altitude_ft = rt.output("ft")
+    equivalent_airspeed_kt = rt.output("kt")
+    alpha_deg = rt.output("deg", kind="angle")
+    beta_deg = rt.output("deg", kind="angle")
+    roll_deg = rt.output("deg", kind="angle")
+    pitch_deg = rt.output("deg", kind="angle")
+    yaw_deg = rt.output("deg", kind="angle")
+    latitude_deg = rt.output("deg", kind="angle")
+    longitude_deg = rt.output("deg", kind="angle")
+    load_factor = rt.output(description="upward air load along the body's z axis over the weight")
+    assumptions = (
         *BODY_ASSUMPTIONS,
         GUST_ASSUMPTION,
         f"aerodynamics, thrust and inertia: {SOURCE}",
-        "surfaces and engine follow their commands at once and have no stops of their own",
+        AT_ONCE,
         "thrust acts through the centre of mass; the engine has no angular momentum",
         "the leading-edge flap, gear and fuel state of the tables; no ground effect",
-    ),
-    limits=(
+    )
+    limits = (
         *BODY_LIMITS,
         "alpha -10 to 45 deg, |beta| up to 30 deg, elevator -24 to 24 deg: tables clamp outside",
         "thrust tables end at Mach 1 and 50,000 ft; the aerodynamics are low-speed data throughout",
         "altitude below 0 ft takes sea-level thrust; near 50,000 ft idle thrust exceeds military",
-    ),
-)
+    )
+
+    def gust(self) -> tuple[float, float]:
+        """Return the speed (m/s) of the air in the gust, to the right and downward."""
+        if self.gust_y == 0.0 and self.gust_z == 0.0:
+            return 0.0, 0.0
+        shape = gust_shape(self.t, self.gust_start, self.gust_duration)
+        return shape * self.gust_y, shape * self.gust_z
+
+    def loads_in_air(
+        self, elevator: float, aileron: float, rudder: float, power: float
+    ) -> AirLoads:
+        """Return the direction cosines, and the loads (N, N m) of the motion through the air.
+
+        Surfaces in deg, power in %.
+        """
+        c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = (
+            self.air_flow()
+        )
+        gust_y, gust_z = self.gust()
+        vb, wb = vb - gust_y, wb - gust_z
+        vx, vy, vz, wp, wq, wr = self.air_motion()
+        ub, vb, wb = ub - vx, vb - vy, wb - vz
+        pr, qr, rr = pr - wp, qr - wq, rr - wr
+        fx, fy, fz, mx, my, mz = loads(
+            ub, vb, wb, pr, qr, rr, altitude, elevator, aileron, rudder, power, self.cg
+        )
+        return c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz
+
+    def derivative(self, d: Self) -> None:
+        c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz = self.loads_in_air(
+            self.elevator, self.aileron, self.rudder, self.power
+        )
+        self.accelerate(
+            d, c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz
+        )  # fmt: skip
+
+    def sense(self, elevator: float, aileron: float, rudder: float, power: float) -> None:
+        """Assign the outputs for surfaces in deg and power in %."""
+        self.describe()
+        gust_y, gust_z = self.gust()
+        vx, vy, vz, _, _, _ = self.air_motion()
+        self.describe_in_air(vx, gust_y + vy, gust_z + vz)
+        self.thrust = LBF * thrust_lbf(power, self.altitude / FT, self.mach)
+        self.altitude_ft = self.altitude / FT
+        self.equivalent_airspeed_kt = self.equivalent_airspeed / KT
+        self.alpha_deg = self.alpha / DEG
+        self.beta_deg = self.beta / DEG
+        self.roll_deg = self.roll / DEG
+        self.pitch_deg = self.pitch / DEG
+        self.yaw_deg = self.yaw / DEG
+        self.latitude_deg = self.latitude / DEG
+        self.longitude_deg = self.longitude / DEG
+        _, _, _, _, _, _, _, _, _, _, _, fz, _, _, _ = self.loads_in_air(
+            elevator, aileron, rudder, power
+        )
+        self.load_factor = -fz / (self.mass * STANDARD_GRAVITY)
+
+    def outputs(self) -> None:
+        self.sense(self.elevator, self.aileron, self.rudder, self.power)
+
+
+F16 = Aircraft.model()
+"""The aircraft for functions that take a :class:`rtsim.Model`."""
+CONTROLS = F16.inputs
+PARAMETERS = F16.parameters

@@ -144,8 +144,9 @@ def compare_with_nasa(recording: Recording, rows: Vector | None = None) -> list[
         raise RecordingError(
             f"{recording.source} ends before the first published time; run the case for longer"
         )
-    minus = recording.track("f16").integer("side") == 0
-    time = recording.time("f16")[minus]
+    track = recording.track("f16")
+    minus = track.integer("side") == 0
+    time = track.ns[minus]
     wanted = np.round(rows[:, 0] * 10).astype(np.int64) * (NS_PER_S // 10)
     at = np.searchsorted(time, wanted)
     if not np.array_equal(time[np.minimum(at, time.size - 1)], wanted):
@@ -153,7 +154,7 @@ def compare_with_nasa(recording: Recording, rows: Vector | None = None) -> list[
             f"{recording.source} has no state at some published times (every 0.1 s); "
             "run the case with a step that divides 0.1 s"
         )
-    recorded = [recording[f"f16.{s}"][minus][at] for s in _SIGNALS]
+    recorded = [track.column(s)[minus][at] for s in _SIGNALS]
     recorded[-1] = recorded[-1] / FT
     target = [*rows[:, 1:5].T, rows[:, 5] * KT / FT]
     compared = []

@@ -9,33 +9,24 @@ controller in each simulation are not published; they were found by reproducing 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from rtsim.components.controller import PythonController
-from rtsim.components.latency import Fixed
-from rtsim.components.ports import Source
+import rtsim as rt
 from rtsim.core.errors import UnknownName
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
-from rtsim.equations.compiling import compiled
-from rtsim.models.body import drawn
+from rtsim.models.body import BODY_STATES, drawn
 from rtsim.models.f16.controller import (
-    CIRCLE_PARAMETERS,
-    COURSE,
-    COURSE_INPUTS,
-    COURSE_PARAMETERS,
-    FEEDBACK,
-    GUIDANCE_INPUTS,
-    GUIDANCE_OUTPUTS,
     LAW_INPUTS,
     LAW_OUTPUTS,
     LAW_PARAMETERS,
-    circle,
-    control_law,
-    course,
+    Circle,
+    ControlLaw,
+    Course,
+    Guidance,
 )
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.published import SOURCE, published
@@ -43,7 +34,6 @@ from rtsim.models.f16.trim import Solution, Trim, trim
 from rtsim.models.units import DEG, FT
 from rtsim.models.wind import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden, in_moving_air
 from rtsim.record.views import Published
-from rtsim.scenario.scenario import Scenario
 
 # NASA's check cases for the F-16 as data for scenarios: 11, 12, 13.1 to 13.4, 15, 16.
 
@@ -198,41 +188,13 @@ def trimmed(start: FlightCondition, parameters: Mapping[str, float] | None = Non
     )
 
 
-_control_law = compiled(control_law)
-_course = compiled(course)
-_circle = compiled(circle)
-
 GUSTS_S = 0.01
 """The period of the turbulence, s."""
-_FEEDBACK = (*FEEDBACK.names, *GUIDANCE_INPUTS.names)
 
 
-def run_control_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Call the control law; the step function of a controller."""
-    _control_law(u, p, y)
-
-
-def run_course(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Call the guidance along a line; the step function of a controller."""
-    _course(u, p, y)
-
-
-def run_circle(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Call the guidance around a point; the step function of a controller."""
-    _circle(u, p, y)
-
-
-def autopilot(chosen: F16Case) -> PythonController:
+def autopilot(chosen: F16Case) -> rt.PythonController:
     """Return the reference controller for the C code, with the trim values of the case."""
-    return PythonController(
-        run_control_law,
-        LAW_INPUTS,
-        LAW_OUTPUTS,
-        parameters=LAW_PARAMETERS,
-        values=chosen.law_parameters,
-        compile=True,
-        name="autopilot",
-    )
+    return ControlLaw(**chosen.law_parameters).controller("autopilot")
 
 
 _check_case = case  # the parameter of scenario has the same name
@@ -247,7 +209,7 @@ def scenario(
     latency: float = 0.0,
     autopilot_on: bool = True,
     turbulence: float = 0.0,
-) -> Scenario:
+) -> rt.Scenario:
     """Run F-16 check case 11, 12, 13.1 to 13.4, 15 or 16 with the controller at ``rate`` Hz.
 
     ``compute`` and ``latency`` are the compute and transport latency of the controller, s.
@@ -256,45 +218,53 @@ def scenario(
     of the Dryden gusts of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
     """
     chosen = _check_case(case)
-    out = Scenario(
+    out = rt.Scenario(
         f"f16 case {case}",
         until=until or chosen.duration,
         assumptions=("commands of the law are held between its ticks",),
     )
-    augmented = chosen.guidance != "none"
-    controls = LAW_OUTPUTS.names
-    inputs: dict[str, Source] = (
-        {name: f"autopilot.{name}" for name in controls} if augmented else dict(chosen.inputs)
-    )
-    model = F16
     if turbulence != 0.0:
-        model = in_moving_air(F16)
-        inputs |= {name: f"air.{name}" for name in DRYDEN_OUTPUTS.names}
-        wires = {name: f"f16.{name}" for name in DRYDEN_INPUTS.names}
         gusts = {"exceedance": turbulence}
-        out.plant("air", dryden(GUSTS_S), step=GUSTS_S, inputs=wires, parameters=gusts)
-    states = {s.name: chosen.state[F16.states.slice(s.name)] for s in F16.states}
+        out.plant("air", dryden(GUSTS_S), step=GUSTS_S, parameters=gusts)
+    augmented = chosen.guidance != "none"
     out.plant(
-        "f16", model, step=step, states=states, inputs=inputs, parameters=dict(chosen.parameters)
+        "f16",
+        F16 if turbulence == 0.0 else in_moving_air(F16),
+        step=step,
+        states={s.name: chosen.state[BODY_STATES.slice(s.name)] for s in BODY_STATES},
+        inputs={} if augmented else dict(chosen.inputs),
+        parameters=dict(chosen.parameters),
     )
     out.show(drawn("f16", shape="aircraft", length=15.0), scene="f16", plant="f16")
     _plot(out, chosen.name if turbulence == 0.0 else "", augmented)
     if augmented:
         period = Period(1_000_000_000 / exact_seconds(rate, "rate"))
-        _add_guidance(out, chosen, period, autopilot_on)
+        settings = _add_guidance(out, chosen, period, autopilot_on)
         out.controller(
             "autopilot",
-            autopilot(chosen),
+            ControlLaw(**chosen.law_parameters),
             period=period,
-            inputs=_wires(LAW_INPUTS),
-            compute=Fixed(compute),
-            transport=Fixed(latency),
+            compute=rt.Fixed(compute),
+            transport=rt.Fixed(latency),
         )
+        _connect(out, settings, "pilot", "autopilot")
+        _connect(out, COURSE, "guidance", "autopilot")
+        _connect(out, SENSED, "f16", "autopilot")
+        _connect(out, LAW_OUTPUTS.names, "autopilot", "f16")
         out.order("guidance", "autopilot")
+    if turbulence != 0.0:
+        _connect(out, DRYDEN_INPUTS.names, "f16", "air")
+        _connect(out, DRYDEN_OUTPUTS.names, "air", "f16")
     return out
 
 
-def _plot(out: Scenario, case: str, augmented: bool) -> None:
+def _connect(out: rt.Scenario, names: Iterable[str], source: str, target: str) -> None:
+    """Connect signals of ``source`` to the inputs of ``target`` that have the same ``names``."""
+    for name in names:
+        out.connect(f"{source}.{name}", f"{target}.{name}")
+
+
+def _plot(out: rt.Scenario, case: str, augmented: bool) -> None:
     """Declare the views: flight path, attitude, loads, then surfaces with their commands.
 
     ``case``: the check case whose published trajectory is shown; empty for none.
@@ -335,35 +305,27 @@ def _plot(out: Scenario, case: str, augmented: bool) -> None:
     out.plot("ground track [deg]", "f16.latitude_deg", over="f16.longitude_deg")
 
 
-def _add_guidance(out: Scenario, chosen: F16Case, period: Period, autopilot_on: bool) -> None:
-    """Add the pilot's settings and commands, and the guidance, which computes a course."""
-    along_line = chosen.guidance == "course"
-    inputs = COURSE_INPUTS if along_line else GUIDANCE_INPUTS
-    settings = Signals(
-        *(s for s in (*LAW_INPUTS, *inputs) if s.name not in _FEEDBACK and s.name not in COURSE)
-    )
+COURSE = Guidance.signals("output").names
+SENSED = tuple(name for name in LAW_INPUTS.names if name in F16.outputs)
+"""The inputs of the control law that the aircraft has as outputs."""
+
+
+def _add_guidance(
+    out: rt.Scenario, chosen: F16Case, period: Period, autopilot_on: bool
+) -> list[str]:
+    """Add the pilot's settings and commands, and the guidance, which computes a course.
+
+    Return the names of the settings of the control law.
+    """
+    kind = Course if chosen.guidance == "course" else Circle
+    inputs = kind.signals("input")
+    settings = [s for s in LAW_INPUTS if s.name not in (*COURSE, *SENSED)]
+    guiding = [s for s in inputs if s.name not in F16.outputs]
     values = {**chosen.law_inputs, "autopilot_on": float(autopilot_on)}
-    out.source("pilot", settings, values)
-    guidance = PythonController(
-        run_course if along_line else run_circle,
-        inputs,
-        GUIDANCE_OUTPUTS,
-        parameters=COURSE_PARAMETERS if along_line else CIRCLE_PARAMETERS,
-        values=chosen.guidance_parameters,
-        compile=True,
-        name="guidance",
-    )
-    out.controller("guidance", guidance, period=period, inputs=_wires(inputs))
+    out.source("pilot", rt.Signals(*settings, *guiding), values)
+    out.controller("guidance", kind(**chosen.guidance_parameters), period=period)
+    _connect(out, [s.name for s in inputs if s.name in F16.outputs], "f16", "guidance")
+    _connect(out, [s.name for s in guiding], "pilot", "guidance")
     for time, name, value in chosen.commands:
         out.at(time, f"pilot.{name}", value)
-
-
-def _wires(wanted: Signals) -> dict[str, Source]:
-    """Return the source of each input: the aircraft, the guidance, or else the pilot."""
-
-    def component(name: str) -> str:
-        if name in _FEEDBACK:
-            return "f16"
-        return "guidance" if name in COURSE else "pilot"
-
-    return {name: f"{component(name)}.{name}" for name in wanted.names}
+    return [s.name for s in settings]

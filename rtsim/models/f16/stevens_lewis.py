@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cache
+from typing import Self
 
+import rtsim as rt
 from rtsim.core.errors import ModelError
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Vector
 from rtsim.equations.compiling import compiled
-from rtsim.equations.model import BoundModel, Model, bind
+from rtsim.equations.model import BoundModel, bind
 from rtsim.linear.trimming import trim
 from rtsim.models.f16.aerodynamics import BOOK_SIDESLIP, BOOK_SURFACES, coefficients, thrust_lbf
 
@@ -73,90 +75,94 @@ def air_data(airspeed: float, altitude: float) -> tuple[float, float]:
     return airspeed / math.sqrt(1.4 * 1716.3 * temperature), 0.5 * density * airspeed * airspeed
 
 
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` (13,) by the book's equations of motion."""
-    speed, alpha, beta, phi, theta, psi = x[0], x[1], x[2], x[3], x[4], x[5]
-    roll, pitch, yaw, power = x[6], x[7], x[8], x[12]
-    mach, pressure = air_data(speed, x[11])
-    dx[12] = power_rate(power, throttle_gearing(u[0]))
-    thrust = thrust_lbf(power, x[11], mach)
+class StevensLewis(rt.Plant, name="f16_stevens_lewis"):
+    """The F-16 by the book's equations of motion."""
 
-    half = 0.5 / speed
-    cx, cy, cz, cl, cm, cn = coefficients(
-        alpha * _DEGREES, beta * _DEGREES,
-        roll * _SPAN * half, pitch * _CHORD * half, yaw * _SPAN * half,
-        u[1], u[2], u[3],
-        BOOK_SIDESLIP, BOOK_SURFACES, _DEGREES_IN_CZ, True,
-    )  # fmt: skip
-    arm = _REFERENCE_CG - p[0]
-    cm += cz * arm
-    cn -= cy * arm * _CHORD / _SPAN
-
-    sa, ca, sb, cb = math.sin(alpha), math.cos(alpha), math.sin(beta), math.cos(beta)
-    sp, cp, st, ct = math.sin(phi), math.cos(phi), math.sin(theta), math.cos(theta)
-    sy, cy_psi = math.sin(psi), math.cos(psi)
-    ub, vb, wb = speed * ca * cb, speed * sb, speed * sa * cb
-    loaded = _PER_MASS * pressure * _AREA
-    du = yaw * vb - pitch * wb - _GRAVITY * st + loaded * cx + _PER_MASS * thrust
-    dv = roll * wb - yaw * ub + _GRAVITY * ct * sp + loaded * cy
-    dw = pitch * ub - roll * vb + _GRAVITY * ct * cp + loaded * cz
-    across = ub * ub + wb * wb
-    dx[0] = (ub * du + vb * dv + wb * dw) / speed
-    dx[1] = (ub * dw - wb * du) / across
-    dx[2] = (speed * dv - vb * dx[0]) * cb / across
-
-    turning = pitch * sp + yaw * cp
-    dx[3] = roll + st / ct * turning
-    dx[4] = pitch * cp - yaw * sp
-    dx[5] = turning / ct
-
-    moment = pressure * _AREA * _SPAN
-    dx[6] = (_C2 * roll + _C1 * yaw + _C4 * _ENGINE) * pitch + moment * (_C3 * cl + _C4 * cn)
-    dx[7] = (
-        (_C5 * roll - _C7 * _ENGINE) * yaw
-        + _C6 * (yaw * yaw - roll * roll)
-        + pressure * _AREA * _CHORD * _C7 * cm
-    )
-    dx[8] = (_C8 * roll - _C2 * yaw + _C9 * _ENGINE) * pitch + moment * (_C4 * cl + _C9 * cn)
-
-    dx[9] = ub * ct * cy_psi + vb * (sp * cy_psi * st - cp * sy) + wb * (cp * st * cy_psi + sp * sy)
-    dx[10] = ub * ct * sy + vb * (sp * sy * st + cp * cy_psi) + wb * (cp * st * sy - sp * cy_psi)
-    dx[11] = ub * st - vb * sp * ct - wb * cp * ct
-
-
-STEVENS_LEWIS = Model(
-    name="f16_stevens_lewis",
-    states=Signals(
-        Signal("airspeed", "ft/s", initial=502.0),
-        Signal("alpha", "rad", kind="angle", initial=0.03691),
-        Signal("beta", "rad", kind="angle"),
-        Signal("roll", "rad", kind="angle"),
-        Signal("pitch", "rad", kind="angle", initial=0.03691),
-        Signal("yaw", "rad", kind="angle"),
-        Signal("roll_rate", "rad/s"),
-        Signal("pitch_rate", "rad/s"),
-        Signal("yaw_rate", "rad/s"),
-        Signal("north", "ft"),
-        Signal("east", "ft"),
-        Signal("altitude", "ft"),
-        Signal("power", "%", initial=9.0),
-    ),
-    inputs=Signals(
-        Signal("throttle", low=0.0, high=1.0, initial=0.1385),
-        Signal("elevator", "deg", initial=-0.7588),
-        Signal("aileron", "deg"),
-        Signal("rudder", "deg"),
-    ),
-    parameters=Signals(
-        Signal("cg", initial=0.35, low=0.0, high=1.0, description="of the mean chord")
-    ),
-    derivative=derivative,
-    assumptions=(
+    airspeed = rt.state("ft/s", 502.0)
+    alpha = rt.state("rad", 0.03691, kind="angle")
+    beta = rt.state("rad", kind="angle")
+    roll = rt.state("rad", kind="angle")
+    pitch = rt.state("rad", 0.03691, kind="angle")
+    yaw = rt.state("rad", kind="angle")
+    roll_rate = rt.state("rad/s")
+    pitch_rate = rt.state("rad/s")
+    yaw_rate = rt.state("rad/s")
+    north = rt.state("ft")
+    east = rt.state("ft")
+    altitude = rt.state("ft")
+    power = rt.state("%", 9.0)
+    throttle = rt.input("1", 0.1385, low=0.0, high=1.0)
+    elevator = rt.input("deg", -0.7588)
+    aileron = rt.input("deg")
+    rudder = rt.input("deg")
+    cg = rt.parameter("1", 0.35, low=0.0, high=1.0, description="of the mean chord")
+    assumptions = (
         "a flat Earth at rest, constant gravity, the book's own atmosphere",
         "tables are extrapolated past their ends, as the book's programs do",
-    ),
-    limits=("airspeed above 0; pitch within 90 deg",),
-)
+    )
+    limits = ("airspeed above 0; pitch within 90 deg",)
+
+    def derivative(self, d: Self) -> None:
+        speed, alpha, beta = self.airspeed, self.alpha, self.beta
+        roll, pitch, yaw = self.roll_rate, self.pitch_rate, self.yaw_rate
+        mach, pressure = air_data(speed, self.altitude)
+        d.power = power_rate(self.power, throttle_gearing(self.throttle))
+        thrust = thrust_lbf(self.power, self.altitude, mach)
+
+        half = 0.5 / speed
+        cx, cy, cz, cl, cm, cn = coefficients(
+            alpha * _DEGREES, beta * _DEGREES,
+            roll * _SPAN * half, pitch * _CHORD * half, yaw * _SPAN * half,
+            self.elevator, self.aileron, self.rudder,
+            BOOK_SIDESLIP, BOOK_SURFACES, _DEGREES_IN_CZ, True,
+        )  # fmt: skip
+        arm = _REFERENCE_CG - self.cg
+        cm += cz * arm
+        cn -= cy * arm * _CHORD / _SPAN
+
+        sa, ca, sb, cb = math.sin(alpha), math.cos(alpha), math.sin(beta), math.cos(beta)
+        sp, cp = math.sin(self.roll), math.cos(self.roll)
+        st, ct = math.sin(self.pitch), math.cos(self.pitch)
+        sy, cy_psi = math.sin(self.yaw), math.cos(self.yaw)
+        ub, vb, wb = speed * ca * cb, speed * sb, speed * sa * cb
+        loaded = _PER_MASS * pressure * _AREA
+        du = yaw * vb - pitch * wb - _GRAVITY * st + loaded * cx + _PER_MASS * thrust
+        dv = roll * wb - yaw * ub + _GRAVITY * ct * sp + loaded * cy
+        dw = pitch * ub - roll * vb + _GRAVITY * ct * cp + loaded * cz
+        across = ub * ub + wb * wb
+        gains = (ub * du + vb * dv + wb * dw) / speed
+        d.airspeed = gains
+        d.alpha = (ub * dw - wb * du) / across
+        d.beta = (speed * dv - vb * gains) * cb / across
+
+        turning = pitch * sp + yaw * cp
+        d.roll = roll + st / ct * turning
+        d.pitch = pitch * cp - yaw * sp
+        d.yaw = turning / ct
+
+        moment = pressure * _AREA * _SPAN
+        d.roll_rate = (_C2 * roll + _C1 * yaw + _C4 * _ENGINE) * pitch + moment * (
+            _C3 * cl + _C4 * cn
+        )
+        d.pitch_rate = (
+            (_C5 * roll - _C7 * _ENGINE) * yaw
+            + _C6 * (yaw * yaw - roll * roll)
+            + pressure * _AREA * _CHORD * _C7 * cm
+        )
+        d.yaw_rate = (_C8 * roll - _C2 * yaw + _C9 * _ENGINE) * pitch + moment * (
+            _C4 * cl + _C9 * cn
+        )
+
+        d.north = (
+            ub * ct * cy_psi + vb * (sp * cy_psi * st - cp * sy) + wb * (cp * st * cy_psi + sp * sy)
+        )
+        d.east = (
+            ub * ct * sy + vb * (sp * sy * st + cp * cy_psi) + wb * (cp * st * sy - sp * cy_psi)
+        )
+        d.altitude = ub * st - vb * sp * ct - wb * cp * ct
+
+
+STEVENS_LEWIS = StevensLewis.model()
 
 
 @cache

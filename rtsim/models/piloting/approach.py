@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+import rtsim as rt
 from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.equations.compiling import compiled
-from rtsim.equations.model import Model
 from rtsim.models.piloting.findings import (
     Findings,
     Row,
@@ -18,8 +16,9 @@ from rtsim.models.piloting.findings import (
     last_values,
     parameters_of,
     rms_of,
+    with_values,
 )
-from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, along_across, place
+from rtsim.models.piloting.place import PLACE_NEEDS, Placed, along_across
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
@@ -78,44 +77,13 @@ class Approach(TaskData):
         """The signals that the task's data names itself."""
         return {"touchdown": self.touchdown} if self.touchdown else {}
 
-    def model(self) -> Model:
+    def model(self) -> rt.Model:
         """Return the plant ``task``: the deviations, and the touchdown."""
-        touched = (Signal("touchdown"),) if self.touchdown else ()
-        return Model(
-            name=self.kind,
-            inputs=Signals(*PLACE_INPUTS, Signal("airspeed", "m/s"), *touched),
-            discrete=Signals(
-                "height_before [m]",
-                "sink_rate [m/s]",
-                Signal("touched_at", "s", initial=-1.0),
-                "touched_along [m]",
-                "touched_across [m]",
-                "touched_sink [m/s]",
-                "touched_speed [m/s]",
-                Signal("before_at", "s", initial=-1.0),
-            ),
-            outputs=Signals(
-                "distance [m]",
-                "glide_error [deg]",
-                "course_error [deg]",
-                "speed_error [m/s]",
-                "above_aim [m]",
-            ),
-            parameters=Signals(
-                Signal("latitude0", "rad"),
-                Signal("longitude0", "rad"),
-                Signal("course", "rad"),
-                Signal("glide", "rad", initial=math.radians(self.glide)),
-                Signal("aim", "m", initial=self.aim),
-                Signal("aim_height", "m", initial=self.height),
-                Signal("entry", "m", initial=self.entry),
-                Signal("exit", "m", initial=self.exit),
-                Signal("speed", "m/s", initial=self.speed),
-                Signal("wheels", "m", initial=self.wheels),
-            ),
-            update=update,
-            output=output,
-        )
+        return with_values(
+            TouchdownPath if self.touchdown else GlidePath,
+            glide=math.radians(self.glide), aim=self.aim, aim_height=self.height,
+            entry=self.entry, exit=self.exit, speed=self.speed, wheels=self.wheels,
+        )  # fmt: skip
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
@@ -164,39 +132,76 @@ class Approach(TaskData):
         return Findings("approach", touched and bool(on.any()), (*rows, *more), (*notes, *remarks))
 
 
-@compiled
-def deviations(u: Vector, p: Vector) -> tuple[float, float, float, float, float]:
-    """Return distance before the aim point and height above it (m), across (m), and two angles.
+class GlidePath(Placed, name="approach"):
+    """The deviations from a glide path, and the first touchdown."""
 
-    The angles (deg) are above the glide path and to the right of the course.
-    """
-    north, east, down = place(u[0], u[1], u[2], p[0], p[1])
-    along, across = along_across(north, east, p[2])
-    before = p[4] - along
-    height = -down - p[5]
-    far = max(before, _LEAST_M)
-    glide = math.degrees(math.atan2(height, far) - p[3])
-    course = math.degrees(math.atan2(across, far))
-    return before, height, across, glide, course
+    airspeed = rt.input("m/s")
+    glide = rt.parameter("rad")
+    aim = rt.parameter("m")
+    aim_height = rt.parameter("m")
+    entry = rt.parameter("m")
+    exit = rt.parameter("m")
+    speed = rt.parameter("m/s")
+    wheels = rt.parameter("m")
+    height_before = rt.memory("m")
+    sink_rate = rt.memory("m/s")
+    touched_at = rt.memory("s", -1.0)
+    touched_along = rt.memory("m")
+    touched_across = rt.memory("m")
+    touched_sink = rt.memory("m/s")
+    touched_speed = rt.memory("m/s")
+    before_at = rt.memory("s", -1.0)
+    distance = rt.output("m")
+    glide_error = rt.output("deg")
+    course_error = rt.output("deg")
+    speed_error = rt.output("m/s")
+    above_aim = rt.output("m")
+
+    def deviations(self) -> tuple[float, float, float, float, float]:
+        """Return distance before the aim point and height above it (m), across (m), two angles.
+
+        The angles (deg) are above the glide path and to the right of the course.
+        """
+        north, east, down = self.place()
+        along, across = along_across(north, east, self.course)
+        before = self.aim - along
+        height = -down - self.aim_height
+        far = max(before, _LEAST_M)
+        glide = math.degrees(math.atan2(height, far) - self.glide)
+        course = math.degrees(math.atan2(across, far))
+        return before, height, across, glide, course
+
+    def touches(self, height: float) -> bool:
+        """Return whether the wheels touch the ground, at a height (m) above the aim point."""
+        return height <= self.wheels
+
+    def update(self) -> None:
+        """Note the first touchdown: where, how fast, and with which rate of descent."""
+        before, height, across, _, _ = self.deviations()
+        if self.before_at >= 0.0 and self.t > self.before_at:
+            self.sink_rate = (self.height_before - height) / (self.t - self.before_at)
+        if self.touches(height) and self.touched_at < 0.0 and self.before_at >= 0.0:
+            self.touched_at = self.t
+            self.touched_along = -before
+            self.touched_across = across
+            self.touched_sink = self.sink_rate
+            self.touched_speed = self.airspeed
+        self.height_before = height
+        self.before_at = self.t
+
+    def outputs(self) -> None:
+        before, height, _, glide, course = self.deviations()
+        self.distance = before
+        self.glide_error = glide
+        self.course_error = course
+        self.speed_error = self.airspeed - self.speed
+        self.above_aim = height
 
 
-def update(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Note the first touchdown: where, how fast, and with which rate of descent."""
-    before, height, across, _, _ = deviations(u, p)
-    if z[7] >= 0.0 and t > z[7]:
-        z[1] = (z[0] - height) / (t - z[7])
-    touched = u[4] > 0.5 if u.size > 4 else height <= p[9]
-    if touched and z[2] < 0.0 and z[7] >= 0.0:
-        z[2] = t
-        z[3] = -before
-        z[4] = across
-        z[5] = z[1]
-        z[6] = u[3]
-    z[0] = height
-    z[7] = t
+class TouchdownPath(GlidePath, name="approach"):
+    """The same with a signal that says when the wheels touch the ground."""
 
+    touchdown = rt.input()
 
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with the distance to the aim point, the deviations and the height above it."""
-    before, height, _, glide, course = deviations(u, p)
-    y[0], y[1], y[2], y[3], y[4] = before, glide, course, u[3] - p[8], height
+    def touches(self, height: float) -> bool:  # noqa: ARG002
+        return self.touchdown > 0.5

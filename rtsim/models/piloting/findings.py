@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+import rtsim as rt
 from rtsim.core.errors import RtsimError, UnknownName
 from rtsim.core.signals import Vector
 from rtsim.core.toml import Place, read_as
@@ -79,6 +80,17 @@ class Findings:
 
 class TaskError(RtsimError):
     """Error: a recording does not have what the measures of its task need."""
+
+
+def with_values(plant: type[rt.Plant], **values: float | Sequence[float]) -> rt.Model:
+    """Return the model of the class ``plant``, in which parameters begin with ``values``."""
+    model = plant.model()
+    begin = {
+        name: float(value) if isinstance(value, float | int) else tuple(map(float, value))
+        for name, value in values.items()
+    }
+    parameters = (replace(s, initial=begin.get(s.name, s.initial)) for s in model.parameters)
+    return replace(model, parameters=rt.Signals(*parameters))
 
 
 def parameters_of(recording: Recording, name: str) -> dict[str, Any]:

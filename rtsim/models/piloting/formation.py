@@ -6,12 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import rtsim as rt
 from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.equations.compiling import compiled
-from rtsim.equations.model import Model
-from rtsim.models.piloting.findings import Findings, Row, TaskData, parameters_of, rms_of
-from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, along_across, place
+from rtsim.models.piloting.findings import (
+    Findings,
+    Row,
+    TaskData,
+    parameters_of,
+    rms_of,
+    with_values,
+)
+from rtsim.models.piloting.place import PLACE_NEEDS, Placed, along_across
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
@@ -53,33 +58,14 @@ class Formation(TaskData):
     def needs(self) -> tuple[str, ...]:
         return PLACE_NEEDS
 
-    def model(self) -> Model:
+    def model(self) -> rt.Model:
         """Return the plant ``task``: the place of the lead, and the errors of the own place."""
-        figures = {
-            "behind": (self.behind, "m"), "beside": (self.beside, "m"), "below": (self.below, "m"),
-            "weave": (self.weave, "m"), "climb": (self.climb, "m"), "period": (self.period, "s"),
-            "begin": (self.begin, "s"), "measured": (self.measured, "s"),
-        }  # fmt: skip
-        return Model(
-            name=self.kind,
-            inputs=Signals(*PLACE_INPUTS),
-            outputs=Signals(
-                *(f"lead_{axis} [m]" for axis in ("north", "east", "down")),
-                *(f"{axis}_error [m]" for axis in ("along", "across", "above")),
-            ),
-            parameters=Signals(
-                Signal("latitude0", "rad"),
-                Signal("longitude0", "rad"),
-                Signal("course", "rad"),
-                Signal("lead_speed", "m/s"),
-                Signal("along_start", "m"),
-                Signal("across_start", "m"),
-                Signal("height_start", "m"),
-                *(Signal(name, unit, initial=value) for name, (value, unit) in figures.items()),
-            ),
-            output=output,
-            assumptions=("the lead follows its path exactly, and has no wake",),
-        )
+        return with_values(
+            Lead,
+            behind=self.behind, beside=self.beside, below=self.below,
+            weave=self.weave, climb=self.climb, period=self.period,
+            begin=self.begin, measured=self.measured,
+        )  # fmt: skip
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
@@ -108,30 +94,45 @@ class Formation(TaskData):
         return Findings("formation", complete, (*rows, *more), (*notes, *remarks))
 
 
-@compiled
-def lead(t: float, p: Vector) -> tuple[float, float, float]:
-    """Return the place of the lead: along the course, to the right of it, and height (m)."""
-    turn = 2.0 * math.pi * t / p[12]
-    along = p[4] + p[7] + p[3] * t
-    across = p[5] - p[8] + p[10] * 0.5 * (1.0 - math.cos(turn))
-    height = p[6] + p[9] + p[11] * 0.5 * (1.0 - math.cos(turn / 0.7))
-    return along, across, height
+class Lead(Placed, name="formation"):
+    """The lead aircraft on its path, and the errors of the own place beside it."""
 
+    lead_speed = rt.parameter("m/s")
+    along_start = rt.parameter("m")
+    across_start = rt.parameter("m")
+    height_start = rt.parameter("m")
+    behind = rt.parameter("m")
+    beside = rt.parameter("m")
+    below = rt.parameter("m")
+    weave = rt.parameter("m")
+    climb = rt.parameter("m")
+    period = rt.parameter("s")
+    begin = rt.parameter("s")
+    measured = rt.parameter("s")
+    lead_north = rt.output("m")
+    lead_east = rt.output("m")
+    lead_down = rt.output("m")
+    along_error = rt.output("m")
+    across_error = rt.output("m")
+    above_error = rt.output("m")
+    assumptions = ("the lead follows its path exactly, and has no wake",)
 
-@compiled
-def errors(t: float, u: Vector, p: Vector) -> tuple[float, float, float]:
-    """Return the own place minus the wanted place: along, across and height (m)."""
-    north, east, down = place(u[0], u[1], u[2], p[0], p[1])
-    along, across = along_across(north, east, p[2])
-    ahead, right, height = lead(t, p)
-    return along - (ahead - p[7]), across - (right + p[8]), -down - (height - p[9])
+    def lead(self) -> tuple[float, float, float]:
+        """Return the place of the lead: along the course, to the right of it, and height (m)."""
+        turn = 2.0 * math.pi * self.t / self.period
+        along = self.along_start + self.behind + self.lead_speed * self.t
+        across = self.across_start - self.beside + self.weave * 0.5 * (1.0 - math.cos(turn))
+        height = self.height_start + self.below + self.climb * 0.5 * (1.0 - math.cos(turn / 0.7))
+        return along, across, height
 
-
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with the place of the lead (north, east, down) and the errors."""
-    along, across, height = lead(t, p)
-    c, s = math.cos(p[2]), math.sin(p[2])
-    y[0] = c * along - s * across
-    y[1] = s * along + c * across
-    y[2] = -height
-    y[3], y[4], y[5] = errors(t, u, p)
+    def outputs(self) -> None:
+        ahead, right, above = self.lead()
+        c, s = math.cos(self.course), math.sin(self.course)
+        self.lead_north = c * ahead - s * right
+        self.lead_east = s * ahead + c * right
+        self.lead_down = -above
+        north, east, down = self.place()
+        along, across = along_across(north, east, self.course)
+        self.along_error = along - (ahead - self.behind)
+        self.across_error = across - (right + self.beside)
+        self.above_error = -down - (above - self.below)

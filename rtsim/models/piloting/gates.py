@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+import rtsim as rt
 from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.equations.compiling import compiled
-from rtsim.equations.model import Model
 from rtsim.models.piloting.findings import (
     Findings,
     Row,
@@ -25,16 +24,13 @@ from rtsim.models.piloting.findings import (
     last_values,
     parameters_of,
     rms_of,
+    with_values,
 )
-from rtsim.models.piloting.place import PLACE_INPUTS, PLACE_NEEDS, place
+from rtsim.models.piloting.place import PLACE_NEEDS, Placed
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
 
-_HEAD = 4
-"""Parameters before the gates: latitude, longitude and course of the reference, and half a side."""
-_FIRST = 6
-"""Discrete signals before those of each gate: started, next, missed, and the last place."""
 _FARTHEST_M = 2000.0
 """A place that is further from the last one is a jump, which passes no gate."""
 
@@ -76,46 +72,14 @@ class Gates(TaskData):
     def shown(self) -> Mapping[str, Any]:
         return {"gates": [list(row) for row in self.gates], "half": self.half}
 
-    def model(self) -> Model:
+    def model(self) -> rt.Model:
         """Return the plant ``task``: which gate is next, which were passed, and how exactly."""
-        n = len(self.gates)
         along, across, height, turn = zip(*self.gates, strict=True)
-        arrays = {
-            "along": (along, "m"), "across": (across, "m"), "height": (height, "m"),
-            "turn": (tuple(math.radians(v) for v in turn), "rad"),
-        }  # fmt: skip
-        return Model(
-            name=self.kind,
-            inputs=Signals(*PLACE_INPUTS),
-            discrete=Signals(
-                "started",
-                "next",
-                "missed",
-                "north [m]",
-                "east [m]",
-                "down [m]",
-                Signal("passed", shape=(n,), initial=(0.0,) * n),
-                Signal("passed_at", "s", shape=(n,), initial=(-1.0,) * n),
-                Signal("lateral", "m", shape=(n,), initial=(0.0,) * n),
-                Signal("vertical", "m", shape=(n,), initial=(0.0,) * n),
-            ),
-            outputs=Signals("distance [m]", "gate_lateral [m]", "gate_vertical [m]"),
-            parameters=Signals(
-                Signal("latitude0", "rad"),
-                Signal("longitude0", "rad"),
-                Signal("course", "rad"),
-                Signal("half", "m", initial=self.half, low=0.0),
-                *(
-                    Signal(name, unit, shape=(n,), initial=tuple(map(float, values)))
-                    for name, (values, unit) in arrays.items()
-                ),
-            ),
-            update=update,
-            output=output,
-            assumptions=(
-                "the gates stand on a flat world that touches the Earth at the reference",
-            ),
-        )
+        return with_values(
+            _row_of(len(self.gates)),
+            half=self.half, along=along, across=across, height=height,
+            turn=[math.radians(angle) for angle in turn],
+        )  # fmt: skip
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
@@ -142,53 +106,89 @@ class Gates(TaskData):
         return Findings("gates", complete, (*rows, *more), (*notes, *remarks))
 
 
-@compiled
-def relative(
-    i: int, n: int, north: float, east: float, down: float, p: Vector
-) -> tuple[float, float, float]:
-    """Return the distances (m) behind (-) or beyond gate ``i``, to its right, and above it."""
-    course = p[2]
-    c, s = math.cos(course), math.sin(course)
-    along, across, height = p[_HEAD + i], p[_HEAD + n + i], p[_HEAD + 2 * n + i]
-    dn = north - (c * along - s * across)
-    de = east - (s * along + c * across)
-    turn = course + p[_HEAD + 3 * n + i]
-    ahead = math.cos(turn) * dn + math.sin(turn) * de
-    right = math.cos(turn) * de - math.sin(turn) * dn
-    return ahead, right, -down - height
+class GateRow(Placed, name="gates"):
+    """A row of gates: which was passed, and how exactly; derived classes have ``COUNT`` gates."""
+
+    COUNT = 1
+    half = rt.parameter("m", low=0.0)
+    along = rt.parameter("m", shape=(1,))
+    across = rt.parameter("m", shape=(1,))
+    height = rt.parameter("m", shape=(1,))
+    turn = rt.parameter("rad", shape=(1,))
+    started = rt.memory()
+    next = rt.memory()
+    missed = rt.memory()
+    north = rt.memory("m")
+    east = rt.memory("m")
+    down = rt.memory("m")
+    passed = rt.memory("1", shape=(1,))
+    passed_at = rt.memory("s", shape=(1,))
+    lateral = rt.memory("m", shape=(1,))
+    vertical = rt.memory("m", shape=(1,))
+    distance = rt.output("m")
+    gate_lateral = rt.output("m")
+    gate_vertical = rt.output("m")
+    assumptions = ("the gates stand on a flat world that touches the Earth at the reference",)
+
+    def relative(
+        self, i: int, north: float, east: float, down: float
+    ) -> tuple[float, float, float]:
+        """Return the distances (m) behind (-) or beyond gate ``i``, to its right, and above it."""
+        course = self.course
+        c, s = math.cos(course), math.sin(course)
+        dn = north - (c * self.along[i] - s * self.across[i])
+        de = east - (s * self.along[i] + c * self.across[i])
+        turn = course + self.turn[i]
+        ahead = math.cos(turn) * dn + math.sin(turn) * de
+        right = math.cos(turn) * de - math.sin(turn) * dn
+        return ahead, right, -down - self.height[i]
+
+    def update(self) -> None:
+        """Pass the first gate, from the next one on, through which the last piece of path leads."""
+        north, east, down = self.place()
+        jump = max(abs(north - self.north), abs(east - self.east), abs(down - self.down))
+        if self.started > 0.5 and jump <= _FARTHEST_M:
+            for i in range(int(self.next), self.COUNT):
+                was, right0, up0 = self.relative(i, self.north, self.east, self.down)
+                now, right1, up1 = self.relative(i, north, east, down)
+                if was < 0.0 <= now:
+                    share = was / (was - now)
+                    right = right0 + share * (right1 - right0)
+                    up = up0 + share * (up1 - up0)
+                    if abs(right) <= self.half and abs(up) <= self.half:
+                        self.missed += i - self.next
+                        self.next = i + 1
+                        self.passed[i] = 1.0
+                        self.passed_at[i] = self.t
+                        self.lateral[i] = right
+                        self.vertical[i] = up
+                        break
+        self.started = 1.0
+        self.north = north
+        self.east = east
+        self.down = down
+
+    def outputs(self) -> None:
+        i = min(int(self.next), self.COUNT - 1)
+        north, east, down = self.place()
+        ahead, right, up = self.relative(i, north, east, down)
+        self.distance, self.gate_lateral, self.gate_vertical = -ahead, right, up
 
 
-def update(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    """Pass the first gate, from the next one on, through which the last piece of the path leads."""
-    n = (z.size - _FIRST) // 4
-    north, east, down = place(u[0], u[1], u[2], p[0], p[1])
-    jump = max(abs(north - z[3]), abs(east - z[4]), abs(down - z[5]))
-    if z[0] > 0.5 and jump <= _FARTHEST_M:
-        for i in range(int(z[1]), n):
-            was, right0, up0 = relative(i, n, z[3], z[4], z[5], p)
-            now, right1, up1 = relative(i, n, north, east, down, p)
-            if was < 0.0 <= now:
-                share = was / (was - now)
-                right = right0 + share * (right1 - right0)
-                up = up0 + share * (up1 - up0)
-                if abs(right) <= p[3] and abs(up) <= p[3]:
-                    z[2] += i - z[1]
-                    z[1] = i + 1
-                    z[_FIRST + i] = 1.0
-                    z[_FIRST + n + i] = t
-                    z[_FIRST + 2 * n + i] = right
-                    z[_FIRST + 3 * n + i] = up
-                    break
-    z[0] = 1.0
-    z[3] = north
-    z[4] = east
-    z[5] = down
+@cache
+def _row_of(count: int) -> type[GateRow]:
+    """Return the class of a row of ``count`` gates."""
+    size = (count,)
 
+    class Sized(GateRow, name="gates"):
+        COUNT = count
+        along = rt.parameter("m", shape=size)
+        across = rt.parameter("m", shape=size)
+        height = rt.parameter("m", shape=size)
+        turn = rt.parameter("rad", shape=size)
+        passed = rt.memory("1", shape=size)
+        passed_at = rt.memory("s", -1.0, shape=size)
+        lateral = rt.memory("m", shape=size)
+        vertical = rt.memory("m", shape=size)
 
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with the distance to the plane of the next gate, and the place in this plane."""
-    n = (z.size - _FIRST) // 4
-    i = min(int(z[1]), n - 1)
-    north, east, down = place(u[0], u[1], u[2], p[0], p[1])
-    ahead, right, up = relative(i, n, north, east, down, p)
-    y[0], y[1], y[2] = -ahead, right, up
+    return Sized

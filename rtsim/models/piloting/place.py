@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import math
 
-from rtsim.core.signals import Signal
+import rtsim as rt
 from rtsim.equations.compiling import compiled
 
 _RADIUS, _FLATTENING = 6378137.0, 1.0 / 298.257223563
 _E2 = _FLATTENING * (2.0 - _FLATTENING)
 """WGS 84."""
 
-PLACE_INPUTS = (
-    Signal("latitude", "rad"),
-    Signal("longitude", "rad"),
-    Signal("altitude", "m"),
-)
-"""The signals of an aircraft from which its place follows; altitude is above the ellipsoid."""
-PLACE_NEEDS = tuple(s.name for s in PLACE_INPUTS)
+
+class Placed(rt.Plant):
+    """A task that sees the place of an aircraft; altitude is above the ellipsoid."""
+
+    latitude = rt.input("rad")
+    longitude = rt.input("rad")
+    altitude = rt.input("m")
+    latitude0 = rt.parameter("rad")
+    longitude0 = rt.parameter("rad")
+    course = rt.parameter("rad")
+
+    def place(self) -> tuple[float, float, float]:
+        """Return north, east and down (m) of the reference point."""
+        return place(self.latitude, self.longitude, self.altitude, self.latitude0, self.longitude0)
+
+
+PLACE_NEEDS = Placed.signals("input").names
 
 
 @compiled

@@ -15,6 +15,7 @@ from rtsim.record.output_files import write_whole
 from rtsim.record.reading import Recording
 from rtsim.record.reports.charts import Chart, grid
 from rtsim.record.reports.page import page
+from rtsim.record.reports.run_differences import differences_table
 from rtsim.record.reports.run_page import Say, unheard, verdict
 from rtsim.record.reports.view_charts import (
     Shown,
@@ -45,7 +46,10 @@ def comparison_page(
     """Return the page as text; ``say`` is called with a progress text."""
     signals = [one for one in result.worst_first() if not one.stamp]
     stamps = [one for one in result.worst_first() if one.stamp]
+    both = (baseline, candidate)
+    letters = [f"{letter}: {_name(one)}" for letter, one in zip("AB", both, strict=True)]
     sections = [
+        ("settings", "What differs in the settings", differences_table(letters, both)),
         ("plots", "Plots", _plots(signals, baseline, candidate, say)),
         ("signals", "Signals", _scrolled(signals)),
         ("stamps", "Times and stamps of messages", _folded(stamps)),
@@ -166,7 +170,9 @@ def render_overlay(recordings: Sequence[Recording], say: Say = unheard) -> str:
     first = drawn.charts(shown.first, say)
     rest = drawn.charts(shown.rest, say)
     folded = f"<details><summary>{len(shown.rest)} more views</summary>{rest}</details>"
+    names = [name for name, _ in runs]
     sections = [
+        ("settings", "What differs in the settings", differences_table(names, recordings)),
         ("views", "Views", f"{first}{folded if rest else ''}{drawn.notes()}"),
         ("runs", "Runs", _overlaid_runs(runs)),
     ]

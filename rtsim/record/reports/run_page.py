@@ -18,6 +18,7 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Duration, Tag, to_ns
 from rtsim.record import events, measured
+from rtsim.record.component_values import MESSAGES, SAMPLED
 from rtsim.record.events import ERROR, FAULT, FAULT_ENDED, UNKNOWN, Event, RunEnding, Span
 from rtsim.record.markup import block, duration, flat, mapping, table, text
 from rtsim.record.output_files import write_whole
@@ -26,8 +27,7 @@ from rtsim.record.reports import drawing
 from rtsim.record.reports.charts import COMMAND, RESPONSE, Chart, Line, grid, page_marks, thin
 from rtsim.record.reports.page import Section, page
 from rtsim.record.reports.view_charts import ViewCharts, shown_views
-from rtsim.record.table import MESSAGES
-from rtsim.record.views import SAMPLED, View, with_unit
+from rtsim.record.views import View, with_unit
 from rtsim.timing.frames import NO_SAMPLE, WorstFrame
 
 # The charts, except those of the views.
@@ -296,7 +296,8 @@ def _stated(recording: Recording) -> str:
 def _setup(recording: Recording) -> str:
     """Return the set-up of the run: one collapsed section per component, then the other data."""
     header = dict(recording.header)
-    header.pop("tracks", None)
+    for known in ("tracks", "changeable"):
+        header.pop(known, None)
     views = drawing.views_table(header.pop("views", None))
     scenario = dict(mapping(header.pop("scenario", None)))
     parts = mapping(scenario.pop("parts", None))

@@ -21,7 +21,7 @@ from rtsim.components.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
 from rtsim.core.tag import START, Tag
 from rtsim.engine.commands.command_handler import AT_A_TAG
 from rtsim.engine.trace import COMMAND, INSERTED, request_topic
-from rtsim.record.events import FAULT, FAULT_ENDED, Event, died_of
+from rtsim.record.events import CHANGE, FAULT, FAULT_ENDED, Event, died_of
 from rtsim.record.events import in_words as in_words_of_end
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.replay_comparison import first_unequal
@@ -213,9 +213,8 @@ def _text(value: Any) -> str:
 What: TypeAlias = Literal["plant", "input", "request", "message", "event", "memory", "layout"]
 
 ABSENT = "absent"
-_CHANGE = "Change"
 _OF_CONTROLLERS = ("Late", "Discarded", "Missed", "Failed")
-_TOLD = (INSERTED, _CHANGE, *_OF_CONTROLLERS, FAULT, FAULT_ENDED)
+_TOLD = (INSERTED, CHANGE, *_OF_CONTROLLERS, FAULT, FAULT_ENDED)
 _DECIDED_WHEN_SENT = frozenset(("arrival", "arrival_step", "status"))
 _STATUS: Mapping[Value, str] = {DELIVERED: "delivered", LOST: "lost", COPY: "a copy"}
 _PLANT, _WAKE, _INPUT, _CHANGED, _DUE, _REACTION, _AFTER = range(7)
@@ -403,11 +402,11 @@ def told(recording: Recording) -> list[Event]:
 def _what_it_is(event: Event) -> tuple[Any, ...]:
     """Return the sort key of an event, without text and values that contain wall-clock time."""
     text = event.text if event.kind == COMMAND else ""
-    values = sorted(event.values.items()) if event.kind == _CHANGE else []
+    values = sorted(event.values.items()) if event.kind == CHANGE else []
     return event.tag, _CHANGED_FIRST.get(event.kind, 9), event.kind, event.source, text, str(values)
 
 
-_CHANGED_FIRST = {INSERTED: 0, COMMAND: 1, _CHANGE: 2}
+_CHANGED_FIRST = {INSERTED: 0, COMMAND: 1, CHANGE: 2}
 
 
 def in_words(event: Event) -> str:
@@ -430,7 +429,7 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
         return
     event = there[0]
     rank = {
-        INSERTED: (_WAKE, 0, 0), COMMAND: (_CHANGED, 0, 0), _CHANGE: (_CHANGED, 0, 1),
+        INSERTED: (_WAKE, 0, 0), COMMAND: (_CHANGED, 0, 0), CHANGE: (_CHANGED, 0, 1),
         "Late": (_DUE, 0, 0), FAULT: (_WAKE, 0, 1), FAULT_ENDED: (_WAKE, 0, 1),
     }.get(event.kind, (_REACTION, 0, -1))  # fmt: skip
     texts = [ABSENT if e is None else in_words(e) for e in (one, other)]

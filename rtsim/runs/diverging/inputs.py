@@ -11,6 +11,7 @@ import numpy as np
 from rtsim.components.bus import LOST
 from rtsim.core.tag import Tag
 from rtsim.engine.trace import request_topic
+from rtsim.record.events import CHANGE
 from rtsim.record.reading import Recording, TrackData
 from rtsim.runs.diverging.first import Order, Place, Value, ValuePair, columns, in_words, told
 
@@ -65,7 +66,7 @@ class Teller:
         given = (about.get("values") or about.get("parameters") or {}).get(signal)
         values = [given] if isinstance(given, float | int) else list(given or ())
         for event in self.recording.events:
-            if event.kind == "Change" and event.source == name and event.tag <= tag:
+            if event.kind == CHANGE and event.source == name and event.tag <= tag:
                 values = list(event.values.values())
         names = columns(name, len(values))
         return [(n, float(v)) for n, v in zip(names, values, strict=True)]

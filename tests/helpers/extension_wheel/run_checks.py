@@ -99,14 +99,14 @@ def component() -> None:
     watched(room)
     room.add("counter", Counter({"u": "room.u"}, 0.1, {"limit": 0.8}))
     room.at(0.25, "counter.limit", 1.0)
-    assert trace_of(room)["messages/counter.count"].tolist() == [1, 2, 3, 3, 3, 3]
+    assert trace_of(room).messages["counter"]["count"].tolist() == [1, 2, 3, 3, 3, 3]
 
 
 def controller() -> None:
     check_controller(Summing)
     sums = Scenario("sums", until=0.5)
     sums.controller("sum", Summing(), period=0.1, inputs={"u": 2.0}, compute=Fixed(0.01))
-    assert trace_of(sums)["messages/sum.total"].tolist() == [2, 4, 6, 8, 10]
+    assert trace_of(sums).messages["sum"]["total"].tolist() == [2, 4, 6, 8, 10]
 
 
 def together() -> None:

@@ -63,7 +63,7 @@ def test_two_runs_are_the_same_to_the_cycle(allowed_ms: int, tmp_path: Path) -> 
         runs.append((recording, seen))
     assert compare_exact(runs[0][0], runs[1][0]) is None
     assert runs[0][1] == runs[1][1]
-    measured = [run[0].rows("measured/c").integers.tolist() for run in runs]
+    measured = [run[0].track("measured/c").rows.integers.tolist() for run in runs]
     assert measured[0] == measured[1]
 
 
@@ -120,7 +120,7 @@ def test_late_holds(name: str, tmp_path: Path) -> None:
     assert error is None
     assert told(recording) == events
     assert answers(recording) == ticks(*initiated)
-    asked = recording.time("messages/c.inputs").tolist()
+    asked = recording.track("messages/c.inputs").ns.tolist()
     assert rig.board.board.steps == len(asked), "one request at a time: a missed tick sends none"
 
 
@@ -148,7 +148,7 @@ def test_with_no_latency_its_time_runs_ahead(tmp_path: Path) -> None:
     assert error is None
     assert told(recording) == []
     assert answers(recording) == ticks(0, 10, 20, 30, 40, 50, 60)
-    begun = recording.rows("measured/c").integers[:, 1].tolist()
+    begun = recording.track("measured/c").rows.integers[:, 1].tolist()
     assert begun[1] == begun[0] + 25 * MS + EXCHANGE - 62_500, "asked at once when it was done"
     assert begun[3:] == [30 * MS, 40 * MS, 50 * MS, 60 * MS]
 
@@ -468,7 +468,7 @@ def test_a_lost_reply_in_real_time(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert told(recording) == [(25, LATE), (30, MISSED), (40, DISCARDED)]
     assert answers(recording) == wall_ticks(0, 10, 40, 50)
     assert rig.on_board.counts.repeated == 1
-    assert rig.board.board.steps == len(recording.time("messages/c.inputs"))
+    assert rig.board.board.steps == len(recording.track("messages/c.inputs").ns)
 
 
 def test_a_repeat_in_real_time_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -572,7 +572,7 @@ def test_a_bad_line_in_lockstep(late: str, tmp_path: Path) -> None:
         recording = recorder.recording()
         assert compare_exact(recording, rerun(recording, scenario)) is None
         runs.append((recording, rig.on_board.counts))
-        assert rig.board.board.steps <= len(recording.time("messages/c.inputs"))
+        assert rig.board.board.steps <= len(recording.track("messages/c.inputs").ns)
     (recording, counts), (again, counted) = runs
     assert compare_exact(recording, again) is None
     assert counts == counted

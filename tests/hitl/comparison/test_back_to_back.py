@@ -221,7 +221,7 @@ def test_a_recording_that_lacks_the_inputs_is_refused(good: Build) -> None:
     with pytest.raises(RecordingError, match=r"no input w of controller; it has: x, v"):
         inputs_of(recorded, "controller", Signals("x", "w"))
     values, _ = inputs_of(recorded, "controller", Signals("v", "x"))
-    assert np.array_equal(values[:, 1], recorded["messages/controller.inputs.x"])
+    assert np.array_equal(values[:, 1], recorded.messages["controller.inputs"]["x"])
     with pytest.raises(RecordingError, match=r"nowhere\.mcap"):
         held(good, recording="nowhere.mcap")
 
@@ -248,7 +248,7 @@ def test_outside_inputs_are_those_of_the_designs_flight() -> None:
     assert counter.polls > 0
     assert out.ok, out.in_words
     assert out.flight is not None
-    assert out.flight.candidate["inputs/stick.position"][-1] == counter.polls
+    assert out.flight.candidate.track("inputs/stick").column("position")[-1] == counter.polls
 
 
 def test_tolerances_mean_outputs_and_trajectories(good: Build) -> None:

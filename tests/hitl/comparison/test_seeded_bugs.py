@@ -25,7 +25,7 @@ from hitl.controllers.sil import SilController
 from rtsim.components.controller import PythonController
 from rtsim.models.f16.controller import LAW_INPUTS, LAW_PARAMETERS
 from rtsim.models.f16.scenario import autopilot, case
-from rtsim.models.pid import PID_INPUTS, pid_controller
+from rtsim.models.pid import Pid, pid_controller
 
 CORE = Path(__file__).resolve().parents[3] / "firmware" / "core"
 STEPS, WAKES = 20, 7
@@ -74,8 +74,9 @@ def full_throttle() -> int:
 
 
 def setpoint_step() -> Rows:
-    rows = np.zeros((STEPS, PID_INPUTS.size))
-    rows[:, PID_INPUTS.names.index("setpoint")] = from_(WAKES, 0.02)
+    inputs = Pid.signals("input")
+    rows = np.zeros((STEPS, inputs.size))
+    rows[:, inputs.names.index("setpoint")] = from_(WAKES, 0.02)
     return rows
 
 

@@ -86,7 +86,7 @@ def test_its_commands_are_those_of_the_host(image: Path) -> None:
     """Bit for bit: floats of 32 bits, and no contraction on either side."""
     board, _, _ = on_board(image, 0.0, "board:uno")
     host, _ = flown(scenario_with(InProcess(f16().path.parent / "f16_control.toml:single"), 0.0))
-    commands = [r.rows(f"messages/{NAME}").floats for r in (board, host)]
+    commands = [r.track(f"messages/{NAME}").rows.floats for r in (board, host)]
     assert commands[0].tobytes() == commands[1].tobytes()
     assert commands[0].shape == (26, 4)
 

@@ -191,9 +191,11 @@ def test_it_flies_as_the_design_does_and_is_replayed() -> None:
         simulate(scenario, recorder=recorder, until=2)
         tapes.append(recorder.recording())
     flown, again = tapes[1], rerun(tapes[1])
-    design, translation = (tape.rows("plant").floats for tape in tapes)
+    design, translation = (tape.track("plant").rows.floats for tape in tapes)
     np.testing.assert_allclose(translation, design, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(again.rows("plant").floats, flown.rows("plant").floats)
+    np.testing.assert_array_equal(
+        again.track("plant").rows.floats, flown.track("plant").rows.floats
+    )
     assert flown.header["scenario"]["parts"]["controller"]["build"] == "plain"
 
 

@@ -169,12 +169,12 @@ def with_drops(kind: str, until: float) -> Recording:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_aircraft_is_where_held_commands_take_it(kind: str, until: float) -> None:
     board, host = flight(kind, until).recording, with_drops(kind, until)
-    ours, theirs = board.rows("f16"), host.rows("f16")
+    ours, theirs = board.track("f16").rows, host.track("f16").rows
     assert ours.ns.tobytes() == theirs.ns.tobytes()
     assert ours.floats.tobytes() == theirs.floats.tobytes()
-    heard = np.isin(host.rows(f"messages/{NAME}").ns, board.rows(f"messages/{NAME}").ns)
-    commands = host.rows(f"messages/{NAME}").floats[heard]
-    assert commands.tobytes() == board.rows(f"messages/{NAME}").floats.tobytes()
+    heard = np.isin(host.track(f"messages/{NAME}").rows.ns, board.track(f"messages/{NAME}").rows.ns)
+    commands = host.track(f"messages/{NAME}").rows.floats[heard]
+    assert commands.tobytes() == board.track(f"messages/{NAME}").rows.floats.tobytes()
 
 
 @until
@@ -275,10 +275,10 @@ def test_a_reset_is_one_failure_and_the_last_command_holds(kind: str, until: flo
     (failed,) = (e for e in one.recording.events if e.kind == "Failed")
     assert reset.tag.ns < failed.tag.ns <= reset.tag.ns + 300_000_000
     assert "reset" in failed.text
-    last = one.recording.rows(f"messages/{NAME}").floats[-1]
-    track = one.recording.rows("f16")
+    last = one.recording.track(f"messages/{NAME}").rows.floats[-1]
+    track = one.recording.track("f16").rows
     for column, name in enumerate(("elevator", "aileron", "rudder", "power")):
-        held = one.recording[f"f16.{name}"][track.ns > failed.tag.ns]
+        held = one.recording.track("f16").column(name)[track.ns > failed.tag.ns]
         assert set(held.tolist()) == {float(last[column])}
 
 
@@ -336,7 +336,7 @@ def test_a_policy_that_ends_the_flight_does_so_at_once(
     one = flight(kind, SHORT)
     end = min(e.tag.ns for e in one.recording.events if e.kind in ("Late", "Failed"))
     assert cut.end_ns <= end < cut.end_ns + TICK_NS
-    ours, theirs = cut.rows("f16"), one.recording.rows("f16")
+    ours, theirs = cut.track("f16").rows, one.recording.track("f16").rows
     before = len(ours.ns)
     assert ours.floats.tobytes() == theirs.floats[:before].tobytes()
     assert not [e for e in cut.events if e.kind == "Missed"]
@@ -378,7 +378,7 @@ def test_a_rig_whose_line_is_silent_has_safe_values_at_its_pins() -> None:
         return [v for at, v in volts if at - start <= t][-1]
 
     recording = recorder.recording()
-    asked = recording.rows("messages/switch.inputs")
+    asked = recording.track("messages/switch.inputs").rows
     light = dict(zip((asked.ns // MS).tolist(), asked.floats[:, 0].tolist(), strict=True))
     held = 0.005 * light[300]  # V of the last request that came
     assert sensed(0.398) == pytest.approx(held, abs=0.02)

@@ -53,12 +53,12 @@ def test_each_fits_the_board(name: str, folder: Path) -> None:
 
 def test_a_latitude_in_float32_moves_in_steps_of_42_cm(folder: Path) -> None:
     with plant(f"{folder / 'scenario.py'}:position") as walker:
-        whole = walker.fly({"position": folder / "position.toml"})["messages/position.north"]
+        whole = walker.fly({"position": folder / "position.toml"}).messages["position"]["north"]
         coarse = walker.fly({"position": folder / "position_float.toml"})
-        exact = walker.fly()["messages/position.north"]
-    steps = np.unique(np.diff(np.unique(coarse["messages/position.north"])))
+        exact = walker.fly().messages["position"]["north"]
+    steps = np.unique(np.diff(np.unique(coarse.messages["position"]["north"])))
     assert steps == pytest.approx([0.4239], abs=0.0005)
-    assert np.abs(coarse["messages/position.north"] - exact).max() > 0.2
+    assert np.abs(coarse.messages["position"]["north"] - exact).max() > 0.2
     assert np.abs(whole - exact).max() < 0.0112
 
 

@@ -239,10 +239,10 @@ def first_difference(folder: Path) -> int:
     """The step at which the C first answers otherwise to the inputs of the design's flight."""
     with plant(folder / "scenario.py") as motor:
         design = motor.fly()
-    inputs = {n: design[f"messages/controller.inputs.{n}"] for n in ("setpoint", "speed")}
+    inputs = {n: design.messages["controller.inputs"][n] for n in ("setpoint", "speed")}
     with sil(folder / "motor.toml") as controller:
         answers = controller.run(inputs).voltage
-    return int(np.flatnonzero(answers != design["messages/controller.voltage"])[0])
+    return int(np.flatnonzero(answers != design.messages["controller"]["voltage"])[0])
 
 
 @pytest.mark.long

@@ -198,7 +198,7 @@ def test_a_crash_of_the_c_is_repeated_without_it(motor: Path, command: str) -> N
 def test_what_is_set_reaches_the_c() -> None:
     flown("-o", "a.mcap", "--set", "setpoint=30", "--set", "controller.gain=0.05")
     flown("-o", "b.mcap", "--set", "setpoint=30")
-    a, b = (Recording.open(f"{name}.mcap")["messages/controller.voltage"].max() for name in "ab")
+    a, b = (Recording.open(f"{name}.mcap").messages["controller"]["voltage"].max() for name in "ab")
     assert a < 0.5 * b
 
 
@@ -328,7 +328,7 @@ def test_paced_with_latency_it_is_the_lockstep_run_up_to_the_first_late() -> Non
     late = [e.tag.ns for e in a.events if e.kind in ("Late", "Missed")]
     assert len(late) == paced["late"] + paced["missed"]
     until = min(late, default=a.end_ns + 1)
-    rows = [r.track("motor").words[r.time("motor") < until].tolist() for r in (a, b)]
+    rows = [r.track("motor").words[r.track("motor").ns < until].tolist() for r in (a, b)]
     assert rows[0] == rows[1]
 
 

@@ -68,7 +68,7 @@ def test_when_an_error_is_told(fault: str, latency: float, plain: Build, tmp_pat
     scenario = loop(SilController(plain, cases=tmp_path), fault, latency)
     recording, error = flown(scenario)
     assert f"faulty failed at 0.0{FAULT_MS}000000 s: " in str(error)
-    asked = recording.time("messages/c.inputs").tolist()
+    asked = recording.track("messages/c.inputs").ns.tolist()
     assert asked == [ms * MS for ms in range(0, FAULT_MS + 1, 20 if latency > 0.01 else 10)]
 
 
@@ -87,8 +87,8 @@ def test_a_fault_ends_the_run(fault: str, plain: Build, tmp_path: Path) -> None:
     assert (len(case.tags), case.tag, case.last["x"]) == (5, Tag(FAULT_MS * MS), 0.25)
     assert kinds(recording)[-1] == "Error"
     assert str(error) == recording.events[-1].text
-    assert recording.time("messages/c").tolist() == [k * 10 * MS for k in range(4)]
-    assert recording.time("messages/c.inputs").tolist() == [k * 10 * MS for k in range(5)]
+    assert recording.track("messages/c").ns.tolist() == [k * 10 * MS for k in range(4)]
+    assert recording.track("messages/c.inputs").ns.tolist() == [k * 10 * MS for k in range(5)]
 
 
 @pytest.mark.parametrize("latency", [0.0, 0.004, 0.02])
@@ -171,7 +171,7 @@ def test_what_it_prints_ends_nothing(plain: Build, tmp_path: Path) -> None:
     controller = SilController(plain, cases=tmp_path)
     recording, error = flown(loop(controller, "chatter"))
     assert error is None
-    assert len(recording.rows("messages/c").ns) == 11
+    assert len(recording.track("messages/c").rows.ns) == 11
 
 
 class Killed(SilController):
@@ -208,7 +208,7 @@ def test_killed_at_a_random_step(failure: str, plain: Build, tmp_path: Path) -> 
         assert (
             "was ended by SIGKILL (it was killed from outside, or the memory was exhausted)" in text
         )
-        answered = len(recording.rows("messages/c").ns)
+        answered = len(recording.track("messages/c").rows.ns)
         assert answered in (controller.at, controller.at + controller.late)
         if failure == "end":
             assert str(error) == text
@@ -241,7 +241,7 @@ def test_terminate(
     wanted = {"aborts": "was ended by SIGABRT", "hangs": "did not end on request"}
     assert str(error).startswith("at the end of the run, the worker of faulty (process ")
     assert wanted[kind] in str(error)
-    assert len(recording.rows("messages/c").ns) == 11, "the run itself is whole"
+    assert len(recording.track("messages/c").rows.ns) == 11, "the run itself is whole"
 
 
 def test_dead_before_it_is_stopped(plain: Build) -> None:
@@ -347,4 +347,4 @@ def test_ctrl_c_during_a_step(
     recording = recorder.recording()
     assert recording.footer is not None
     assert recording.footer["reason"] == "interrupted"
-    assert recording.time("messages/c").tolist() == [k * 10 * MS for k in range(4)]
+    assert recording.track("messages/c").ns.tolist() == [k * 10 * MS for k in range(4)]

@@ -101,7 +101,7 @@ def test_the_trace_is_that_of_a_worker_here(plain: Build, tmp_path: Path) -> Non
             scenario = loop(client(plain, there.endpoint, tmp_path))
             recording, error = flown(scenario)
             assert error is None
-            assert recording["messages/c.y"].tolist() == here["messages/c.y"].tolist()
+            assert recording.messages["c"]["y"].tolist() == here.messages["c"]["y"].tolist()
     assert [line.partition(":")[0] for line in there.said] == ["run 1", "run 1", "run 2", "run 2"]
     about = recording.header["scenario"]["parts"]["c"]
     assert about["endpoint"] == there.endpoint

@@ -74,7 +74,7 @@ def pretender(
 def test_the_fake_one_keeps_the_protocol(interface: Interface, tmp_path: Path) -> None:
     recording, error = flown(loop(pretender("none", interface, tmp_path)))
     assert error is None
-    assert recording["messages/c.y"].tolist() == list(range(1, 12))
+    assert recording.messages["c"]["y"].tolist() == list(range(1, 12))
 
 
 LIES = {
@@ -113,7 +113,7 @@ def test_what_shows_at_the_next_step(behaviour: str, interface: Interface, tmp_p
     }
     assert str(error).startswith("faulty failed at 0.050000000 s: ")
     assert wanted[behaviour] in str(error)
-    assert len(recording.rows("messages/c").ns) == 5
+    assert len(recording.track("messages/c").rows.ns) == 5
 
 
 @pytest.mark.parametrize("what", GARBAGE)

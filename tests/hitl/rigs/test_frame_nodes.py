@@ -116,8 +116,8 @@ class _Never:
 def test_a_run_over_a_virtual_bus_replays_bit_for_bit(url: str, ecu: Ecu) -> None:
     recording = trace_of(car(url, ecu))
     # 12.34 % and 56.78 % are on the grid of Pedal; 493.6 and 2271.2 rpm go to the grid of Engine
-    assert recording["messages/engine.speed"].tolist() == [0.0] + [493.5] * 5 + [2271.25] * 5
-    assert recording["messages/engine.malformed"].tolist()[-1] == 1.0
+    assert recording.messages["engine"]["speed"].tolist() == [0.0] + [493.5] * 5 + [2271.25] * 5
+    assert recording.messages["engine"]["malformed"].tolist()[-1] == 1.0
     ecu.link.close()
     assert compare_exact(recording, replayed(recording, url)) is None
 
@@ -136,7 +136,7 @@ def test_the_bus_is_open_to_faults(url: str, ecu: Ecu, fault: dict[str, Any], ch
     if check == "status":
         assert recording.track("messages/engine").integer("status").tolist().count(1) == 5
     else:
-        assert recording["messages/engine.speed"][-1] == 0.0
+        assert recording.messages["engine"]["speed"][-1] == 0.0
     again = car(url, None)
     again.external_input("ecu", Signals("x [1]"), _Never())
     again.faults({"name": "f", **fault})
@@ -197,8 +197,8 @@ def test_datagrams_are_an_external_input(tmp_path: Path) -> None:
     finally:
         device.close()
         sender.close()
-    assert recording["messages/pedal.pedal"].tolist() == [0.0, 1.25, 2.25, 2.25, 4.25, 5.25]
-    assert recording["inputs/driver.malformed"].tolist() == [0, 0, 1, 1, 1]
+    assert recording.messages["pedal"]["pedal"].tolist() == [0.0, 1.25, 2.25, 2.25, 4.25, 5.25]
+    assert recording.track("inputs/driver").column("malformed").tolist() == [0, 0, 1, 1, 1]
     again = rerun(recording, scenario(_Never(), _Never()))
     assert compare_exact(recording, again) is None
     assert device.traffic is None

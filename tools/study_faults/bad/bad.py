@@ -28,7 +28,7 @@ def watch(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
 
 def root(recording: Recording) -> float:
     """Return the root of the last distance; NaN if it is negative."""
-    last = float(recording["messages/watch.seen"][-1])
+    last = float(recording.messages["watch"]["seen"][-1])
     return math.sqrt(last) if last >= 0.0 else math.nan
 
 

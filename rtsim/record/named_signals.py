@@ -1,0 +1,186 @@
+"""The signals of a run by name: ``run["cart.x"]``, ``run[cart.x]`` and ``run.cart.x``.
+
+A result and a recording read signals in one way: at the times :attr:`SignalsByName.time`, in s,
+each of which occurs once, with the value after the discrete changes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import RecordingError, UnknownName
+from rtsim.core.signals import SignalName, Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.record import markup
+from rtsim.record.component_values import names_of
+from rtsim.record.table import (
+    Recorded,
+    SignalTable,
+    TableKeywords,
+    common_times,
+    signal_table,
+    signal_values,
+)
+
+
+class SignalsByName(ABC):
+    """A run whose signals are read by name, as arrays, tables of other packages or plots."""
+
+    @abstractmethod
+    def _signals_from(self) -> Recorded:
+        """Return the recording; raises :class:`RecordingError` if there is none."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, object]:
+        """Return what identifies the run, by name, for a notebook or a terminal."""
+
+    @cached_property
+    def time_ns(self) -> NDArray[np.int64]:
+        """The times of :attr:`time` in ns (n,)."""
+        return common_times(self._signals_from())
+
+    @property
+    def time(self) -> Vector:
+        """Times of the rows of all plants, s (n,); each time occurs once.
+
+        In a run without plants, these are the times at which messages and external inputs arrive.
+        """
+        return self.time_ns / NS_PER_S
+
+    def __getitem__(self, name: SignalName) -> Vector:
+        """Return a signal at the times :attr:`time`: (n,), or (n, size) for an array.
+
+        ``name`` is ``"cart.x"``, or ``cart.x`` of a handle: a signal of a plant, of a source, of a
+        sensor or of processes, an output of a controller (from the arrival of its message on), an
+        input of a controller (what it sampled), or a parameter.
+
+        At an instant with two values this is the value after the discrete changes.  A signal
+        without a row at a time holds its last value, and is NaN before its first row.
+        ``Recording.track`` has every row.  Raises :class:`UnknownName` for an unknown signal, and
+        :class:`RecordingError` if the run was not recorded.
+        """
+        return signal_values(self._signals_from(), name, self.time_ns)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether ``run[name]`` is a signal."""
+        owner, _, signal = str(name).rpartition(".")
+        return signal in self._names().get(owner, ())
+
+    def _names(self) -> dict[str, list[str]]:
+        return names_of(self._signals_from().component_values)
+
+    def __getattr__(self, name: str) -> ComponentSignals:
+        """Return the signals of the component ``name``: ``run.cart.x`` is ``run["cart.x"]``.
+
+        A component that has the name of an attribute of a run is read as ``run["table.x"]``.
+        """
+        if name.startswith("_") or name in _declared(type(self)):
+            return object.__getattribute__(self, name)  # type: ignore[no-any-return]
+        try:
+            known = self._names()
+        except RecordingError as error:
+            raise AttributeError(f"{name!r}: {error}") from error
+        if name not in known:
+            public = [one for one in dir(type(self)) if not one.startswith("_")]
+            near = difflib.get_close_matches(name, known, cutoff=0.5)
+            raise AttributeError(
+                str(UnknownName("component", name, near or [*known, *public], "this run"))
+            )
+        return ComponentSignals(self, name, known[name])
+
+    def __dir__(self) -> list[str]:
+        try:
+            components = list(self._names())
+        except RecordingError:
+            components = []
+        return sorted({*super().__dir__(), *components})
+
+    def table(self, *names: object, **how: Unpack[TableKeywords]) -> SignalTable:
+        """Return signals at common times, as :func:`~rtsim.record.table.signal_table` says.
+
+        Without names, these are all signals that other components can read.
+
+            run.table("f16.altitude", "autopilot", rate=100.0).to_pandas().plot()
+        """
+        return signal_table(self._signals_from(), names, **how)
+
+    def plot(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
+        """Return :meth:`table` as a plotly figure: signals of one unit share one plot.
+
+        ``names`` are those of :meth:`table`, such as ``"cart"``, ``"*.x"`` or ``cart.x``.
+        """
+        from rtsim.record.plotly_html import plotted
+
+        table = self.table(*names, **how)
+        return plotted(table.time, table.columns, table.units, table.held)
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name} {value}" for name, value in self.facts().items())
+        return f"<{type(self).__name__}: {said}>"
+
+    def _repr_html_(self) -> str:
+        return markup.shown(type(self).__name__, self.facts())
+
+    def to_arrow(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
+        """Return :meth:`table` as a ``pyarrow.Table`` with the time in ns."""
+        return self.table(*names, **how).to_arrow()
+
+    def to_pandas(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
+        """Return :meth:`table` as a ``pandas.DataFrame`` over the time in s."""
+        return self.table(*names, **how).to_pandas()
+
+    def to_polars(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
+        """Return :meth:`table` as a ``polars.DataFrame`` with the time in s and in ns."""
+        return self.table(*names, **how).to_polars()
+
+    def to_xarray(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
+        """Return :meth:`table` as an ``xarray.Dataset`` over the time in s."""
+        return self.table(*names, **how).to_xarray()
+
+
+def _declared(kind: type) -> set[str]:
+    """Return the names that a class or its dataclass fields declare.
+
+    Python asks for one of these by ``__getattr__`` only if it raised :class:`AttributeError`, or if
+    the object is not complete yet.
+    """
+    return {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
+
+
+class ComponentSignals:
+    """The signals of one component of a run: ``run.cart.x``, at the times ``run.time``."""
+
+    __slots__ = ("_name", "_names", "_run")
+
+    def __init__(self, run: SignalsByName, name: str, names: list[str]) -> None:
+        self._run, self._name, self._names = run, name, names
+
+    def __getattr__(self, name: str) -> Vector:
+        """Return the signal ``name`` at the times ``run.time``, as ``run["component.name"]``."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self._run[f"{self._name}.{name}"]
+        except UnknownName as error:
+            raise AttributeError(str(error)) from None
+
+    def __getitem__(self, name: str) -> Vector:
+        """Return the signal ``name``; raises :class:`UnknownName` for an unknown one."""
+        return self._run[f"{self._name}.{name}"]
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._names)
+
+    @property
+    def __name__(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"<signals of {self._name}: {', '.join(self._names)}>"

@@ -1,0 +1,512 @@
+"""A run that is advanced from Python, step by step, with values that are read and assigned.
+
+An assigned value is a command that acts at a tag of its own, at the present time.  The trace is
+therefore that of one run with these values at these times, however the run is divided into steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from rtsim.components.external_inputs import ExternalInput
+from rtsim.core.errors import CheckpointError, ScenarioError, ShapeError, UnknownName
+from rtsim.core.raised import Interrupted
+from rtsim.core.signals import Signal, Signals, Vector, as_float64
+from rtsim.core.tag import NEVER, NS_PER_S, START, Duration, declared_ns
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.schedule import check_savable
+from rtsim.engine.commands.commands import Inbox, PendingCommand, read_command
+from rtsim.engine.compiled.eligibility import AUTO
+from rtsim.engine.system import System
+from rtsim.equations.compiling import Compilation
+from rtsim.record.recorders import KeptRows, MemoryRecorder, NullRecorder, Recorder
+from rtsim.runs.live import LiveView
+from rtsim.runs.request import FedInputs, Output, RunRequest
+from rtsim.runs.result import RunResult
+from rtsim.runs.simulation import OpenRun
+from rtsim.scenario.handles import SignalName
+from rtsim.scenario.scenario import Scenario
+
+_SHOWN = 8
+"""The most names in an error message."""
+
+
+class _Assigned:
+    """The device of an external input whose values are assigned; see :class:`InputDevice`."""
+
+    value: Vector | None = None
+
+    def poll(self) -> Vector | None:
+        value, self.value = self.value, None
+        return value
+
+
+@dataclass(frozen=True)
+class SavedSimulation:
+    """A checkpoint of a :class:`Simulation`; :meth:`Simulation.restore` goes back to it."""
+
+    time_ns: int
+    """Simulated time, ns."""
+    header: Mapping[str, Any]
+    """The header of the recording: scenario, seed, sources."""
+    checkpoint: Checkpoint | None
+    """The state after the last tag before :attr:`time_ns`; ``None`` before the first tag."""
+    assigned: Mapping[str, Vector] = field(default_factory=dict)
+    """Values that act at :attr:`time_ns`, by name."""
+    kept: KeptRows | None = None
+    """The rows and events so far; ``None`` if they are not kept in memory."""
+
+    @property
+    def time(self) -> float:
+        """Simulated time, s."""
+        return self.time_ns / NS_PER_S
+
+    def __repr__(self) -> str:
+        return f"<checkpoint at {self.time:g} s>"
+
+
+class Simulation:
+    """A run of ``scenario`` that goes on only in :meth:`advance`.
+
+    ``s["cart.x"]``, or ``s[cart.x]`` with a handle, is the present value of a signal or of a
+    parameter: a number, or an array (n,).  It is the value before what happens at :attr:`time`:
+    events at this instant run in the next :meth:`advance`.  A value that is assigned acts at this
+    instant, as ``scenario.at(s.time, name, value)`` does, and holds until the next assignment.
+    Values of sources, of external inputs and of parameters can be assigned; an external input has
+    the assigned values, and its device is not asked.
+
+    The trace is that of one run with the same values at the same times, for any division into
+    steps and on each engine.  Use it in one thread only.
+
+    Example:
+        with Simulation(room) as s:
+            while s.advance(10):
+                s["thermostat.gain"] = 2.0 if s["heater.temperature"] < 290.0 else 1.0
+        print(s.result()["heater.temperature"])
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        seed: int = 0,
+        until: Duration | None = None,
+        recorder: Recorder | None = None,
+        record: bool = True,
+        compile: Compilation = True,
+        engine: str = AUTO,
+    ) -> None:
+        """Build ``scenario``; the arguments have the meaning that they have in ``simulate``."""
+        if recorder is None:
+            recorder = MemoryRecorder() if record else NullRecorder()
+        self._request = RunRequest(
+            scenario.copy(), seed, until=until, compile=compile, output=Output(recorder),
+            engine=engine,
+        )  # fmt: skip
+        self._time_ns = 0
+        self._wall_ns = 0
+        """Wall-clock time of what was done before a restore, ns."""
+        self._assigned: dict[str, Vector] = {}
+        """Values that act at the present time, by name."""
+        self._seen: dict[str, Vector] | None = None
+        """The present values of the plants, by name; ``None`` if they have not been read yet."""
+        self._raised = False
+        """True if :meth:`advance` has raised the error that ended the run."""
+        self._result: RunResult | None = None
+        self._views: list[LiveView] = []
+        self._run = self._opened(self._request)
+
+    def _opened(self, request: RunRequest, header: Mapping[str, Any] | None = None) -> OpenRun:
+        """Return a run as requested; ``header``: that of the recording."""
+        parts = request.scenario.components
+        self._devices = {name: _Assigned() for name, part in parts.items() if part.external}
+        externals = {
+            part.external.name: ExternalInput(
+                part.external.name, part.external.signals, self._devices[name]
+            )
+            for name, part in parts.items()
+            if part.external is not None
+        }
+        self._inbox = Inbox()
+        self._inbox.announced = True
+        request = replace(request, fed=FedInputs(external_inputs=externals))
+        return OpenRun(request, self._inbox, header)
+
+    # -- time
+
+    @property
+    def time(self) -> float:
+        """Simulated time, s."""
+        return self._time_ns / NS_PER_S
+
+    @property
+    def time_ns(self) -> int:
+        """Simulated time, ns."""
+        return self._time_ns
+
+    @property
+    def until(self) -> float:
+        """The time at which the run ends, s."""
+        return self._request.until_ns / NS_PER_S
+
+    @property
+    def ended(self) -> bool:
+        """True if the run has ended: at :attr:`until`, at a terminal guard, or in an error."""
+        return self._result is not None or self._run.over
+
+    @property
+    def ended_by(self) -> str:
+        """The terminal guard that has ended the run, ``"plant.guard"``; empty if none has."""
+        return self._run.executive.ended_by
+
+    def advance(self, duration: Duration | None = None, *, until: Duration | None = None) -> bool:
+        """Advance by ``duration`` s, or to the time ``until`` s; return False if the run has ended.
+
+        A duration that is longer than the rest of the run ends at the end of the run.  Raises
+        :class:`ScenarioError` for a wrong time, or if the run has ended already, and the error of
+        a component that ends the run.  Ctrl-C ends the run after a complete tag, and raises
+        :class:`KeyboardInterrupt`.
+        """
+        self._check_going("advance")
+        target = self._target(duration, until)
+        if target > self._time_ns:
+            self._hand_over()
+            self._go(target if target < self._request.until_ns else NEVER.ns)
+            self._time_ns = self._system.ns if self._run.over else target
+            self._raise_what_ended()
+            self._follow(self._run.over)
+        return not self._run.over
+
+    def _target(self, duration: Duration | None, until: Duration | None) -> int:
+        """Return the time to which to advance, ns."""
+        if (duration is None) == (until is None):
+            raise ScenarioError(
+                "give a duration or a time: advance(0.1) or advance(until=2.5), in s"
+            )
+        if duration is not None:
+            ns = declared_ns(duration, "duration")
+            if ns < 0:
+                raise ScenarioError(
+                    f"a duration of {duration!r} s is negative; give a duration >= 0, or go back "
+                    "with restore(checkpoint)"
+                )
+            return self._time_ns + ns
+        assert until is not None
+        ns = declared_ns(until, "until")
+        if ns < self._time_ns:
+            raise ScenarioError(
+                f"until is {until!r} s, but the run is at {self.time:g} s already; give a later "
+                "time, or go back with restore(checkpoint)"
+            )
+        if ns > self._request.until_ns:
+            raise ScenarioError(
+                f"until is {until!r} s, but the run ends at {self.until:g} s; give an earlier "
+                f"time, or a later end: Simulation(..., until={until!r})"
+            )
+        return ns
+
+    def _hand_over(self) -> None:
+        """Let the assigned values act at the present time."""
+        system, ns = self._system, self._time_ns
+        for target, value in sorted(self._assigned.items()):
+            component = target.partition(".")[0]
+            if component in self._devices:
+                self._devices[component].value = value
+                continue
+            numbers = value.tolist()
+            plain = numbers if self._signals[target].shape else numbers[0]
+            command = read_command({"kind": "set", "target": target, "value": plain})
+            self._inbox.waiting.append(PendingCommand(command, None, ns))
+        if self._assigned and ns > 0:  # the tag at 0 exists anyway
+            system.insert(ns)
+        self._assigned.clear()
+
+    def _go(self, before_ns: int) -> None:
+        self._seen = None
+        self._run.advance(before_ns)
+
+    def _raise_what_ended(self) -> None:
+        """Raise the error or the interrupt that ended the run."""
+        if self._run.interrupted:
+            raise Interrupted
+        if self._run.error is not None:
+            self._raised = True
+            raise self._run.error
+
+    def _check_going(self, what: str) -> None:
+        if self.ended:
+            raise ScenarioError(
+                f"cannot {what}: the run has ended at {self.time:g} s; begin another Simulation, "
+                "go back with restore(checkpoint) before result(), or give a later end: "
+                "Simulation(..., until=...)"
+            )
+
+    # -- values
+
+    @property
+    def _system(self) -> System:
+        return self._run.executive.system
+
+    def __getitem__(self, name: SignalName) -> Any:
+        """Return the present value of a signal or of a parameter: a number, or an array (n,).
+
+        Raises :class:`UnknownName` for an unknown name.
+        """
+        target = self._known(name)
+        value = self._assigned.get(target)
+        component, _, signal = target.partition(".")
+        if component in self._devices and component in self._assigned:
+            port = self._system.ports[component]
+            value = self._assigned[component][port.signals.slice(signal)]
+        if value is None:
+            value = self._present(component, signal)
+        return value.copy() if self._signals[target].shape else float(value[0])
+
+    def _present(self, component: str, signal: str) -> Vector:
+        system = self._system
+        port = system.ports.get(component)
+        if port is None or signal not in port.signals:
+            known = system.changeable[f"{component}.{signal}"]
+            return known.vector[known.signals.slice(known.name)]
+        if self._seen is None:
+            self._seen = self._run.executive.values_at(self._time_ns)
+        return self._seen.get(component, port.value)[port.signals.slice(signal)]
+
+    def __setitem__(self, name: SignalName, value: object) -> None:
+        """Set a source, an external input or a parameter from the present time on.
+
+        Raises :class:`ScenarioError` for a value that cannot be assigned, that is not finite or
+        that is out of its range, and :class:`UnknownName` for an unknown name.
+        """
+        target = self._known(name)
+        self._check_going(f"assign {target}")
+        component, _, signal = target.partition(".")
+        if component not in self._devices and target not in self._system.changeable:
+            self._refuse(target)
+        new = self._checked(target, value)
+        if component not in self._devices:
+            self._assigned[target] = new
+            return
+        port = self._system.ports[component]
+        whole = self._assigned.get(component, port.value).copy()
+        whole[port.signals.slice(signal)] = new
+        self._assigned[component] = whole
+
+    def _checked(self, target: str, value: object) -> Vector:
+        """Return ``value`` as a vector (n,) of the declared size and range."""
+        signal = self._signals[target]
+        try:
+            given = as_float64(value, target).ravel()
+        except (TypeError, ValueError):
+            raise ScenarioError(
+                f"{target} = {value!r} is not a number; give a value in {signal.unit}"
+            ) from None
+        if not np.isfinite(given).all():
+            raise ScenarioError(
+                f"{target} = {value} is not finite; give a value in {signal.unit} from "
+                f"{signal.low:g} to {signal.high:g}"
+            )
+        plain = given if signal.shape or given.size != 1 else float(given[0])
+        try:
+            return Signals(signal).initial({signal.name: plain})
+        except ShapeError as error:
+            raise ShapeError(f"{target}: {error}") from None
+        except ScenarioError as error:
+            raise ScenarioError(f"{target}: {error}") from None
+
+    def _refuse(self, target: str) -> NoReturn:
+        """Raise the error for a signal that cannot be assigned."""
+        owner, _, name = target.partition(".")
+        inputs: Mapping[str, Any] = getattr(self._request.scenario.components[owner], "inputs", {})
+        source = inputs.get(name)
+        can = ", ".join(_first([*self._devices, *sorted(self._system.changeable)]))
+        if isinstance(source, str):
+            raise ScenarioError(f"{target} is connected to {source}; assign that instead")
+        if name in inputs:
+            raise ScenarioError(
+                f"{target} is an input with a constant value; connect it to a source, and assign "
+                f"the source: scenario.source(...), scenario.connect(source, {target!r})"
+            )
+        raise ScenarioError(
+            f"{target} is computed by the run and cannot be assigned; assign a parameter, a "
+            f"source or an external input ({can or 'this run has none'}). For another value at "
+            f"the start, use scenario.set({target!r}, value) before the run"
+        )
+
+    def _known(self, name: SignalName) -> str:
+        """Return ``name`` as text; raises :class:`UnknownName` unless it names a value."""
+        target = str(name)
+        if target in self._signals:
+            return target
+        component, dot, signal = target.partition(".")
+        parts = self._request.scenario.components
+        if component not in parts:
+            raise UnknownName("component", component, parts, "this run")
+        own = [n for n in self._signals if n.startswith(f"{component}.")]
+        if not dot:
+            raise ScenarioError(
+                f"{target} is a component; give one of its signals: {', '.join(_first(own))}"
+            )
+        raise UnknownName("signal", signal, (n.partition(".")[2] for n in own), component)
+
+    @cached_property
+    def _signals(self) -> Mapping[str, Signal]:
+        """The declarations of all values that can be read, by name."""
+        system = self._system
+        changeable = {name: one.signals[one.name] for name, one in system.changeable.items()}
+        read = {f"{name}.{s.name}": s for name, port in system.ports.items() for s in port.signals}
+        return {**changeable, **read}
+
+    def signal(self, name: SignalName) -> Signal:
+        """Return the declaration of a signal or of a parameter: its unit, bounds and shape."""
+        return self._signals[self._known(name)]
+
+    def show(self, *names: SignalName) -> None:
+        """Show the values of ``names`` from now on, five times per second, while the run advances.
+
+        A notebook shows them in the present cell, each with a plot of its values at the end of
+        each :meth:`advance`; elsewhere they are one line of the terminal.  Raises
+        :class:`UnknownName` for an unknown name.
+        """
+        if not names:
+            raise ScenarioError("show needs the names of signals, such as show('cart.x')")
+        known = [self._known(name) for name in names]
+        view = LiveView({name: self._signals[name] for name in known})
+        self._views.append(view)
+        view.follow(self, last=self.ended)
+
+    def _follow(self, last: bool) -> None:
+        for view in self._views:
+            view.follow(self, last)
+
+    # -- checkpoints
+
+    def save(self) -> SavedSimulation:
+        """Return a checkpoint of the run as it is now, with what was assigned.
+
+        Raises :class:`CheckpointError` if a component cannot be saved.
+        """
+        self._check_going("save")
+        executive = self._run.executive
+        check_savable(executive.system)
+        checkpoint = None
+        if executive.started:
+            rows, events = executive.position()
+            checkpoint = Checkpoint(
+                executive.system.ns, self._run.header, executive.save(), rows, events
+            )
+        recorder = self._request.output.recorder
+        kept = recorder.kept() if isinstance(recorder, MemoryRecorder) else None
+        return SavedSimulation(
+            self._time_ns, self._run.header, checkpoint, dict(self._assigned), kept
+        )
+
+    def restore(self, checkpoint: SavedSimulation) -> None:
+        """Go back, or forward, to a checkpoint of this run or of another run of this scenario.
+
+        The recording is then that of a run that came there without a detour.  Raises
+        :class:`CheckpointError` if the checkpoint is of another scenario or seed, or if the run is
+        recorded in a file, which cannot go back.
+        """
+        if self._result is not None:
+            raise ScenarioError("cannot restore: result() has closed this run; call restore before")
+        recorder = self._recorder_from(checkpoint)
+        other = _difference(self._run.header, checkpoint.header)
+        if other:
+            raise CheckpointError(
+                f"this checkpoint is of another run: {other} differs; restore it in a Simulation "
+                "with the same scenario, seed and end"
+            )
+        self._wall_ns += self._run.finish("interrupted").wall_ns
+        self._request = replace(self._request, start=checkpoint.checkpoint, output=Output(recorder))
+        self._run = self._opened(self._request, checkpoint.header)
+        self._time_ns, self._assigned = checkpoint.time_ns, dict(checkpoint.assigned)
+        self._seen, self._raised = None, False
+
+    def _recorder_from(self, saved: SavedSimulation) -> Recorder:
+        """Return the recorder of the run after a restore."""
+        recorder = self._request.output.recorder
+        if isinstance(recorder, NullRecorder):
+            return recorder
+        if type(recorder) is not MemoryRecorder:
+            raise CheckpointError(
+                "this run is recorded in a file, which cannot go back; leave out recorder=, so "
+                "that it is recorded in memory"
+            )
+        if saved.kept is None:
+            raise CheckpointError(
+                "the run of this checkpoint kept no rows, but this run is recorded; use "
+                "record=False in both, or in none"
+            )
+        return MemoryRecorder(saved.kept)
+
+    # -- the end
+
+    def result(self) -> RunResult:
+        """End the run at the present time and return its result, with its recording.
+
+        The end of a ``with`` block does this too.  The result is that of ``simulate(scenario,
+        until=s.time)`` with the assigned values.  Raises as ``simulate`` does, but not an error
+        that :meth:`advance` has raised.
+        """
+        if self._result is None:
+            if not self._run.over:
+                self._hand_over()
+                if self._time_ns > 0:
+                    self._system.insert(self._time_ns)
+                self._go(self._time_ns + 1)
+                self._follow(last=True)
+            self._finish()
+        assert self._result is not None
+        return self._result if self._raised else self._result.checked()
+
+    def _finish(self, reason: str = "") -> None:
+        """Close the components and the recording; ``reason``: why the run ends early."""
+        found = self._run.finish(reason)
+        self._result = replace(found, began=START, wall_ns=self._wall_ns + found.wall_ns)
+
+    def close(self) -> None:
+        """Close the components and the recording as they are, if :meth:`result` has not.
+
+        For a run whose result nobody needs: nothing more of it runs.
+        """
+        if self._result is None:
+            self._finish("interrupted")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if kind is None and self._result is None:
+            self.result()
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "ended at" if self.ended else "at"
+        name = self._request.scenario.name
+        return f"<Simulation of {name} {state} {self.time:g} s of {self.until:g} s>"
+
+
+def _first(names: Iterable[str]) -> list[str]:
+    """Return the first names, for an error message."""
+    found = list(names)
+    return found if len(found) <= _SHOWN else [*found[:_SHOWN], "..."]
+
+
+def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Return the first entry in which two headers differ; empty if they are equal."""
+    if ours is theirs:
+        return ""
+    keys = sorted(ours.keys() | theirs.keys())
+    return next((key for key in keys if ours.get(key) != theirs.get(key)), "")

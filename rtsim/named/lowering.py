@@ -795,5 +795,8 @@ def calling(arguments: str, lines: Sequence[str], functions: Sequence[Any]) -> A
         for k, one in enumerate(functions)
     }
     space["__name__"] = functions[0].__module__
-    exec(f"def events{arguments}:\n" + "\n".join(lines), space)  # text of rtsim only
-    return space["events"]
+    text = f"def events{arguments}:\n" + "\n".join(lines)
+    exec(text, space)  # text of rtsim only
+    made: Any = space["events"]
+    made.definition = ast.parse(text).body[0]
+    return made

@@ -169,6 +169,11 @@ def parameter(
     shape: Shape | None = None, low: float = -math.inf, high: float = math.inf,
     description: str = "",
 ) -> Field[Vector, Elements]: ...  # fmt: skip
+@overload
+def parameter(
+    unit: str = "1", value: float = 0.0, *, shape: Shape, low: float = -math.inf,
+    high: float = math.inf, description: str = "",
+) -> Field[Vector, Elements]: ...  # fmt: skip
 def parameter(
     unit: str = "1", value: Initial = 0.0, *, shape: Shape | None = None, **more: Any
 ) -> Any:

@@ -453,8 +453,8 @@ class _Lowering(FieldNames):
             bound = stands
         if not bound:
             if isinstance(function, ast.Attribute) and self._is_self(function.value):
-                helper = self._constant(function.attr, like_its_caller(found))
-                node.func = at(helper, node)
+                static = self._constant(function.attr, like_its_caller(found))
+                node.func = at(static, node)
             self.generic_visit(node)
             return node
         if found is None:
@@ -568,5 +568,5 @@ def element_of_call(function: Any) -> tuple[Any, str, int] | None:
             ast.Return(ast.Subscript(ast.Call(ast.Name(name), given, []), ast.Constant(int(index))))
         ] if name in function.__code__.co_freevars and all(isinstance(a, ast.Name) for a in given):
             at = function.__code__.co_freevars.index(name)
-            return function.__closure__[at].cell_contents, ", ".join(a.id for a in given), index
+            return function.__closure__[at].cell_contents, ", ".join(map(ast.unparse, given)), index
     return None

@@ -1,10 +1,12 @@
-"""Beside pyproject.toml for one step: the project's C goes into the wheel, inside of ``hitl``."""
+"""Beside pyproject.toml for two steps: the project's C goes into the wheel, inside of ``hitl``, and
+an editable installation is the path of the checkout (docs/decisions/xxx-editors.md)."""
 
 import shutil
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.editable_wheel import editable_wheel
 
 HERE = Path(__file__).parent
 
@@ -25,5 +27,14 @@ class WithFirmware(build_py):
             copied(Path(self.build_lib))
 
 
+class AsPath(editable_wheel):
+    """setuptools writes a path if the packages lie in one folder by name, and else an import hook,
+    which editors do not run.  A wheel with this name of the folder would lack the data files."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.package_dir = {"": "."}
+
+
 if __name__ == "__main__":
-    setup(cmdclass={"build_py": WithFirmware})
+    setup(cmdclass={"build_py": WithFirmware, "editable_wheel": AsPath})

@@ -1,6 +1,9 @@
-"""Beside pyproject.toml for two steps: the project's C goes into the wheel, inside of ``hitl``, and
-an editable installation is the path of the checkout (docs/decisions/xxx-editors.md)."""
+"""Beside pyproject.toml for three steps: the project's C goes into the wheel, inside of ``hitl``,
+an editable installation is the path of the checkout (docs/decisions/xxx-editors.md), and
+the addresses of the repository go into the metadata, if it is built where they are known."""
 
+import os
+import re
 import shutil
 from pathlib import Path
 
@@ -36,5 +39,39 @@ class AsPath(editable_wheel):
         self.package_dir = {"": "."}
 
 
+def repository() -> str:
+    """The address of the repository, as GitHub's workflows state it; "" elsewhere."""
+    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    return f"{server}/{name}" if server and name else ""
+
+
+def project_urls(address: str) -> dict[str, str]:
+    """The links that a package index shows beside the description."""
+    if not address:
+        return {}
+    return {
+        "Source": address,
+        "Documentation": f"{address}/blob/main/docs/index.md",
+        "Changelog": f"{address}/blob/main/CHANGELOG.md",
+        "Issues": f"{address}/issues",
+        "Security": f"{address}/blob/main/SECURITY.md",
+    }
+
+
+def description(readme: str, address: str) -> str:
+    """README.md with links that also work on the page of a package index."""
+    if not address:
+        return readme
+    pictures = re.sub(r"(!\[[^\]]*\]\()(?=docs/)", rf"\g<1>{address}/raw/main/", readme)
+    return re.sub(r"(\[[^\]]*\]\()(?![a-z]+:|#)", rf"\g<1>{address}/blob/main/", pictures)
+
+
 if __name__ == "__main__":
-    setup(cmdclass={"build_py": WithFirmware, "editable_wheel": AsPath})
+    setup(
+        cmdclass={"build_py": WithFirmware, "editable_wheel": AsPath},
+        project_urls=project_urls(repository()),
+        long_description=description(
+            (HERE / "README.md").read_text(encoding="utf-8"), repository()
+        ),
+        long_description_content_type="text/markdown",
+    )

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCKS = sorted((ROOT / "hitl" / "boards").glob("*/package-lock.json"))
 GROUPS = {
     "run": ("plots",), "fly": ("plots", "pilot"), "dev": ("dev",), "bench": ("dev", "bench"),
-    "mutants": ("dev", "mutants"), "docs": ("docs",),
+    "mutants": ("dev", "mutants"), "docs": ("docs",), "dist": ("dist",),
     "oldest": ("dev", "sil", "pitl", "pilot", "foxglove", "study"),
 }  # fmt: skip
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
@@ -31,6 +31,7 @@ PURPOSE = {
     "bench": "comparisons in the bench",
     "mutants": "mutants",
     "docs": "the site",
+    "dist": "packages",
     "pilot": "the window",
     "plots": "pages",
     "pitl": "boards",

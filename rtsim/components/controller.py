@@ -23,8 +23,9 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.equations.addresses import UPDATE
 from rtsim.equations.calls import first_checked
-from rtsim.equations.compiling import Compilation, Native, check_arguments, prepared
+from rtsim.equations.compiling import LATER, Compilation, Native, check_arguments, prepared
 from rtsim.equations.reading_functions import never_written
+from rtsim.equations.same_bits import plain_at_first
 
 Law = Callable[[float, Vector, Vector, Vector, Vector], None]
 """A control law ``law(t, u, s, p, y)`` with time t in s, inputs u (m,) and parameters p.
@@ -117,7 +118,23 @@ class PythonController:
 
     @cached_property
     def _native(self) -> Native:
+        if self._compile == LATER:
+            found = plain_at_first({"law": (self.law, UPDATE)})
+            if found:
+                return found["law"]
         return prepared(self.law, UPDATE, self.name, self._compile)
+
+    @property
+    def later(self) -> bool:
+        """True if the law is plain Python that gives the bits of its machine code."""
+        return self._compile == LATER and not isinstance(self._native.handle, np.intp)
+
+    def to_machine_code(self) -> None:
+        """Continue with machine code after plain Python that gives the same bits."""
+        if self.later:
+            self._compile = True
+            for name in ("_native", "_law", "checked"):
+                vars(self).pop(name, None)
 
     @cached_property
     def _law(self) -> Callable[[float], object]:

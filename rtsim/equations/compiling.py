@@ -42,9 +42,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 CHECKED: Literal["checked"] = "checked"
-Compilation = bool | Literal["checked"]
+LATER: Literal["later"] = "later"
+Compilation = bool | Literal["checked", "later"]
 """How the functions of a run are prepared: ``True``: as machine code; :data:`CHECKED`: as machine
-code that checks each index of an array; ``False``: as plain Python."""
+code that checks each index of an array; ``False``: as plain Python; :data:`LATER`: as plain Python
+that gives the bits of machine code, if there is such a form, until the run has taken so long that
+compiling pays (:mod:`rtsim.equations.same_bits`)."""
 
 _plain: ContextVar[bool] = ContextVar("plain", default=False)
 

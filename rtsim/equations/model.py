@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ import numpy as np
 from rtsim.core.errors import ModelError, RtsimError
 from rtsim.core.raised import from_outside, in_words
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
+from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE
 from rtsim.equations.calls import check
 from rtsim.equations.compiling import (
     ABSENT,
+    LATER,
     Compilation,
     Native,
     check_arguments,
@@ -41,6 +43,7 @@ from rtsim.equations.delays import Update as Update
 from rtsim.equations.delays import standing as standing
 from rtsim.equations.history import History
 from rtsim.equations.other_math import like_compiled_code
+from rtsim.equations.same_bits import plain_at_first
 from rtsim.equations.sparsity import Sparsity
 
 _GUARD_ELEMENTS = 64
@@ -189,6 +192,11 @@ class Model:
         if self.delays:
             resolve(self)
 
+    @cached_property
+    def readable(self) -> Signals:
+        """The signals that others can read: states, discrete signals, inputs and outputs."""
+        return Signals(*self.states, *self.discrete, *self.inputs, *self.outputs)
+
     @property
     def elements(self) -> Signals:
         """The elements of the Jacobian that the function ``jacobian`` fills."""
@@ -214,6 +222,58 @@ class BoundModel:
     jacobian: Native = ABSENT
     history: History | None = None
     """The past of the model's signals; ``None`` if the model has no delays."""
+    later: bool = False
+    """True if the functions are plain Python that gives the bits of their machine code."""
+
+    def in_machine_code(self) -> BoundModel:
+        """Return the model compiled; its functions were called before, so they are not checked."""
+        return _prepared(self.model, True)
+
+
+_SIGNATURES = {
+    "derivative": EQUATION,
+    "output": EQUATION,
+    "update": UPDATE,
+    "project": IN_PLACE,
+    "guard": EQUATION,
+    "reset": RESET,
+    "stop": RESET,
+    "tick": TICK,
+    "jacobian": EQUATION,
+}
+
+
+def _prepared(model: Model, compile: Compilation) -> BoundModel:
+    """Return ``model``, which has no algebraic variables, with its functions prepared."""
+    given = {name: getattr(model, name) for name in _SIGNATURES}
+    given["derivative"] = given["derivative"] or standing
+    functions = {name: function for name, function in given.items() if function is not None}
+    for name, function in functions.items():
+        check_arguments(function, _ARGUMENTS[name], f"{name} of model {model.name}")
+    plain = _plain_at_first(model, functions) if compile == LATER else {}
+    if plain:
+        return BoundModel(model, **_all(plain), compiled=False, later=True)
+    ready = {}
+    for name, function in functions.items():
+        what, signature = f"{name} of model {model.name}", _SIGNATURES[name]
+        if compile:
+            ready[name] = prepared(function, signature, what, compile)
+        else:
+            own = getattr(function, "py_func", function)
+            alike = like_compiled_code(own, in_place=signature != EQUATION)
+            ready[name] = replace(Native.plain(alike, signature), py_func=own)
+    return BoundModel(model, **_all(ready), compiled=bool(compile))
+
+
+def _all(natives: Mapping[str, Native]) -> dict[str, Native]:
+    return {name: natives.get(name, ABSENT) for name in _SIGNATURES}
+
+
+def _plain_at_first(model: Model, functions: Mapping[str, Any]) -> dict[str, Native]:
+    """Return the functions as plain Python with the bits of machine code; empty if one has none."""
+    if model.delays or model.origin is not None or model.jacobian is not None:
+        return {}
+    return plain_at_first({name: (one, _SIGNATURES[name]) for name, one in functions.items()})
 
 
 def bind(
@@ -235,32 +295,8 @@ def bind(
     finite.
     """
 
-    model = explicit(model)
-
-    def ready(function: Callable[..., None] | None, signature: Signature, name: str) -> Native:
-        if function is None:
-            return ABSENT
-        what = f"{name} of model {model.name}"
-        check_arguments(function, _ARGUMENTS[name], what)
-        if compile:
-            return prepared(function, signature, what, compile)
-        plain = getattr(function, "py_func", function)
-        alike = like_compiled_code(plain, in_place=signature != EQUATION)
-        return replace(Native.plain(alike, signature), py_func=plain)
-
-    bound = BoundModel(
-        model,
-        ready(model.derivative or standing, EQUATION, "derivative"),
-        ready(model.output, EQUATION, "output"),
-        ready(model.update, UPDATE, "update"),
-        ready(model.project, IN_PLACE, "project"),
-        bool(compile),
-        ready(model.guard, EQUATION, "guard"),
-        ready(model.reset, RESET, "reset"),
-        ready(model.stop, RESET, "stop"),
-        ready(model.tick, TICK, "tick"),
-        ready(model.jacobian, EQUATION, "jacobian"),
-    )
+    bound = _prepared(explicit(model), compile)
+    model = bound.model
     history = History(bound, compile) if model.delays else None
     start = {"x": x, "u": u, "p": p, "z": z}
     _begin(model, start)

@@ -1,4 +1,4 @@
-"""Functions for a scenario and its recordings: simulate, replay, resume, compare."""
+"""Functions for a scenario and its recordings: simulate, step, replay, resume, compare."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rtsim.engine.checkpoint.schedule import CheckpointSchedule
     from rtsim.engine.faults import read_faults
     from rtsim.runs.diverging import diverge
+    from rtsim.runs.episodes import environment
     from rtsim.runs.prepared import prepare
     from rtsim.runs.replay import rerun, timing_faults
     from rtsim.runs.request import Connections, Output, Pace, RunRequest
@@ -32,6 +33,7 @@ __all__ = [
     "Simulation",
     "Slip",
     "diverge",
+    "environment",
     "parse_policy",
     "prepare",
     "read_faults",

@@ -32,7 +32,15 @@ from rtsim.named.fields import (
     NamedSignals,
     article,
 )
-from rtsim.named.source import Outside, argument_names, code_of, definition_of, value_of, where
+from rtsim.named.source import (
+    Outside,
+    argument_names,
+    code_of,
+    definition_of,
+    read_helper,
+    value_of,
+    where,
+)
 
 TIME = "_t"
 VECTORS = {
@@ -611,6 +619,7 @@ class _Lowering(ast.NodeTransformer):
         else:
             bound = stands
         if not bound:
+            read_helper(found)
             if isinstance(function, ast.Attribute) and self._is_self(function.value):
                 node.func = self._constant(function.attr, compiled(found))  # a static method
             self.generic_visit(node)

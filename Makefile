@@ -21,7 +21,8 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .PHONY: help run fly test test-system test-oldest test-newest test-long test-all system unit-system realtime-system
 .PHONY: lint style types contracts unit unit-beside-types unit-all realtime realtime-all bench clean
-.PHONY: setup setup-fly setup-dev setup-bench setup-mutants setup-docs mutants docs
+.PHONY: setup setup-fly setup-dev setup-bench setup-mutants setup-docs setup-dist
+.PHONY: mutants docs dist coverage
 .NOTPARALLEL:
 
 help:
@@ -44,6 +45,9 @@ help:
 	@echo "make mutants   small changes to what decides verdicts: would a test notice? (MUTANTS='bus"
 	@echo "               --every 1': all of rtsim/components/bus.py; it goes on where it was stopped)"
 	@echo "make docs      build the documentation site in build/site; a broken link is an error"
+	@echo "make dist      build the wheel and the sdist in dist, install each into an empty environment,"
+	@echo "               and run one example of each kind there (BUILT=1: those that lie in dist)"
+	@echo "make coverage  which lines of rtsim and hitl the tests run, with a page in build/coverage"
 	@echo "make lint      style, types and import contracts"
 	@echo "make clean     remove $(VENV)* and all caches; recordings in $(RUNS)/ stay"
 	@echo "PYTHON=...     which Python to use; otherwise the newest suitable one"
@@ -60,6 +64,8 @@ setup-mutants:
 	@tools/setup.sh mutants
 setup-docs:
 	@tools/setup.sh docs
+setup-dist:
+	@tools/setup.sh dist
 
 run: setup
 	@mkdir -p $(RUNS)
@@ -170,6 +176,14 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: setup-docs
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m mkdocs build --strict
 	@echo "The site is $(abspath build/site). To read it: $(BIN)/python -m mkdocs serve"
+
+dist: setup-dist
+	$(BIN)/python -m tools.packages $(if $(BUILT),--built)
+
+# Functions count as Python; what numba or a C compiler has made of them does not.
+coverage: setup-dev
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
+	    -m "not realtime and not full and not system $(SHORT)" --cov --cov-report term --cov-report html
 
 bench: setup-bench
 	$(BIN)/python -m tools.bench

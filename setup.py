@@ -1,5 +1,8 @@
-"""Beside pyproject.toml for one step: the project's C goes into the wheel, inside of ``hitl``."""
+"""Beside pyproject.toml for two steps: the project's C goes into the wheel, inside of ``hitl``, and
+the addresses of the repository go into the metadata, if it is built where they are known."""
 
+import os
+import re
 import shutil
 from pathlib import Path
 
@@ -25,5 +28,39 @@ class WithFirmware(build_py):
             copied(Path(self.build_lib))
 
 
+def repository() -> str:
+    """The address of the repository, as GitHub's workflows state it; "" elsewhere."""
+    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    return f"{server}/{name}" if server and name else ""
+
+
+def project_urls(address: str) -> dict[str, str]:
+    """The links that a package index shows beside the description."""
+    if not address:
+        return {}
+    return {
+        "Source": address,
+        "Documentation": f"{address}/blob/main/docs/index.md",
+        "Changelog": f"{address}/blob/main/CHANGELOG.md",
+        "Issues": f"{address}/issues",
+        "Security": f"{address}/blob/main/SECURITY.md",
+    }
+
+
+def description(readme: str, address: str) -> str:
+    """README.md with links that also work on the page of a package index."""
+    if not address:
+        return readme
+    pictures = re.sub(r"(!\[[^\]]*\]\()(?=docs/)", rf"\g<1>{address}/raw/main/", readme)
+    return re.sub(r"(\[[^\]]*\]\()(?![a-z]+:|#)", rf"\g<1>{address}/blob/main/", pictures)
+
+
 if __name__ == "__main__":
-    setup(cmdclass={"build_py": WithFirmware})
+    setup(
+        cmdclass={"build_py": WithFirmware},
+        project_urls=project_urls(repository()),
+        long_description=description(
+            (HERE / "README.md").read_text(encoding="utf-8"), repository()
+        ),
+        long_description_content_type="text/markdown",
+    )

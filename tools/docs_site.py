@@ -1,8 +1,9 @@
 """What MkDocs needs to build the site from the same Markdown files that GitHub shows.
 
-``mkdocs.yml`` names this file as a hook.  README.md and some other pages stand outside ``docs/``,
-so the hook adds them, and README.md becomes the start page.  A link from a page to another file of
-the repository leads to a copy of that file in the site; a link to a folder becomes plain text.
+``mkdocs.yml`` names this file as a hook.  It adds the pages that stand outside ``docs/``.
+The site begins with docs/index.md; README.md is for the repository.  A link from a page to another
+file of the repository leads to a copy of that file in the site; a link to a folder becomes plain
+text.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "firmware/README.md")
+OUTSIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "firmware/README.md")
 """Pages of the site that do not stand in ``docs/``."""
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 """A link's text, its file and its heading; no address on the web, no heading of the same page."""

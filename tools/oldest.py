@@ -26,6 +26,7 @@ SAMPLE = {
     "flightgear-python": ("tests/pilot/test_flightgear.py",),
     "foxglove-sdk": ("tests/gateway/test_telemetry_foxglove.py",),
     "gcovr": ("tests/hitl/building/test_sil_coverage.py",),
+    "gymnasium": ("tests/runs/test_episodes.py",),
     "h5netcdf": ("tests/record/test_record_table.py",),
     "h5py": ("tests/record/test_record_table.py",),
     "hypothesis": ("tests/components/test_bus.py",),
@@ -47,8 +48,10 @@ SAMPLE = {
     "pyarrow": ("tests/studies/test_study_runs.py",),
     "pyserial": ("tests/hitl/boards/test_emulated_board_urls.py",),
     "pytest": (f"{_PLUGIN}::test_a_repository_of_ten_lines_passes_on_two_workers",),
+    "pytest-cov": (),  # make coverage
     "python-can": ("tests/hitl/rigs/test_frame_nodes.py",),
     "pytest-xdist": (),  # runs all of them
+    "pyyaml": ("tests/project/test_releases.py",),
     "pyzmq": (
         "tests/hitl/controllers/test_sil_worker.py",
         "tests/hitl/controllers/test_sil_tcp.py",

@@ -19,9 +19,7 @@ import numpy as np
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
-from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 from hitl.cli.interfaces import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
@@ -40,6 +38,13 @@ from tools.cockpit import draw_cockpit
 from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
 from tools.linear_pictures import draw_bode_nichols, draw_delay_margin
+from tools.readme_pictures import (
+    draw_found_bug,
+    draw_many_runs,
+    draw_replay,
+    folder_with_cart,
+    save_terminal,
+)
 from tools.task_pictures import draw_tasks
 from tools.vehicles import draw_three_views, draw_vehicles
 from tools.wind import draw_wind
@@ -84,13 +89,9 @@ def draw_latency(path: Path) -> None:
 
 def draw_example(path: Path) -> None:
     """The first example of README.md, as the file stands there: position and force against time."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^```python file=cart.py\n(.*?)^```", text, re.M | re.S)
-    assert found is not None
     figure, axes = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True, layout="constrained")
-    with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / "cart.py"
-        source.write_text(found[1], encoding="utf-8")
+    with folder_with_cart() as folder:
+        source = folder / "cart.py"
         for delay, color in zip(DELAYS_S, ("#1f5fa8", "#2e7d32", "#c62828"), strict=True):
             recording = trace_of(load_scenario(str(source), {"delay": delay}))
             for axis, signal in zip(axes, ("cart.x", "cart.force"), strict=True):
@@ -202,14 +203,7 @@ def draw_pitl(path: Path) -> None:
     with pitl("f16", {"autopilot": "firmware/core/f16_control.toml:single"}, until=10) as result:
         console = Console(record=True, width=104, file=io.StringIO(), highlight=False)
         console.print(Tables(result), crop=False)
-    style = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.S)
-    console.save_svg(
-        str(path),
-        title="rtsim pitl f16 --until 10",
-        theme=DEFAULT_TERMINAL_THEME,
-        code_format=style.replace("Fira Code", "monospace"),
-        unique_id="pitl",
-    )
+    save_terminal(console, path, "rtsim pitl f16 --until 10")
 
 
 def delayed_decay(step: str, breaks: bool) -> tuple[Vector, Vector]:
@@ -288,6 +282,9 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "delay-margin.svg": lambda path: draw_delay_margin(path, save),
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
+    "found-bug.svg": lambda path: draw_found_bug(path, save),
+    "replay.svg": draw_replay,
+    "many-runs.png": draw_many_runs,
     "can.svg": lambda path: draw_can(path, save),
     "cockpit.png": draw_cockpit,
     "vehicles.png": draw_vehicles,

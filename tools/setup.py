@@ -20,17 +20,18 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCKS = sorted((ROOT / "hitl" / "boards").glob("*/package-lock.json"))
 GROUPS = {
     "run": ("plots",), "fly": ("plots", "pilot"), "dev": ("dev",), "bench": ("dev", "bench"),
-    "mutants": ("dev", "mutants"), "docs": ("docs",),
+    "mutants": ("dev", "mutants"), "docs": ("docs",), "dist": ("dist",),
     "oldest": ("dev", "sil", "pitl", "pilot", "foxglove", "study"),
 }  # fmt: skip
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
-LINT = {"ruff", "mypy", "import-linter", "scipy-stubs", "types-protobuf"}
+LINT = {"ruff", "mypy", "pyright", "import-linter", "scipy-stubs", "types-protobuf"}
 """They judge the source, in the one version that is pinned; no test imports them."""
 PURPOSE = {
     "dev": "the tests",
     "bench": "comparisons in the bench",
     "mutants": "mutants",
     "docs": "the site",
+    "dist": "packages",
     "pilot": "the window",
     "plots": "pages",
     "pitl": "boards",

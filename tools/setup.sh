@@ -8,6 +8,7 @@
 #   tools/setup.sh bench    and what the comparisons of `make bench` need
 #   tools/setup.sh mutants  and what `make mutants` needs
 #   tools/setup.sh docs     what `make docs` needs
+#   tools/setup.sh dist     what `make dist` needs
 #   tools/setup.sh oldest   what the tests need, each dependency at its lower bound
 #
 # Done once: until pyproject.toml changes, the next call only looks and returns.

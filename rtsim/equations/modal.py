@@ -34,6 +34,12 @@ class Transition:
     - ``terminal``: the transition ends the run.
 
     Raises :class:`ModelError` for an invalid name, direction or function.
+
+    Example:
+        def depth(t, x, z, u, p):
+            return x[0]
+
+        landed = Transition("landed", depth, to="ground", direction=-1)
     """
 
     name: str
@@ -63,6 +69,13 @@ class Mode:
     """One mode: its ``derivative``, its ``output``, and the transitions that leave it.
 
     Without a derivative, all states are constant.
+
+    Example:
+        def falling_down(t, x, z, u, p, dx):
+            dx[0] = -1.0
+
+        air = Mode("air", falling_down)
+        ground = Mode("ground")
     """
 
     name: str
@@ -120,6 +133,9 @@ def modal(
 
     Raises :class:`ModelError` for modes that do not fit together, and :class:`UnknownName` for a
     transition or ``zeno`` that names no mode.
+
+    Example:
+        lift = modal("lift", Signals("height [m]"), [Mode("down"), Mode("up")])
     """
     if not all(isinstance(mode, Mode) for mode in _several(modes)):
         raise ModelError(f"model {name} needs a list of modes; write [Mode(…)] for a single one")

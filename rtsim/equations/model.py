@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -191,6 +192,11 @@ class Model:
         if self.delays:
             resolve(self)
 
+    @cached_property
+    def readable(self) -> Signals:
+        """The signals that others can read: states, discrete signals, inputs and outputs."""
+        return Signals(*self.states, *self.discrete, *self.inputs, *self.outputs)
+
     @property
     def elements(self) -> Signals:
         """The elements of the Jacobian that the function ``jacobian`` fills."""
@@ -246,7 +252,7 @@ def _prepared(model: Model, compile: Compilation) -> BoundModel:
         check_arguments(function, _ARGUMENTS[name], f"{name} of model {model.name}")
     plain = _plain_at_first(model, functions) if compile == LATER else {}
     if plain:
-        return BoundModel(model, **_all(plain), compiled=False, later=True)
+        return replace(_bound(model, plain, compiled=False), later=True)
     ready = {}
     for name, function in functions.items():
         what, signature = f"{name} of model {model.name}", _SIGNATURES[name]
@@ -256,11 +262,26 @@ def _prepared(model: Model, compile: Compilation) -> BoundModel:
             own = getattr(function, "py_func", function)
             alike = like_compiled_code(own, in_place=signature != EQUATION)
             ready[name] = replace(Native.plain(alike, signature), py_func=own)
-    return BoundModel(model, **_all(ready), compiled=bool(compile))
+    return _bound(model, ready, compiled=bool(compile))
 
 
-def _all(natives: Mapping[str, Native]) -> dict[str, Native]:
-    return {name: natives.get(name, ABSENT) for name in _SIGNATURES}
+def _bound(model: Model, natives: Mapping[str, Native], compiled: bool) -> BoundModel:
+    def made(name: str) -> Native:
+        return natives.get(name, ABSENT)
+
+    return BoundModel(
+        model,
+        made("derivative"),
+        made("output"),
+        made("update"),
+        made("project"),
+        compiled,
+        made("guard"),
+        made("reset"),
+        made("stop"),
+        made("tick"),
+        made("jacobian"),
+    )
 
 
 def _plain_at_first(model: Model, functions: Mapping[str, Any]) -> dict[str, Native]:

@@ -317,6 +317,7 @@ class NamedSignals:
     """Names of methods that rtsim calls, which no field can have."""
     fields: ClassVar[dict[str, Field[Any, Any]]] = {}
     """The fields by name, those of base classes first."""
+    _layouts: ClassVar[dict[str, Signals]] = {}
     _made: ClassVar[Any] = None
     """What was made of the methods (:func:`rtsim.named.lowering.made_once`)."""
 
@@ -330,7 +331,9 @@ class NamedSignals:
             own = vars(base)
             for name in [n for n in found if n in own and not isinstance(own[n], Field)]:
                 del found[name]  # a derived class has a constant or a method in its place
-            found |= {name: value for name, value in own.items() if isinstance(value, Field)}
+            named = base is not cls and issubclass(base, NamedSignals)
+            known = own["fields"] if named else {}
+            found |= {n: known.get(n, v) for n, v in own.items() if isinstance(v, Field)}
         for name, field in found.items():
             if name == "t" or name in cls.reserved or _taken(cls, name):
                 raise ModelError(
@@ -343,7 +346,11 @@ class NamedSignals:
                     f"{cls.__name__}.{name} is declared as {article(field.role)}, but a "
                     f"{_kind(cls)} has only fields of these roles: {allowed}"
                 )
-        cls.fields = {name: _called(name, field, cls) for name, field in found.items()}
+        cls.fields = {
+            name: field if field.signal.name != "_" else _called(name, field, cls)
+            for name, field in found.items()
+        }
+        cls._layouts, cls._made = {}, None
         if cls.fields:
             cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{_described(cls)}".strip()
 
@@ -400,11 +407,14 @@ class NamedSignals:
 
         Raises :class:`ModelError` if two of them have the same name.
         """
-        chosen = [f for f in cls.fields.values() if f.role == role]
-        try:
-            return Signals(*(f.signal for f in sorted(chosen, key=lambda f: bool(f.modes))))
-        except ScenarioError as error:
-            raise ModelError(f"{cls.__name__}: {error}") from error
+        if role not in cls._layouts:
+            chosen = [f for f in cls.fields.values() if f.role == role]
+            ordered = sorted(chosen, key=lambda f: bool(f.modes))
+            try:
+                cls._layouts[role] = Signals(*(f.signal for f in ordered))
+            except ScenarioError as error:
+                raise ModelError(f"{cls.__name__}: {error}") from error
+        return cls._layouts[role]
 
     @classmethod
     def aliases(cls) -> dict[str, str]:

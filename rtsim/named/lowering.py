@@ -137,25 +137,23 @@ T = TypeVar("T")
 
 def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
     """Return ``make(cls, ...)``, made again only if the class or what its methods read changed."""
-    now = [
-        {name: value for name, value in vars(base).items() if name != "_made"}
-        for base in cls.__mro__
-        if base is not object
-    ]
     known = vars(cls).get("_made")
-    if known is not None and known[1].current() and _identical(now, known[0]):
+    if known is not None and _unchanged(cls, known[0]) and known[1].current():
         out: T = known[2]
         return out
     helpers = Lowered(cls)
     out = make(cls, helpers)
-    cls._made = (now, helpers, out)
+    cls._made = ([(base, dict(vars(base))) for base in cls.__mro__], helpers, out)
     return out
 
 
-def _identical(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
-    return len(one) == len(other) and all(
-        a.keys() == b.keys() and all(a[name] is b[name] for name in a)
-        for a, b in zip(one, other, strict=True)
+def _unchanged(cls: type, known: list[tuple[type, dict[str, Any]]]) -> bool:
+    """Return whether ``cls`` and its bases still have the attributes ``known``."""
+    return len(known) == len(cls.__mro__) and all(
+        base is there
+        and (own := vars(base)).keys() == before.keys()
+        and all(own[name] is value for name, value in before.items() if name != "_made")
+        for base, (there, before) in zip(cls.__mro__, known, strict=True)
     )
 
 
@@ -233,7 +231,7 @@ class _Lowering(ast.NodeTransformer):
         self.arguments = tuple(a for a in self.form.arguments if self.whole or a in self.used)
         definition.args.posonlyargs = []
         definition.args.args = [*map(ast.arg, self.arguments), *kept]
-        ast.fix_missing_locations(definition)
+        _at(definition.args, definition)
         cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
         code = code_of(definition, dict.fromkeys((*cells, *self.own)), original)
         function: Any = types.FunctionType(
@@ -256,6 +254,9 @@ class _Lowering(ast.NodeTransformer):
         raise ModelError(f"{where(self.original, node)}: {method}: {problem}")
 
     # -- names of fields ---------------------------------------------------------------------------
+
+    def visit(self, node: ast.AST) -> Any:
+        return node if isinstance(node, _LEAVES) else super().visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if not isinstance(node.value, ast.Name) or node.value.id not in self.stands:
@@ -301,7 +302,7 @@ class _Lowering(ast.NodeTransformer):
                     f"only {article(role)} has a {means}",
                 )
         self.used.add(vector)
-        return ast.copy_location(_part(vector, place, node.ctx), node)
+        return _at(_part(vector, place, node.ctx), node)
 
     def _refuse_write(self, node: ast.Attribute, place: _Place) -> NoReturn:
         allowed = [n for n, p in self.places.items() if p.role in self.form.writes]
@@ -323,7 +324,7 @@ class _Lowering(ast.NodeTransformer):
         if TIME not in self.form.arguments:
             self.refuse(node, f"{self.form.name} has no time")
         self.used.add(TIME)
-        return ast.copy_location(ast.Name(TIME, ast.Load()), node)
+        return _at(ast.Name(TIME, ast.Load()), node)
 
     def _other(self, node: ast.Attribute, stored: bool) -> ast.expr:
         """Return a property or a constant of the class; refuse every other name."""
@@ -341,10 +342,10 @@ class _Lowering(ast.NodeTransformer):
             self.refuse(node, problem)
         if isinstance(found, property):
             helper = self._helper(node, found.fget, ((0, SELF),))
-            return ast.copy_location(_call(helper, [], []), node)
+            return _at(_call(helper, [], []), node)
         if callable(found) or isinstance(found, (staticmethod, classmethod)):
             self.refuse(node, f"self.{name} is a method; call it: self.{name}()")
-        return ast.copy_location(self._constant(name, found), node)
+        return _at(self._constant(name, found), node)
 
     def _constant(self, name: str, value: Any) -> ast.expr:
         if isinstance(value, (bool, np.bool_)):
@@ -398,7 +399,7 @@ class _Lowering(ast.NodeTransformer):
             while not isinstance(vector, ast.Name):
                 vector = _inner(vector)
             new: ast.expr = ast.Subscript(vector, ast.Constant(at), node.ctx)
-            return ast.copy_location(new, node)
+            return _at(new, node)
         if isinstance(whole, ast.Subscript):
             whole.ctx = ast.Load()
         node.value, node.slice = whole, self.visit(node.slice)
@@ -452,7 +453,7 @@ class _Lowering(ast.NodeTransformer):
             return node
         copied = ast.Call(ast.Attribute(node, "copy", ast.Load()), [], [])
         for one in (copied, copied.func):
-            ast.copy_location(one, node)
+            _at(one, node)
         return copied
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
@@ -502,13 +503,13 @@ class _Lowering(ast.NodeTransformer):
         ]
         made = ast.Tuple(parts, ast.Store())
         for part in ast.walk(made):
-            ast.copy_location(part, target)
+            _at(part, target)
         return made
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is None:
-            return ast.copy_location(ast.Pass(), node)
-        return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
+            return _at(ast.Pass(), node)
+        return self.visit_Assign(_at(ast.Assign([node.target], node.value), node))
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         if node.value is not None and self.form.second is not None:
@@ -543,14 +544,14 @@ class _Lowering(ast.NodeTransformer):
             ast.Compare(
                 self._number(deepcopy(sides[0]), *mode),
                 [ast.Eq()],
-                [self._number(ast.copy_location(ast.Constant(text), node), *mode)],
+                [self._number(_at(ast.Constant(text), node), *mode)],
             )
             for text in texts
         ]
         found: ast.expr = ast.BoolOp(ast.Or(), equal) if len(equal) > 1 else equal[0]
         if isinstance(node.ops[0], ast.NotIn):
             found = ast.UnaryOp(ast.Not(), found)
-        return ast.fix_missing_locations(ast.copy_location(found, node))
+        return _at(found, node)
 
     def _text_of(self, node: ast.expr) -> Any:
         """Return the value of a constant, or of a name outside the method; None for others."""
@@ -591,7 +592,7 @@ class _Lowering(ast.NodeTransformer):
                 self.refuse(node, f"{other[0]} and {name} are modes with different names")
             assert isinstance(node, ast.Attribute)
             self.used.add(VECTORS[MEMORY])
-            return ast.copy_location(_part(VECTORS[MEMORY], other[1], ast.Load()), node)
+            return _at(_part(VECTORS[MEMORY], other[1], ast.Load()), node)
         text = self._text_of(node)
         if not isinstance(text, str):
             self.refuse(
@@ -601,7 +602,7 @@ class _Lowering(ast.NodeTransformer):
             )
         if text not in place.modes:
             self.refuse(node, str(UnknownName("mode", text, place.modes, f"self.{name}")))
-        return ast.copy_location(ast.Constant(float(place.modes.index(text))), node)
+        return _at(ast.Constant(float(place.modes.index(text))), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         function, bound = node.func, []
@@ -621,7 +622,8 @@ class _Lowering(ast.NodeTransformer):
         if not bound:
             read_helper(found)
             if isinstance(function, ast.Attribute) and self._is_self(function.value):
-                node.func = self._constant(function.attr, compiled(found))  # a static method
+                helper = self._constant(function.attr, compiled(found))  # a static method
+                node.func = _at(helper, node)
             self.generic_visit(node)
             return node
         if found is None:
@@ -633,7 +635,7 @@ class _Lowering(ast.NodeTransformer):
         rest = [self.visit(a) for i, a in enumerate(node.args) if i not in taken]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
-        return ast.copy_location(_call(helper, rest, node.keywords), node)
+        return _at(_call(helper, rest, node.keywords), node)
 
     def _callee(self, node: ast.expr) -> tuple[Any, bool]:
         """Return the function that ``node`` names, and whether it is a method of the class."""
@@ -738,6 +740,26 @@ def _constant_index(node: ast.expr) -> tuple[int, ...] | None:
             return None
         out.append(-number.value if negative else number.value)
     return tuple(out)
+
+
+N = TypeVar("N", bound=ast.AST)
+_LEAVES = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+"""Nodes that name nothing."""
+
+
+def _at(new: N, old: Any) -> N:
+    """Return ``new``, in which nodes without a place have that of ``old``."""
+    waiting: list[ast.AST] = [new]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, _LEAVES[1:]) or hasattr(node, "lineno"):
+            continue
+        if "lineno" in node._attributes:
+            node.lineno, node.col_offset = old.lineno, old.col_offset  # type: ignore[attr-defined]
+            node.end_lineno = old.end_lineno  # type: ignore[attr-defined]
+            node.end_col_offset = old.end_col_offset  # type: ignore[attr-defined]
+        waiting.extend(ast.iter_child_nodes(node))
+    return new
 
 
 def _inner(node: ast.expr) -> ast.expr:

@@ -70,8 +70,7 @@ class PlantComponent(Component):
     priority: int
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
-        model = self.model
-        return model.states + model.discrete + model.inputs + model.outputs
+        return self.model.readable
 
     def settable(self) -> list[Settable]:
         return [

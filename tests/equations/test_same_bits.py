@@ -112,8 +112,8 @@ class Branches(rt.Plant):
 
     def slope(self, k: float) -> float:
         if self.x[0] > k:
-            return -self.x[1] * GAIN
-        return self.x[1] / k if self.x[2] != 0.0 else self.x[3]
+            return float(-self.x[1] * GAIN)
+        return float(self.x[1] / k if self.x[2] != 0.0 else self.x[3])
 
     def derivative(self, d: Any) -> None:
         total = 0

@@ -388,7 +388,7 @@ def test_a_flight_in_turbulence_is_shaken_and_stays_controlled() -> None:
         trace_of(load_scenario("f16", {"case": "13.1", "turbulence": level}), until=20, seed=4)
         for level in ("0", "1e-3")
     )
-    before = calm.track("f16").ns < 5e9, shaken.track("f16").ns < 5e9  # then it climbs
+    before = calm.time < 5, shaken.time < 5  # then it climbs
     still, moved = (
         np.ptp(r["f16.alpha_deg"][b]) for r, b in zip((calm, shaken), before, strict=True)
     )

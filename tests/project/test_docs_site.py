@@ -37,10 +37,24 @@ def test_the_site_lists_every_page_once() -> None:
     assert sorted(LISTED) == wanted, "list it under nav: in mkdocs.yml"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
 def test_a_link_leads_to_a_file(page: str) -> None:
-    missing = [path for path in linked(PAGES[page], page) if not (ROOT / path).exists()]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    missing = [path for path in linked(text, page) if not (ROOT / path).exists()]
     assert not missing
+
+
+def test_the_start_page_leads_to_each_page_of_the_manual() -> None:
+    """Decisions, the pages of the Python API and those on extensions have pages that list them."""
+    manual = [page for page in PAGES if page.startswith("docs/") and page.count("/") == 1]
+    wanted = {page for page in manual if not page.startswith("docs/extending-")}
+    assert wanted - {"docs/index.md"} <= set(linked(PAGES["docs/index.md"], "docs/index.md"))
+
+
+def test_the_readme_is_short() -> None:
+    """Its first screen says why one should care; the site's start page lists the pages."""
+    words = (ROOT / "README.md").read_text(encoding="utf-8").split()
+    assert len(words) <= 1800
 
 
 def test_pages_link_to_files_outside_docs() -> None:
@@ -53,11 +67,15 @@ def test_pages_link_to_files_outside_docs() -> None:
 @pytest.mark.parametrize(
     ("page", "text", "on_the_site"),
     [
-        ("README.md", "[a](docs/sil.md#x)", "[a](sil.md#x)"),
-        ("README.md", "![a](docs/pictures/a.svg)", "![a](pictures/a.svg)"),
-        ("README.md", "[`a`](LICENSE)", "[`a`](repository/LICENSE)"),
+        ("CHANGELOG.md", "[a](docs/sil.md#x)", "[a](sil.md#x)"),
+        ("CHANGELOG.md", "![a](docs/pictures/a.svg)", "![a](pictures/a.svg)"),
+        ("SECURITY.md", "[`a`](LICENSE)", "[`a`](repository/LICENSE)"),
         ("CONTRIBUTING.md", "the [`commands`](rtsim/cli/).", "the `commands`."),
-        ("docs/sil.md", "[a](glossary.md), [b](../README.md)", "[a](glossary.md), [b](README.md)"),
+        (
+            "docs/sil.md",
+            "[a](glossary.md), [b](../SECURITY.md)",
+            "[a](glossary.md), [b](SECURITY.md)",
+        ),
         ("docs/decisions/README.md", "[a](../../CONTRIBUTING.md#b)", "[a](../CONTRIBUTING.md#b)"),
         ("docs/sil.md", "[a](../setup.py)", "[a](repository/setup.py)"),
         ("firmware/README.md", "[a](../docs/hitl.md)", "[a](../hitl.md)"),
@@ -92,7 +110,7 @@ def test_the_reference_of_rtsim_has_every_name() -> None:
 
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 FILES = sorted(set(re.findall(r"`((?:\w+/)+\w*(?:\.\w+)?)`", PAGE)))
-MOST_AT_THE_ROOT = 19
+MOST_AT_THE_ROOT = 20
 
 
 def packages() -> set[str]:
@@ -122,10 +140,17 @@ def test_each_package_says_what_it_is_for(name: str) -> None:
     assert re.match(r'"""[A-Z].{20,}[.:]', first), first
 
 
-NAMES = [name for name in rtsim.__all__ if name != "__version__"]
+NOT_MADE = ("RunResult", "Vector", "__version__")
+"""No user makes these; nor an error."""
+NAMES = [
+    name
+    for name in rtsim.__all__
+    if name not in NOT_MADE
+    and not (isinstance(made := getattr(rtsim, name), type) and issubclass(made, Exception))
+]
 FIRST = ("Signal", "Signals", "Model", "PythonController", "Scenario")
 """Later examples use what these define."""
-NEEDS_A_RUN = ("connect", "simulate", "Recording", "Mesh")
+NEEDS_A_RUN = ("connect", "simulate", "Simulation", "MemoryRecorder", "Recording", "Mesh")
 """These examples need a run in progress, a scenario or a file; docs/ shows them at work."""
 
 

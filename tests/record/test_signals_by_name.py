@@ -239,7 +239,10 @@ def test_lost_messages_leave_no_time() -> None:
     ("read", "says"),
     [
         (lambda run: run["crat.x"], "did you mean cart.x"),
-        (lambda run: run["cart.sped"], r"unknown signal 'sped' in cart; known: x, v, force"),
+        (
+            lambda run: run["cart.sped"],
+            r"unknown signal 'cart.sped' in .*did you mean cart.x, cart.v",
+        ),
         (lambda run: run["cart"], "did you mean cart"),
         (lambda run: run["*.x"], "unknown signal"),
         (lambda run: run["messages/brake.force"], "did you mean brake.force"),
@@ -260,7 +263,9 @@ def test_a_wrong_attribute_shows_its_neighbours(runs: dict[str, Run]) -> None:
             _ = run.crat
         with pytest.raises(AttributeError, match="did you mean table"):
             _ = run.tabel
-        with pytest.raises(AttributeError, match=r"unknown signal 'forse'.*did you mean force"):
+        with pytest.raises(
+            AttributeError, match=r"unknown signal 'cart.forse'.*did you mean cart.force"
+        ):
             _ = run.cart.forse
         assert not hasattr(run, "_repr_png_")
         assert not hasattr(run, "__array__")

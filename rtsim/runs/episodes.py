@@ -103,7 +103,7 @@ class Environment(gymnasium.Env[Array, Array]):
         return Simulation(scenario, seed=seed, record=self._record, engine=self._engine)
 
     def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+        self, *, seed: int | None = None, options: Mapping[Any, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Begin an episode; return the first observation (n,) and the simulated time.
 
@@ -167,7 +167,7 @@ def _check_bounds(name: str, signal: Signal) -> None:
         )
 
 
-def _box(signals: Sequence[Signal]) -> Any:  # types of Gymnasium's spaces differ by release
+def _box(signals: Sequence[Signal]) -> Box[np.float64]:
     """Return the space of vectors of ``signals``, with their bounds."""
     low = np.concatenate([np.full(signal.size, signal.low) for signal in signals])
     high = np.concatenate([np.full(signal.size, signal.high) for signal in signals])

@@ -1,85 +1,77 @@
 """A room with a lamp that is switched on in the dark: the plant, and the reference controller."""
 
 import math
+from typing import Self
 
-from rtsim import Fixed, Model, PythonController, Scenario, Signal, Signals
-from rtsim.core.signals import Vector
+import rtsim as rt
 
 PERIOD = 0.02  # s
 
 
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Compute the derivative of the energy that the lamp has consumed: its power while it is on."""
-    dx[0] = p[3] * u[1]
-
-
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
-    """Compute the light in the room: daylight through the shutter, and the light of the lamp.
+class Room(rt.Plant):
+    """A room with daylight through a shutter, and a lamp.
 
     The sun rises at 0 s and sets after half a day.
     """
-    sun = p[0] * max(0.0, math.sin(2.0 * math.pi * t / p[1]))
-    y[0] = sun * u[0] + p[2] * u[1]
+
+    energy = rt.state("J", description="what the lamp has consumed")
+    shutter = rt.input()
+    lamp = rt.input()
+    light = rt.output("lx")
+    noon = rt.parameter("lx", 800, low=0)
+    day = rt.parameter("s", 4, low=0.1)
+    lamp_light = rt.parameter("lx", 60, low=0)
+    lamp_power = rt.parameter("W", 10, low=0)
+
+    assumptions = ("a day lasts 4 s", "the lamp shines at once")
+
+    def derivative(self, d: Self) -> None:
+        d.energy = self.lamp_power * self.lamp
+
+    def outputs(self) -> None:
+        sun = self.noon * max(0.0, math.sin(2.0 * math.pi * self.t / self.day))
+        self.light = sun * self.shutter + self.lamp_light * self.lamp
 
 
-ROOM = Model(
-    name="room",
-    states=Signals("energy [J]"),
-    inputs=Signals("shutter [1]", "lamp [1]"),
-    outputs=Signals("light [lx]"),
-    parameters=Signals(
-        Signal("noon", "lx", initial=800.0, low=0.0),
-        Signal("day", "s", initial=4.0, low=0.1),
-        Signal("lamp_light", "lx", initial=60.0, low=0.0),
-        Signal("lamp_power", "W", initial=10.0, low=0.0),
-    ),
-    derivative=derivative,
-    output=output,
-    assumptions=("a day lasts 4 s", "the lamp shines at once"),
-)
+class Switch(rt.Controller):
+    """Switches the lamp on below ``dark`` and off above ``bright``; counts and times this."""
+
+    light = rt.input("lx")
+    lamp = rt.output()
+    lamp_on_at = rt.output("s", initial=-1)
+    lamp_off_at = rt.output("s", initial=-1)
+    switchings = rt.output()
+    on = rt.memory()
+    on_at = rt.memory("s", -1)
+    off_at = rt.memory("s", -1)
+    count = rt.memory("1", name="switchings")
+    dark = rt.parameter("lx", 293)
+    bright = rt.parameter("lx", 391)
+
+    def step(self) -> None:
+        if self.light < self.dark and self.on == 0.0:
+            self.on, self.on_at = 1.0, self.t
+            self.count += 1.0
+        elif self.light > self.bright and self.on == 1.0:
+            self.on, self.off_at = 0.0, self.t
+            self.count += 1.0
+        self.lamp = self.on
+        self.lamp_on_at = self.on_at
+        self.lamp_off_at = self.off_at
+        self.switchings = self.count
 
 
-def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    """Switch the lamp on below ``dark`` and off above ``bright``; count and time the switchings."""
-    on = s[0]
-    if u[0] < p[0]:
-        on = 1.0
-    elif u[0] > p[1]:
-        on = 0.0
-    if on != s[0]:
-        s[0] = on
-        s[2 - int(on)] = t
-        s[3] += 1.0
-    y[0], y[1], y[2], y[3] = s[0], s[1], s[2], s[3]
-
-
-def scenario(until: float = 2.4) -> Scenario:
+def scenario(until: float = 2.4) -> rt.Scenario:
     """Return a scenario of a day on which the shutter is nearly closed for 0.2 s before noon."""
-    out = Scenario("illumination", until=until)
-    out.source("shutter", Signals(Signal("open", "1", initial=1.0)))
-    out.at(0.6, "shutter.open", 0.1)
-    out.at(0.8, "shutter.open", 1.0)
-    out.plant("room", ROOM, step=0.005, inputs={"shutter": "shutter.open", "lamp": "switch.lamp"})
-    design = PythonController(
-        law,
-        inputs=Signals("light [lx]"),
-        outputs=Signals(
-            "lamp [1]",
-            Signal("lamp_on_at", "s", initial=-1.0),
-            Signal("lamp_off_at", "s", initial=-1.0),
-            "switchings [1]",
-        ),
-        memory=Signals(
-            "on [1]",
-            Signal("on_at", "s", initial=-1.0),
-            Signal("off_at", "s", initial=-1.0),
-            "switchings [1]",
-        ),
-        parameters=Signals("dark [lx] = 293", "bright [lx] = 391"),
-    )
-    out.controller(
-        "switch", design, period=PERIOD, inputs={"light": "room.light"}, compute=Fixed(0.01)
-    )
-    out.plot("light [lx]", "room.light")
-    out.plot("lamp and shutter", "room.lamp", "switch.lamp", "room.shutter")
-    return out
+    loop = rt.Scenario("illumination", until=until)
+    shutter = loop.source("shutter", rt.Signals(rt.Signal("open", "1", initial=1.0)))
+    loop.at(0.6, shutter.open, 0.1)
+    loop.at(0.8, shutter.open, 1.0)
+    room = loop.plant(Room(), step=0.005)
+    switch = loop.controller(Switch(), period=PERIOD, compute=0.01)
+    loop.connect(shutter.open, room.shutter)
+    loop.connect(room.light, switch.light)
+    loop.connect(switch.lamp, room.lamp)
+    loop.plot("light [lx]", "room.light")
+    loop.plot("lamp and shutter", "room.lamp", "switch.lamp", "room.shutter")
+    return loop

@@ -1,64 +1,67 @@
 """An inverted pendulum with a motor at its pivot: the plant, and the reference controller."""
 
 import math
+from typing import Self
 
-from rtsim import Fixed, Model, PythonController, Scenario, Signal, Signals
-from rtsim.core.signals import Vector
+import rtsim as rt
 
 PERIOD = 0.005  # s
 STIFFNESS, DAMPING, MOST, TRUST = 60.0, 12.0, 20.0, 0.02
 """Gains, 1/s^2 and 1/s; the largest acceleration, rad/s^2; the weight of the tilt in a step."""
 
 
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Compute the derivatives of the angle from upright and of its rate."""
-    dx[0] = x[1]
-    dx[1] = 9.80665 / p[0] * math.sin(x[0]) + u[0] + u[1]
+class Pendulum(rt.Plant):
+    """A pendulum, with a sensor at its pivot that feels gravity."""
+
+    angle = rt.state("rad", 0.1, description="from upright")
+    rate = rt.state("rad/s")
+    drive = rt.input("rad/s^2")
+    push = rt.input("rad/s^2")
+    tilt = rt.output("g")
+    upright = rt.output("g")
+    length = rt.parameter("m", 0.5, low=0.01)
+
+    assumptions = ("the sensor is at the pivot", "no friction")
+
+    def derivative(self, d: Self) -> None:
+        d.angle = self.rate
+        d.rate = 9.80665 / self.length * math.sin(self.angle) + self.drive + self.push
+
+    def outputs(self) -> None:
+        self.tilt = math.sin(self.angle)
+        self.upright = math.cos(self.angle)
 
 
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
-    """Compute what a sensor at the pivot feels of gravity, g."""
-    y[0] = math.sin(x[0])
-    y[1] = math.cos(x[0])
+class Balance(rt.Controller):
+    """Estimates the angle from the rate and the tilt, and pushes it back."""
+
+    rate = rt.input("rad/s")
+    tilt = rt.input("g")
+    upright = rt.input("g")
+    drive = rt.output("rad/s^2")
+    failing = rt.output()
+    angle = rt.memory("rad", 0.1)
+
+    def step(self) -> None:
+        self.angle = (1.0 - TRUST) * (self.angle + self.rate * PERIOD) + TRUST * self.tilt
+        self.drive = min(max(-STIFFNESS * self.angle - DAMPING * self.rate, -MOST), MOST)
+        self.failing = 0.0
 
 
-PENDULUM = Model(
-    name="pendulum",
-    states=Signals(Signal("angle", "rad", initial=0.1), "rate [rad/s]"),
-    inputs=Signals("drive [rad/s^2]", "push [rad/s^2]"),
-    outputs=Signals("tilt [g]", "upright [g]"),
-    parameters=Signals(Signal("length", "m", initial=0.5, low=0.01)),
-    derivative=derivative,
-    output=output,
-    assumptions=("the sensor is at the pivot", "no friction"),
-)
-
-
-def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    """Estimate the angle from the rate and the tilt, and push it back."""
-    s[0] = (1.0 - TRUST) * (s[0] + u[0] * PERIOD) + TRUST * u[1]
-    y[0] = min(max(-STIFFNESS * s[0] - DAMPING * u[0], -MOST), MOST)
-    y[1] = 0.0
-
-
-def scenario(until: float = 2.0) -> Scenario:
+def scenario(until: float = 2.0) -> rt.Scenario:
     """Return a scenario that begins with a tilt of 0.1 rad, with a push from 1 s to 1.1 s."""
-    out = Scenario("pendulum", until=until)
-    out.source("hand", Signals("push [rad/s^2]"))
-    out.at(1.0, "hand.push", 5.0)
-    out.at(1.1, "hand.push", 0.0)
-    out.plant(
-        "pendulum", PENDULUM, step=0.001, inputs={"drive": "balance.drive", "push": "hand.push"}
-    )
-    design = PythonController(
-        law,
-        inputs=Signals("rate [rad/s]", "tilt [g]", "upright [g]"),
-        outputs=Signals("drive [rad/s^2]", "failing [1]"),
-        memory=Signals(Signal("angle", "rad", initial=0.1)),
-    )
-    wires = {"rate": "pendulum.rate", "tilt": "pendulum.tilt", "upright": "pendulum.upright"}
-    out.controller("balance", design, period=PERIOD, inputs=wires, compute=Fixed(0.004))
-    out.plot("angle [rad]", "pendulum.angle")
-    out.plot("drive [rad/s^2]", "balance.drive", "hand.push")
-    out.plot("sensor cannot be read", "balance.failing")
-    return out
+    loop = rt.Scenario("pendulum", until=until)
+    hand = loop.source("hand", rt.Signals("push [rad/s^2]"))
+    loop.at(1.0, hand.push, 5.0)
+    loop.at(1.1, hand.push, 0.0)
+    pendulum = loop.plant(Pendulum(), step=0.001)
+    balance = loop.controller(Balance(), period=PERIOD, compute=0.004)
+    loop.connect(hand.push, pendulum.push)
+    loop.connect(balance.drive, pendulum.drive)
+    loop.connect(pendulum.rate, balance.rate)
+    loop.connect(pendulum.tilt, balance.tilt)
+    loop.connect(pendulum.upright, balance.upright)
+    loop.plot("angle [rad]", "pendulum.angle")
+    loop.plot("drive [rad/s^2]", "balance.drive", "hand.push")
+    loop.plot("sensor cannot be read", "balance.failing")
+    return loop

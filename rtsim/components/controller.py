@@ -33,7 +33,7 @@ Law = Callable[[float, Vector, Vector, Vector, Vector], None]
 The control law updates the memory s (k,) and fills the outputs y."""
 
 
-class Controller(Protocol):
+class ControllerProtocol(Protocol):
     """The interface of every controller; a controller has at most one pending request."""
 
     @property

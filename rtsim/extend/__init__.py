@@ -12,6 +12,7 @@ from rtsim.core.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from rtsim.components.allowed_latency import LATENCY_MODELS, read_latency_model
     from rtsim.components.bus import Topic
+    from rtsim.components.controller import ControllerProtocol
     from rtsim.components.external_inputs import ExternalInput
     from rtsim.components.latency import LatencyModel
     from rtsim.components.ports import SignalPort
@@ -43,6 +44,7 @@ __all__ = [
     "LATENCY_MODELS",
     "Built",
     "Component",
+    "ControllerProtocol",
     "ExternalInput",
     "LatencyModel",
     "LineFault",

@@ -19,6 +19,7 @@ import numpy as np
 
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Kind, Signal, Signals, Vector
+from rtsim.equations.field_names import article
 
 STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER, OUTPUT, LINE, DELAYED = ROLES = (
     *("state", "algebraic variable", "memory", "input", "parameter", "output"),
@@ -167,6 +168,11 @@ def parameter(
     unit: str, value: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
     shape: Shape | None = None, low: float = -math.inf, high: float = math.inf,
     description: str = "",
+) -> Field[Vector, Elements]: ...  # fmt: skip
+@overload
+def parameter(
+    unit: str = "1", value: float = 0.0, *, shape: Shape, low: float = -math.inf,
+    high: float = math.inf, description: str = "",
 ) -> Field[Vector, Elements]: ...  # fmt: skip
 def parameter(
     unit: str = "1", value: Initial = 0.0, *, shape: Shape | None = None, **more: Any
@@ -449,11 +455,6 @@ def _number_of(value: Any, field: Field[Any, Any], what: str) -> Any:
     if value not in field.modes:
         raise ModelError(str(UnknownName("mode", value, field.modes, what)))
     return float(field.modes.index(value))
-
-
-def article(role: str) -> str:
-    """Return ``role`` with its article: "an input"."""
-    return f"{'an' if role[0] in 'aio' else 'a'} {role}"
 
 
 def _described(cls: type[NamedSignals]) -> str:

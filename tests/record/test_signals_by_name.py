@@ -392,3 +392,16 @@ def test_a_recording_of_an_older_version_has_sources_as_they_were_read(
     assert old["wanted.x"].tobytes() == new["brake.goal"].tobytes()
     with pytest.raises(UnknownName, match="mass"):
         old["cart.mass"]
+
+
+def test_noise_has_the_values_of_the_plant_that_reads_it_first() -> None:
+    loop = rt.Scenario("read", until=0.2)
+    cart = loop.plant(Cart(), step=0.01, inputs={"force": 0})
+    loop.noise("air", rt.Signals("gust [N]"), deviation=0.01, period=0.02)
+    loop.sensor("slow", {"heard": "air.gust"}, period=0.1)
+    loop.connect("air.gust", cart.gust)
+    run = rt.simulate(loop, compile=False)
+    assert len(np.unique(run["air.gust"])) == 11
+    table = run.table()
+    assert table["air.gust"].tobytes() == table["cart.gust"].tobytes()
+    assert list(table.columns).count("air.gust") == 1

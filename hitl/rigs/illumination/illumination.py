@@ -2,8 +2,7 @@
 
 import math
 
-from rtsim import Fixed, Model, PythonController, Scenario, Signal, Signals
-from rtsim.core.signals import Vector
+from rtsim import Fixed, Model, PythonController, Scenario, Signal, Signals, Vector
 
 PERIOD = 0.02  # s
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rtsim.components.controller import ControllerProtocol
     from rtsim.components.external_inputs import ExternalInput
     from rtsim.components.latency import LatencyModel
+    from rtsim.components.medium import SharedTransport
     from rtsim.components.ports import SignalPort
     from rtsim.components.tasks import Ticking
     from rtsim.core.clock import Wake
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rtsim.pilot.devices.mapping import read_mapping
     from rtsim.pilot.scenes.checking import check_scene
     from rtsim.pilot.scenes.scene import SceneMoment, Shown
+    from rtsim.record.export import EXPORTS
     from rtsim.scenario.component import (
         Built,
         Component,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from rtsim.timing.policy import Policy, add_policy
 
 __all__ = [
+    "EXPORTS",
     "LATENCY_MODELS",
     "Built",
     "Component",
@@ -54,6 +57,7 @@ __all__ = [
     "Policy",
     "SceneMoment",
     "Settable",
+    "SharedTransport",
     "Shown",
     "SignalFault",
     "SignalPort",

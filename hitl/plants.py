@@ -11,7 +11,7 @@ import numpy as np
 from hitl.building.build import PLAIN
 from hitl.controllers.sil import CASES, SilController
 from rtsim.components.allowed_latency import Latencies, latency_of
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.faults import Fault
@@ -27,7 +27,7 @@ from rtsim.scenario.scenario import Scenario
 HERE = Path()
 Reference = str | Path | Scenario | Callable[..., Scenario]
 """A scenario: a built-in name, FILE.py[:FUNCTION], a Scenario, or a function that makes one."""
-InPlace = Mapping[str, str | Path | Controller]
+InPlace = Mapping[str, str | Path | ControllerProtocol]
 """Interface file or controller, by the name of the component that it replaces."""
 
 
@@ -88,7 +88,7 @@ def interface_in(folder: Path, reference: str | Path) -> str:
 
 def in_c(
     controllers: InPlace, kind: str = PLAIN, cases: Path = CASES, folder: Path = HERE
-) -> dict[str, Controller]:
+) -> dict[str, ControllerProtocol]:
     """Return controllers by component name, not started; files are relative to ``folder``.
 
     Entries that are controllers already are returned as they are.  ``kind`` is the kind of build,

@@ -31,6 +31,7 @@ SAMPLE = {
     "h5py": ("tests/record/test_record_table.py",),
     "hypothesis": ("tests/components/test_bus.py",),
     "ipykernel": ("tests/cli/test_notebook.py",),
+    "jedi": ("tests/project/test_completion.py",),
     "llvmlite": ("tests/blocks/test_blocks_scratch.py", "tests/solve/test_suite.py"),
     "lz4": ("tests/record/test_record_file.py",),
     "mcap": ("tests/record/test_record_writer.py", "tests/record/test_record_writer.py"),

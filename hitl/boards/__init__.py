@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         Line,
         Memory,
     )
-    from hitl.boards.known import add_board
+    from hitl.boards.known import add_board, board_named
     from hitl.boards.urls import open_board, open_link, parse_url
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Pwm",
     "Stamped",
     "add_board",
+    "board_named",
     "open_board",
     "open_link",
     "parse_url",

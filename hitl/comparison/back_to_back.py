@@ -62,7 +62,7 @@ from hitl.controllers.sil import SilController
 from hitl.stimuli.file import Stimuli
 from hitl.stimuli.generating import Reach
 from rtsim.components.allowed_latency import latency_in_words
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.errors import UnknownName
 from rtsim.core.tag import Period
 from rtsim.record import events
@@ -74,7 +74,7 @@ from rtsim.scenario.scenario import Scenario
 
 
 def back_to_back(
-    scenario: Scenario, controllers: Mapping[str, Controller], **options: Any
+    scenario: Scenario, controllers: Mapping[str, ControllerProtocol], **options: Any
 ) -> BackToBack:
     """Compare ``controllers`` with the reference models of the scenario that they replace.
 
@@ -160,8 +160,8 @@ class _Side:
     """One side of a comparison, and its run in the closed loop."""
 
     name: str
-    controllers: Mapping[str, Controller]
-    in_loop: Mapping[str, Controller]
+    controllers: Mapping[str, ControllerProtocol]
+    in_loop: Mapping[str, ControllerProtocol]
     result: LoopRun | None = None
 
     @classmethod
@@ -277,8 +277,8 @@ def _flight(
 
 
 def _in_loop(
-    designs: Mapping[str, Controller],
-    translations: Collection[Controller],
+    designs: Mapping[str, ControllerProtocol],
+    translations: Collection[ControllerProtocol],
     baseline: Recording,
     rules: dict[str, Tolerance],
 ) -> dict[str, Tolerance]:
@@ -292,7 +292,7 @@ def _in_loop(
 
 
 def _execution(
-    started: Mapping[str, Controller], periods: Mapping[str, Period | None]
+    started: Mapping[str, ControllerProtocol], periods: Mapping[str, Period | None]
 ) -> dict[str, Execution]:
     """Return the execution times of each controller that measures its steps, by name."""
     out = {}
@@ -364,5 +364,5 @@ def _refuse_unknown_in_files(translations: list[_Side], recording: Recording | N
                 refuse_unknown([pattern], known, f"{interface.place('tolerance', pattern)}: ")
 
 
-def _outputs_of(controller: str, translation: Controller) -> list[str]:
+def _outputs_of(controller: str, translation: ControllerProtocol) -> list[str]:
     return [n for c in translation.outputs.columns for n in names_of(controller, c)]

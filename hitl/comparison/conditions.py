@@ -18,7 +18,7 @@ from hitl.comparison.tolerances import Tolerances
 from hitl.controllers.c_controller import failed_around
 from hitl.stimuli.file import Stimuli
 from rtsim.components.allowed_latency import Allowed, Latencies, allowing, latency_of
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.core.errors import OverrunError, RecordingError, RtsimError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals
@@ -46,7 +46,7 @@ class ProgressWatch:
     phase: Callable[[str], None] = lambda _: None
     flight: Callable[[Progress], None] | None = None
     steps: Observer | None = None
-    met: Callable[[str, Controller], None] = lambda *_: None
+    met: Callable[[str, ControllerProtocol], None] = lambda *_: None
     """A function that is called for each started controller, with its name and the controller."""
     checked: Callable[[], object] = lambda: None
     """A function that is called before the first run, after the arguments were found correct."""
@@ -56,7 +56,7 @@ class LoopRun(NamedTuple):
     """The result of one run in a comparison."""
 
     recording: Recording
-    started: dict[str, Controller]
+    started: dict[str, ControllerProtocol]
     """The controllers that replaced the reference models in this run, by name."""
     error: str = ""
     held_up: bool = False
@@ -75,8 +75,8 @@ class Stage(NamedTuple):
     """One stage of a comparison: its name in reports, and its controllers by component name."""
 
     name: str
-    controllers: Mapping[str, Controller]
-    in_loop: Mapping[str, Controller] | None = None
+    controllers: Mapping[str, ControllerProtocol]
+    in_loop: Mapping[str, ControllerProtocol] | None = None
     """The controllers for the closed loop, if they differ from ``controllers``."""
 
 
@@ -176,11 +176,13 @@ class Conditions:
         given = self.latency(name)
         return self.component(name).compute if given is None else allowing(given)
 
-    def designs(self) -> dict[str, Controller]:
+    def designs(self) -> dict[str, ControllerProtocol]:
         """Return the reference models, by the name of their component."""
         return {name: self.component(name).controller for name in self.components}
 
-    def taking_over(self, controllers: Mapping[str, Controller]) -> dict[str, Controller]:
+    def taking_over(
+        self, controllers: Mapping[str, ControllerProtocol]
+    ) -> dict[str, ControllerProtocol]:
         """Return ``controllers`` with the parameters of the reference models.
 
         Each controller calls ``watch.met`` when it starts.
@@ -188,15 +190,15 @@ class Conditions:
         taken = {n: taking_over(n, self.component(n).controller, c) for n, c in controllers.items()}
         return {name: self._announcing(name, controller) for name, controller in taken.items()}
 
-    def _announcing(self, name: str, controller: Controller) -> Controller:
-        def announced() -> Controller:
+    def _announcing(self, name: str, controller: ControllerProtocol) -> ControllerProtocol:
+        def announced() -> ControllerProtocol:
             made = fresh(name, controller)
             self.watch.met(name, made)
             return made
 
         return _started_by(controller, announced)
 
-    def refuse_no_time(self, pace: Pace, controllers: Mapping[str, Controller]) -> None:
+    def refuse_no_time(self, pace: Pace, controllers: Mapping[str, ControllerProtocol]) -> None:
         """Raise an error if a controller outside this process has latency 0 in a paced run."""
         for name, controller in controllers.items():
             compute = self.component(name).compute
@@ -227,7 +229,7 @@ class Conditions:
 
     def run_with(
         self,
-        controllers: Mapping[str, Controller],
+        controllers: Mapping[str, ControllerProtocol],
         baseline: Recording,
         pace: Pace | str | float = MAX,
         recorder: FileRecorder | MemoryRecorder | None = None,
@@ -237,7 +239,7 @@ class Conditions:
         A :class:`ScenarioError` is raised; every other error is part of the result.
         """
         recorder = recorder or MemoryRecorder()
-        scenario, started = self.scenario.copy(), dict[str, Controller]()
+        scenario, started = self.scenario.copy(), dict[str, ControllerProtocol]()
         for name, controller in controllers.items():
             scenario.replace_controller(
                 name,
@@ -279,20 +281,24 @@ def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
     return recorder.recording()
 
 
-def _remembered(name: str, controller: Controller, started: dict[str, Controller]) -> Controller:
+def _remembered(
+    name: str, controller: ControllerProtocol, started: dict[str, ControllerProtocol]
+) -> ControllerProtocol:
     """Return a copy of ``controller`` that adds each controller that it starts to ``started``.
 
     The started controllers are then known even if the run fails.
     """
 
-    def kept() -> Controller:
+    def kept() -> ControllerProtocol:
         started[name] = fresh(name, controller)
         return started[name]
 
     return _started_by(controller, kept)
 
 
-def _started_by(controller: Controller, make: Callable[[], Controller]) -> Controller:
+def _started_by(
+    controller: ControllerProtocol, make: Callable[[], ControllerProtocol]
+) -> ControllerProtocol:
     """Return a copy of ``controller`` whose method ``fresh`` is ``make``."""
     if not hasattr(controller, "fresh"):
         return controller
@@ -355,7 +361,7 @@ def signals_of(recording: Recording) -> list[str]:
     ]
 
 
-def in_terms_of(designs: Mapping[str, Controller], recording: Recording) -> Recording:
+def in_terms_of(designs: Mapping[str, ControllerProtocol], recording: Recording) -> Recording:
     """Return ``recording`` with units and kinds of the reference models where C states none."""
     tracks = dict(recording.tracks)
     for name, design in designs.items():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.comparison.outputs import displayed
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.trace import request_topic
 from rtsim.record.events import RunEnding
@@ -37,7 +37,7 @@ class Exercise:
 
     @classmethod
     def of(
-        cls, design: Controller, inputs: NDArray[np.float64], outputs: NDArray[np.float64]
+        cls, design: ControllerProtocol, inputs: NDArray[np.float64], outputs: NDArray[np.float64]
     ) -> Exercise:
         """Return which inputs and outputs of the reference controller ``design`` changed.
 
@@ -129,7 +129,7 @@ class Effects:
 
     @classmethod
     def of(
-        cls, name: str, design: Controller, baseline: Recording, candidate: Recording
+        cls, name: str, design: ControllerProtocol, baseline: Recording, candidate: Recording
     ) -> Effects:
         """Return the effects of controller ``name`` in the run ``candidate``.
 
@@ -213,7 +213,7 @@ def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
     return np.asarray((arrival >= 0) & (arrival <= end_ns))
 
 
-def _moves(answers: TrackData, end_ns: int, design: Controller) -> bool:
+def _moves(answers: TrackData, end_ns: int, design: ControllerProtocol) -> bool:
     """Return True if an answer that arrived differs from the initial outputs of ``design``."""
     known, held = design.outputs, design.outputs.initial()
     rows = answers.rows.floats[_effective(answers, end_ns)]

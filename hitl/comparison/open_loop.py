@@ -49,7 +49,7 @@ from hitl.controllers.c_controller import (
     took_ns_of,
     warnings_of,
 )
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.protocols import Described, Explaining, Fresh, own_time, silence_s
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
@@ -79,7 +79,11 @@ class Driven:
     """
 
     def __init__(
-        self, design: Controller, translation: Controller, inputs: Table, tags: NDArray[np.int64]
+        self,
+        design: ControllerProtocol,
+        translation: ControllerProtocol,
+        inputs: Table,
+        tags: NDArray[np.int64],
     ) -> None:
         self.design, self.translation = design, translation
         self.inputs, self.tags = inputs, tags
@@ -201,7 +205,7 @@ class Driven:
         self.environment = error.environment
 
 
-def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
+def _exchange(controller: ControllerProtocol, tag: Tag, inputs: Vector) -> Vector:
     if (own := own_time(controller)) is not None:
         own.advance(tag)
     controller.send(tag, inputs)
@@ -382,8 +386,8 @@ class OpenLoop(Judged):
 
 
 def open_loop(
-    design: Controller,
-    translation: Controller,
+    design: ControllerProtocol,
+    translation: ControllerProtocol,
     inputs: ArrayLike,
     tags: ArrayLike | None = None,
     *,
@@ -452,7 +456,7 @@ def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[s
     return out
 
 
-def defaults(translation: Controller, floating: bool = False) -> dict[str, Tolerance]:
+def defaults(translation: ControllerProtocol, floating: bool = False) -> dict[str, Tolerance]:
     """Return the default tolerance of each output column, as :func:`by_type` gives it.
 
     With ``floating``, only floating-point outputs are included.
@@ -524,7 +528,7 @@ def _tags(tags: ArrayLike | None, steps: int, period: Period | None) -> NDArray[
     return given
 
 
-def _about(translation: Controller) -> dict[str, Any]:
+def _about(translation: ControllerProtocol) -> dict[str, Any]:
     return dict(translation.describe()) if isinstance(translation, Described) else {}
 
 
@@ -533,8 +537,8 @@ def _about(translation: Controller) -> dict[str, Any]:
 
 def drive(
     name: str,
-    design: Controller,
-    translation: Controller,
+    design: ControllerProtocol,
+    translation: ControllerProtocol,
     inputs: NDArray[np.float64],
     tags: NDArray[np.int64],
     *,
@@ -549,7 +553,7 @@ def drive(
     """
     with ExitStack() as stack:
         ours = stack.enter_context(closing(fresh(name, design)))
-        theirs: Controller
+        theirs: ControllerProtocol
         try:
             theirs = fresh(name, translation)
         except ControllerError as error:
@@ -566,7 +570,7 @@ def drive(
         return replace(out, error=str(ending), environment=ending.environment)
 
 
-def fresh(name: str, controller: Controller) -> Controller:
+def fresh(name: str, controller: ControllerProtocol) -> ControllerProtocol:
     """Return a new controller like ``controller``; raises an error if it has no ``fresh()``."""
     if not isinstance(controller, Fresh):
         raise ScenarioError(
@@ -577,7 +581,7 @@ def fresh(name: str, controller: Controller) -> Controller:
     return controller.fresh()
 
 
-def closed(controller: Controller) -> ControllerError | None:
+def closed(controller: ControllerProtocol) -> ControllerError | None:
     """Close the controller; return the error of closing it, or ``None``."""
     try:
         controller.close()
@@ -591,7 +595,7 @@ class _Dead:
 
     outside = False
 
-    def __init__(self, instead_of: Controller, error: ControllerError) -> None:
+    def __init__(self, instead_of: ControllerProtocol, error: ControllerError) -> None:
         self.inputs, self.outputs = instead_of.inputs, instead_of.outputs
         self.warnings = warnings_of(instead_of)
         self._error = error

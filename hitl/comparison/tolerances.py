@@ -17,7 +17,7 @@ import numpy as np
 
 from hitl.controllers.c_controller import interface_of, own_parameters_of
 from hitl.interface import Field, Interface
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.protocols import parameters_of, values_of
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Vector
@@ -235,7 +235,7 @@ class Check(NamedTuple):
 
 
 def of_interface(
-    name: str, design: Controller, translation: Controller, period: Period | None
+    name: str, design: ControllerProtocol, translation: ControllerProtocol, period: Period | None
 ) -> Iterator[Check]:
     """Yield the checks of the C controller ``name``, or nothing if it has no interface file.
 
@@ -266,7 +266,7 @@ def another_period(name: str, interface: Interface, period: Period) -> str:
     )
 
 
-def _other_values(name: str, design: Controller, interface: Interface, own: Vector) -> str:
+def _other_values(name: str, design: ControllerProtocol, interface: Interface, own: Vector) -> str:
     """Return a sentence on the first parameter whose value in C differs from the reference model's.
 
     A parameter that is 0 in the C code is assumed to be set by the C's caller.  Any other value in

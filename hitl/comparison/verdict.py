@@ -20,7 +20,7 @@ from hitl.interface import Interface, InterfaceError
 from hitl.stimuli.file import Stimuli, Table
 from hitl.stimuli.generating import Reach
 from hitl.worker.ending import MISFIT
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.components.protocols import parameters_of
 from rtsim.core.outcome import Judged, Outcome
@@ -137,7 +137,10 @@ def _moved(
 
 
 def mismatches(
-    name: str, design: Controller, translation: Controller, period: Period | None = None
+    name: str,
+    design: ControllerProtocol,
+    translation: ControllerProtocol,
+    period: Period | None = None,
 ) -> Iterator[str]:
     """Yield sentences on the differences between both versions of controller ``name``.
 
@@ -155,7 +158,7 @@ def mismatches(
             yield f"{name}: only the {whose} has the parameters {', '.join(alone)}"
 
 
-def refuse_misfit(loop: OpenLoop, translation: Controller) -> None:
+def refuse_misfit(loop: OpenLoop, translation: ControllerProtocol) -> None:
     """Raise :class:`InterfaceError` if the run of ``loop`` ended for a lack of the interface file.
 
     Then the comparison says nothing about the code, unless an earlier answer differs.

@@ -41,7 +41,7 @@ from hitl.protocol.codec import Codec
 from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.session import BoardReset, EventCounts, Session, SilentBoard, Stepped
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signal, Vector
@@ -138,7 +138,9 @@ _BETWEEN_NS = 1_000_000
 
 
 def warmed(
-    open_link: Callable[[], BoardLink], meet: Callable[[BoardLink], Controller], silence: float
+    open_link: Callable[[], BoardLink],
+    meet: Callable[[BoardLink], ControllerProtocol],
+    silence: float,
 ) -> BoardLink:
     """Open a link with ``open_link`` and warm its emulator up.
 
@@ -159,7 +161,7 @@ def warmed(
     return link
 
 
-def warm_up(link: PacedLink, meet: Callable[[], Controller], silence: float) -> None:
+def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: float) -> None:
     """Let the controller execute steps over ``link``, and reset the board; :data:`ROUNDS` times.
 
     The inputs are drawn at random around the initial inputs, within their ranges, because V8
@@ -190,7 +192,7 @@ def warm_up(link: PacedLink, meet: Callable[[], Controller], silence: float) -> 
             return
 
 
-def _allowed(controller: Controller, inputs: Vector) -> Vector:
+def _allowed(controller: ControllerProtocol, inputs: Vector) -> Vector:
     """Return the values nearest to ``inputs`` that the interface file of the controller allows."""
     interface = interface_of(controller)
     if interface is None:

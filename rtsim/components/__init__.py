@@ -8,7 +8,7 @@ from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.components.can_bus import CanBus
-    from rtsim.components.controller import Controller, PythonController
+    from rtsim.components.controller import ControllerProtocol, PythonController
     from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
     from rtsim.components.latency import (
         Duplicate,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CanBus",
-    "Controller",
+    "ControllerProtocol",
     "Duplicate",
     "Empirical",
     "Fixed",

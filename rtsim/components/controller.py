@@ -38,7 +38,7 @@ arguments only, in any order (:mod:`rtsim.equations.named_arguments`)."""
 _LAW = Arguments("t, u, s, p, y", "y", changes="s, y", does="updates s and fills y in place")
 
 
-class Controller(Protocol):
+class ControllerProtocol(Protocol):
     """The interface of every controller; a controller has at most one pending request."""
 
     @property

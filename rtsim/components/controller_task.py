@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.latency import ZERO, LatencyModel, draw, latency_state, put_latency_back
 from rtsim.components.ports import Wiring
 from rtsim.components.protocols import (
@@ -57,7 +57,7 @@ class ControllerTask(Ticking):
     def __init__(
         self,
         name: str,
-        controller: Controller,
+        controller: ControllerProtocol,
         wiring: Wiring,
         period: Period | None,
         offset_ns: int = 0,

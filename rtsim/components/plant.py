@@ -32,7 +32,7 @@ class TooSlow(Exception):
     """A step in plain Python takes so long that the run continues with machine code."""
 
 
-class Plant:
+class RunningPlant:
     """One plant of a run.
 
     ``values`` is ``[x, z, u, y]`` in one vector, so that one copy records all; ``x``, ``z``, ``u``

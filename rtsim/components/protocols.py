@@ -1,4 +1,4 @@
-"""Optional protocols of controllers, in addition to ``Controller``.
+"""Optional protocols of controllers, in addition to ``ControllerProtocol``.
 
 Each protocol describes one ability of a controller.  A controller has a protocol if it has all
 members of the protocol; it need not derive from the class.  If a controller has only some members
@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
@@ -50,7 +50,7 @@ SILENCE_S = 10.0
 class Fresh(Protocol):
     """A controller that gives each run a new copy of itself."""
 
-    def fresh(self) -> Controller:
+    def fresh(self) -> ControllerProtocol:
         """Return a copy in its initial state."""
         ...
 
@@ -59,7 +59,7 @@ class Fresh(Protocol):
 class Prepared(Protocol):
     """A controller whose functions can be compiled for a run."""
 
-    def ready(self, compile: Compilation) -> Controller:
+    def ready(self, compile: Compilation) -> ControllerProtocol:
         """Return a new copy, compiled according to ``compile``."""
         ...
 
@@ -253,7 +253,7 @@ class Prompt(Protocol):
 
 @runtime_checkable
 class ByAddress(Protocol):
-    """A controller whose step compiled code can call, without :meth:`Controller.send`.
+    """A controller whose step compiled code can call, without :meth:`ControllerProtocol.send`.
 
     Compiled code may have to leave a step that it has called to the interpreter, which then calls
     ``send`` with the same tag and inputs.  A controller with memory outside of its vectors has to
@@ -342,7 +342,7 @@ def _list(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def by_address(controller: Controller) -> ByAddress | None:
+def by_address(controller: ControllerProtocol) -> ByAddress | None:
     """Return the controller if compiled code can call its step, else None.
 
     A subclass that sends or receives in its own way needs a ``by_address`` of its own.
@@ -356,43 +356,43 @@ def by_address(controller: Controller) -> ByAddress | None:
     return controller if len(owners) == 1 else None
 
 
-def own_time(controller: Controller) -> OwnTime | None:
+def own_time(controller: ControllerProtocol) -> OwnTime | None:
     """Return the controller if its own clock decides lateness, else None."""
     return controller if isinstance(controller, OwnTime) and controller.own_time else None
 
 
-def silence_s(controller: Controller) -> float:
+def silence_s(controller: ControllerProtocol) -> float:
     """Return the timeout of ``controller`` in lockstep, s."""
     return float(controller.silence) if isinstance(controller, Patient) else SILENCE_S
 
 
-def parameters_of(controller: Controller) -> Signals:
+def parameters_of(controller: ControllerProtocol) -> Signals:
     """Return the declared parameters of ``controller``; empty if there are none."""
     return controller.parameters if isinstance(controller, Parametrised) else Signals()
 
 
-def values_of(controller: Controller) -> dict[str, object]:
+def values_of(controller: ControllerProtocol) -> dict[str, object]:
     """Return the parameter values of ``controller`` by name."""
     return controller.values if isinstance(controller, Assignable) else {}
 
 
-def functions_of(controller: Controller) -> list[Any]:
+def functions_of(controller: ControllerProtocol) -> list[Any]:
     """Return the functions or classes that ``controller`` uses in this process."""
     if isinstance(controller, Sourced):
         return list(controller.functions())
     return [] if controller.outside else [type(controller)]
 
 
-def free_running(controller: Controller) -> bool:
+def free_running(controller: ControllerProtocol) -> bool:
     """Return whether ``controller`` continues while the simulation is paused."""
     return isinstance(controller, FreeRunning) and controller.free_running
 
 
-def paced(controller: Controller) -> bool:
+def paced(controller: ControllerProtocol) -> bool:
     """Return whether ``controller`` is a board in real time."""
     return isinstance(controller, Paced) and controller.paced
 
 
-def prompt(controller: Controller) -> bool:
+def prompt(controller: ControllerProtocol) -> bool:
     """Return whether ``controller`` has an answer at any time, although it runs elsewhere."""
     return isinstance(controller, Prompt) and controller.prompt

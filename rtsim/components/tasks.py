@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.components.latency import Fixed, LatencyModel
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
@@ -44,7 +44,7 @@ class CompiledReaction:
     vectors: tuple[Vector, ...] = ()
     compute: LatencyModel = Fixed(0)
     """The latency of a controller's computation."""
-    plant: Plant | None = None
+    plant: RunningPlant | None = None
     due: Vector | None = None
     """For timers: a vector with one element for each timer, 1 if the timer ticks now, else 0."""
     timers: tuple[tuple[Period | None, int], ...] = ()
@@ -91,7 +91,7 @@ class Environment(Protocol):
         """Send and record a message with a copy of ``payload`` (n,)."""
         ...
 
-    def write(self, vector: Vector, new: Vector, owner: Plant | SignalPort) -> None:
+    def write(self, vector: Vector, new: Vector, owner: RunningPlant | SignalPort) -> None:
         """Write ``new`` to ``vector`` of ``owner`` at the end of the microstep."""
         ...
 
@@ -177,7 +177,7 @@ class Ticking:
         self.next_ns = self._tick()
 
 
-def _read_inputs(plant: Plant) -> Vector:
+def _read_inputs(plant: RunningPlant) -> Vector:
     """Return the vector with the inputs of ``plant`` that its tasks read."""
     return plant.u if plant.wiring is None else plant.wiring.into
 
@@ -185,7 +185,9 @@ def _read_inputs(plant: Plant) -> Vector:
 class UpdateTask(Ticking):
     """The discrete update of a model, with its own period."""
 
-    def __init__(self, plant: Plant, period: Period, offset_ns: int = 0, priority: int = 0) -> None:
+    def __init__(
+        self, plant: RunningPlant, period: Period, offset_ns: int = 0, priority: int = 0
+    ) -> None:
         super().__init__(f"{plant.name}.update", period, offset_ns, priority)
         self.plant = plant
         self._z = plant.z.copy()
@@ -233,7 +235,7 @@ class TimerTask:
 
     period: Period | None = None
 
-    def __init__(self, plant: Plant, priority: int = 0) -> None:
+    def __init__(self, plant: RunningPlant, priority: int = 0) -> None:
         self.name = f"{plant.name}.timers"
         self.priority = priority
         self.plant = plant

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.components.tasks import Environment
 from rtsim.core.errors import CheckpointError, RtsimError, ScenarioError, UnknownName
@@ -260,7 +260,7 @@ class ProcessesTask:
         if effect.target not in self.changeable:
             raise UnknownName("value", effect.target, self.changeable, f"change() of {self.name}")
         change = self.changeable[effect.target].change(tag.ns, effect.value)
-        if not isinstance(change.owner, Plant | SignalPort):
+        if not isinstance(change.owner, RunningPlant | SignalPort):
             raise ScenarioError(
                 f"{self.name} cannot change {effect.target}: change() works for parameters of "
                 "plants and values of sources only; send the value as an input"

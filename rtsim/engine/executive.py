@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rtsim.components.plant import NONE_NS, Plant, TooSlow
+from rtsim.components.plant import NONE_NS, RunningPlant, TooSlow
 from rtsim.core.clock import Clock, Wake
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
@@ -425,7 +425,7 @@ class Executive:
                 tag_ns = plant.target_ns
         return tag_ns
 
-    def _discard(self, plant: Plant) -> None:
+    def _discard(self, plant: RunningPlant) -> None:
         plant.discard()
         if self._publisher is not None:
             self._publisher.withdraw(plant.name)

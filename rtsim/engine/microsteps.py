@@ -8,7 +8,7 @@ import numpy as np
 
 from rtsim.components.bus import Message
 from rtsim.components.controller_task import ControllerTask
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort
 from rtsim.components.tasks import Environment, Task
 from rtsim.core.clock import Clock
@@ -25,7 +25,7 @@ MOST_TOLD = 1000
 """The most microsteps at one time; more microsteps raise a Zeno error."""
 
 
-Write = tuple[Vector, Vector, Plant | SignalPort]
+Write = tuple[Vector, Vector, RunningPlant | SignalPort]
 """A vector, its new values, and its owner."""
 
 
@@ -57,7 +57,7 @@ class _Surroundings:
         for message in self._bus.send(topic, initiated, completed, payload):
             self._trace.message(message)
 
-    def write(self, vector: Vector, new: Vector, owner: Plant | SignalPort) -> None:
+    def write(self, vector: Vector, new: Vector, owner: RunningPlant | SignalPort) -> None:
         self._writes.append((vector, new, owner))
 
 
@@ -82,7 +82,7 @@ class Microsteps:
         """Function that returns the changes by commands at a tag."""
         self._writes: list[Write] = []
         self._guarded = any(p.watch is not None for p in system.plants)
-        self._readers: dict[str, list[Plant]] = {}
+        self._readers: dict[str, list[RunningPlant]] = {}
         """The plants whose inputs read a port, by its name."""
         for plant in system.plants:
             for port in plant.sources:
@@ -212,14 +212,14 @@ class Microsteps:
 
     def _apply_changes(self, tag: Tag, changes: list[Change]) -> None:
         for change in changes:
-            if isinstance(change.owner, Plant) and change.owner.ns != tag.ns:
+            if isinstance(change.owner, RunningPlant) and change.owner.ns != tag.ns:
                 self._system.postponed.append(
                     change
                 )  # the plant's step has begun; the change waits for its end
                 continue
             change.vector[change.where] = change.value
             self._trace.change(tag, change)
-            if isinstance(change.owner, Plant):
+            if isinstance(change.owner, RunningPlant):
                 change.owner.changed()
                 self._trace.x_plus(change.owner, tag)
             elif change.owner is not None:
@@ -288,7 +288,7 @@ class Microsteps:
     def _apply_writes(self) -> None:
         before: dict[int, Vector] = {}
         for vector, new, owner in self._writes:
-            if isinstance(owner, Plant):
+            if isinstance(owner, RunningPlant):
                 old = before.get(id(vector))
                 first = old is None
                 if old is None:

@@ -12,7 +12,7 @@ import numpy as np
 from rtsim.components.bus import Bus
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort
 from rtsim.components.tasks import Task
 from rtsim.core.clock import Wake
@@ -36,7 +36,7 @@ class Change:
     vector: Vector
     where: slice
     value: Vector
-    owner: Plant | SignalPort | None
+    owner: RunningPlant | SignalPort | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Changeable:
     name: str
     signals: Signals
     vector: Vector
-    owner: Plant | SignalPort | None
+    owner: RunningPlant | SignalPort | None
 
     def change(self, ns: int, value: object) -> Change:
         """Return the change to ``value`` at ``ns``; raises if its shape or range is wrong."""
@@ -95,7 +95,7 @@ class MessageListener(Protocol):
 class System:
     """Plants, tasks, ports and the messages in transit; each list is in a fixed order."""
 
-    plants: list[Plant]
+    plants: list[RunningPlant]
     ports: dict[str, SignalPort]
     tasks: list[Task]
     """The tasks in reaction order: by declared order, then priority, then name."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.components.bus import LOST, STAMPS, Message
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.protocols import Stamped
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
@@ -107,7 +107,7 @@ class Trace:
         about = {"source": source}
         self._topics[name] = self._recorder.track(f"messages/{name}", STAMPS, signals, about)
 
-    def plant_track(self, plant: Plant) -> Track:
+    def plant_track(self, plant: RunningPlant) -> Track:
         """Return the track that records the states of ``plant``."""
         return self._plants[plant.name]
 
@@ -119,22 +119,22 @@ class Trace:
         """Return the track that records the sampled inputs of ``controller``."""
         return self._topics[request_topic(controller)]
 
-    def x_minus(self, plant: Plant) -> None:
+    def x_minus(self, plant: RunningPlant) -> None:
         """Record states, inputs and outputs before the discrete changes at the tag."""
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
 
-    def unbounded(self, plant: Plant, steps: int) -> None:
+    def unbounded(self, plant: RunningPlant, steps: int) -> None:
         """Record that the budget of a solver frame was too small for the tolerance."""
         text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
     def x_minus_many(
-        self, plant: Plant, ns: NDArray[np.int64], values: NDArray[np.float64]
+        self, plant: RunningPlant, ns: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
         """Record x- at several tags: ``ns`` (k,), ``values`` (k, n)."""
         self._plants[plant.name].append_many(ns, _X_MINUS, values)
 
-    def x_plus(self, plant: Plant, tag: Tag) -> None:
+    def x_plus(self, plant: RunningPlant, tag: Tag) -> None:
         """Record states, inputs and outputs after the changes of a microstep."""
         self._plants[plant.name].append(tag.ns, (tag.step, X_PLUS), plant.values)
 

@@ -12,8 +12,10 @@ from rtsim.core.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from rtsim.components.allowed_latency import LATENCY_MODELS, read_latency_model
     from rtsim.components.bus import Topic
+    from rtsim.components.controller import ControllerProtocol
     from rtsim.components.external_inputs import ExternalInput
     from rtsim.components.latency import LatencyModel
+    from rtsim.components.medium import SharedTransport
     from rtsim.components.ports import SignalPort
     from rtsim.components.tasks import Ticking
     from rtsim.core.clock import Wake
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from rtsim.pilot.devices.mapping import read_mapping
     from rtsim.pilot.scenes.checking import check_scene
     from rtsim.pilot.scenes.scene import SceneMoment, Shown
+    from rtsim.record.export import EXPORTS
     from rtsim.scenario.component import (
         Built,
         Component,
@@ -40,9 +43,11 @@ if TYPE_CHECKING:
     from rtsim.timing.policy import Policy, add_policy
 
 __all__ = [
+    "EXPORTS",
     "LATENCY_MODELS",
     "Built",
     "Component",
+    "ControllerProtocol",
     "ExternalInput",
     "LatencyModel",
     "LineFault",
@@ -52,6 +57,7 @@ __all__ = [
     "Policy",
     "SceneMoment",
     "Settable",
+    "SharedTransport",
     "Shown",
     "SignalFault",
     "SignalPort",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rtsim.components.controller import PythonController
 from rtsim.components.controller_task import ControllerTask
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.extras import needs
@@ -173,7 +173,7 @@ class Assembling:
             (*periods, *steps),
         )
 
-    def _plant(self, plant: Plant) -> LinearPlant:
+    def _plant(self, plant: RunningPlant) -> LinearPlant:
         model, at = plant.bound.model, point_in(self.system, plant.name)
         check_ordinary(model)
         slopes = plant_slopes(plant.bound, at)
@@ -304,7 +304,7 @@ class Assembling:
             out.append(Changer(task.name, period, offset_ns, plant.name, matrix))
         return out
 
-    def _change(self, plant: Plant, change: Any, period: Period) -> Matrix:
+    def _change(self, plant: RunningPlant, change: Any, period: Period) -> Matrix:
         """Return the derivatives of (x', z') by (x, z, u) at a tick."""
         at = point_in(self.system, plant.name)
         plant.read_wires()
@@ -326,7 +326,7 @@ class Assembling:
                 )
         return matrix
 
-    def _slopes(self, plant: Plant, change: Any, at: Point) -> tuple[Matrix, Vector]:
+    def _slopes(self, plant: RunningPlant, change: Any, at: Point) -> tuple[Matrix, Vector]:
         n, d = at.x.size, at.z.size
 
         def evaluate(vector: Vector) -> Vector:

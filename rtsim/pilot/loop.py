@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.core.clock import Clock, stopwatch
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signals, Vector
@@ -137,7 +137,7 @@ class Pictures:
 
     def __init__(self, writers: dict[str, Writer], stick: SharedStick | None) -> None:
         self._writers, self._stick = writers, stick
-        self._plants: dict[str, Plant] = {}
+        self._plants: dict[str, RunningPlant] = {}
         self._from_wall = dict.fromkeys(writers, 0)
         """For each plant, the wall-clock time before which its states are not published."""
         self._next_y: dict[str, Vector] = {}
@@ -185,7 +185,7 @@ class Pictures:
         writer.publish()
         self._from_wall[plant] = 0
 
-    def _outputs(self, plant: Plant, ns: int) -> Vector:
+    def _outputs(self, plant: RunningPlant, ns: int) -> Vector:
         """Return the outputs at the end of a provisional step; does not change the plant."""
         try:
             bad = self._evaluate[plant.name](ns / NS_PER_S)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rtsim.components.latency import not_saved
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.core.clock import VirtualClock
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.raised import Interrupted
@@ -40,7 +40,7 @@ from rtsim.timing.pacing import Pacer
 class FirstValues:
     """Calls the equations of the ``plants`` at their present states, inputs and parameters."""
 
-    def __init__(self, plants: Sequence[Plant]) -> None:
+    def __init__(self, plants: Sequence[RunningPlant]) -> None:
         self._copies = []
         self._calls = []
         sizes = [

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.components.allowed_latency import from_plain
-from rtsim.components.controller import Controller, FedController
+from rtsim.components.controller import ControllerProtocol, FedController
 from rtsim.components.external_inputs import ExternalInput, FedInput
 from rtsim.core.clock import Timeline, exact_rate
 from rtsim.core.errors import RecordingError
@@ -154,7 +154,7 @@ def scenario_of(recording: Recording) -> Scenario:
 
 
 def scenario_from(
-    header: Mapping[str, Any], source: str, instead: Callable[[str], Controller]
+    header: Mapping[str, Any], source: str, instead: Callable[[str], ControllerProtocol]
 ) -> Scenario:
     """Load the scenario that the header of a recording or a checkpoint describes.
 
@@ -232,7 +232,7 @@ def fed_commands(recording: Recording) -> list[PendingCommand]:
         ) from None
 
 
-def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Controller]:
+def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, ControllerProtocol]:
     """Return controllers that replay the recorded answers of external controllers, by name."""
     outside = [name for name, part in scenario.components.items() if part.outside]
     return {name: fed_controller(recording, name) for name in outside}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypedDict
 
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.clock import Clock, VirtualClock, WallClock
 from rtsim.core.errors import CheckpointError, ScenarioError
@@ -89,7 +89,7 @@ class FedInputs:
     """The inputs that a replay reads from a recording instead of from external sources."""
 
     external_inputs: Mapping[str, ExternalInput] = field(default_factory=dict)
-    controllers: Mapping[str, Controller] = field(default_factory=dict)
+    controllers: Mapping[str, ControllerProtocol] = field(default_factory=dict)
     inserted: Sequence[int] = ()
     """Tags (ns) that event inputs inserted."""
     events: Sequence[Event] | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.errors import CheckpointError, RtsimError
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.checkpoint.file import Checkpoint, Ring, beside
@@ -54,7 +54,7 @@ def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -
     return scenario
 
 
-def started_again(header: Mapping[str, Any], name: str) -> Controller:
+def started_again(header: Mapping[str, Any], name: str) -> ControllerProtocol:
     """Start controller ``name`` again as ``header`` describes it, and return it.
 
     Raises :class:`CheckpointError` if no package can start controllers of this type.
@@ -69,7 +69,7 @@ def started_again(header: Mapping[str, Any], name: str) -> Controller:
             "simulate(scenario, start=checkpoint)"
         )
     about = {key: part[key] for key in part.get("about", ()) if key in part}
-    made: Controller = known[kind].load()(about, dict(part.get("parameters", {})))
+    made: ControllerProtocol = known[kind].load()(about, dict(part.get("parameters", {})))
     return made
 
 

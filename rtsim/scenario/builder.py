@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from rtsim.components.bus import Bus
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import for_one_run
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.components.tasks import Task
 from rtsim.core.clock import Wake
@@ -44,7 +44,7 @@ class Builder:
         seed: int,
         compile: Compilation,
         external_inputs: Mapping[str, ExternalInput],
-        controllers: Mapping[str, Controller],
+        controllers: Mapping[str, ControllerProtocol],
         faults: Sequence[Fault] = (),
         inserted: Sequence[int] = (),
     ) -> None:
@@ -67,7 +67,7 @@ class Builder:
         )
         self.bus = Bus(self.streams)
         self.ports: dict[str, SignalPort] = {}
-        self.plants: dict[str, Plant] = {}
+        self.plants: dict[str, RunningPlant] = {}
         self.tasks: list[Task] = []
         self.controllers: dict[str, ControllerTask] = {}
         self.external_inputs: list[ExternalInput] = []

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 from rtsim.components.bus import Topic
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Source, Wiring, check_wired
 from rtsim.components.protocols import Fresh, Prepared, check_controller
 from rtsim.components.tasks import Task
@@ -64,7 +64,7 @@ class Built:
     """The tasks that react at ticks; the first task has the component's name."""
     wiring: Wiring | None = None
     """The component's inputs, from :meth:`Site.wiring`; connected after all builds."""
-    plant: Plant | None = None
+    plant: RunningPlant | None = None
     controller: ControllerTask | None = None
     external: ExternalInput | None = None
     """An external input, from :meth:`Site.external`."""
@@ -90,14 +90,14 @@ class Site:
     compile: Compilation
     external_inputs: Mapping[str, ExternalInput]
     """External inputs that replace the declared ones in a replay, by name."""
-    controllers: Mapping[str, Controller]
+    controllers: Mapping[str, ControllerProtocol]
     """Controllers that replace the declared ones in a replay, by name."""
     before: Mapping[str, frozenset[str]]
     """For each controller in a declared order, all controllers before it."""
     faults: Installer | None = None
     changeable: dict[str, Changeable] = field(default_factory=dict)
     """Values that can change in this run, by ``component.name``; complete after the build."""
-    started: dict[str, Controller] = field(default_factory=dict)
+    started: dict[str, ControllerProtocol] = field(default_factory=dict)
     """The controllers that have started; if the build fails, all of them are closed."""
 
     def signals(self, component: Component) -> Signals:
@@ -131,7 +131,7 @@ class Site:
         """Return ``own``; in a replay, return the input that gives the recorded values."""
         return self.external_inputs.get(own.name, own)
 
-    def controller(self, name: str, own: Controller) -> Controller:
+    def controller(self, name: str, own: ControllerProtocol) -> ControllerProtocol:
         """Return a new copy of ``own``, or in a replay the controller that replaces ``name``."""
         found = self.controllers.get(name)
         if found is None:
@@ -139,7 +139,7 @@ class Site:
         self.started[name] = found
         return found
 
-    def _fresh(self, name: str, own: Controller) -> Controller:
+    def _fresh(self, name: str, own: ControllerProtocol) -> ControllerProtocol:
         check_controller(name, own)
         if isinstance(own, Prepared):
             return own.ready(self.compile)
@@ -299,7 +299,10 @@ def start_values(signals: Signals, values: Values) -> dict[str, Any]:
 
 
 def changeable(
-    owner_name: str, signals: Signals, vector: Vector, owner: Plant | SignalPort | None = None
+    owner_name: str,
+    signals: Signals,
+    vector: Vector,
+    owner: RunningPlant | SignalPort | None = None,
 ) -> list[Changeable]:
     """Return a :class:`Changeable` for each of ``signals``, whose values are in ``vector``.
 

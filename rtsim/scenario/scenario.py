@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 import numpy as np
 
 from rtsim.components.allowed_latency import Allowed, allowing, to_plain
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
 from rtsim.components.ports import Source
@@ -32,7 +32,7 @@ from rtsim.engine.system import (
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
-from rtsim.named.controller import Controller as NamedController
+from rtsim.named.controller import Controller
 from rtsim.named.fields import ALGEBRAIC, INPUT, MEMORY, PARAMETER, STATE, NamedSignals
 from rtsim.named.plant import Plant
 from rtsim.record.views import Viewed
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Component)
 P = TypeVar("P", bound=Plant)
-N = TypeVar("N", bound=NamedController)
+N = TypeVar("N", bound=Controller)
 
 RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
 """Names of tracks that every recording has, which a component must not have."""
@@ -383,7 +383,7 @@ class Scenario(NamedComponents, Presented, Drawn):
 
     @overload
     def controller(
-        self, name: str, controller: Controller, **options: Unpack[ControllerOptions]
+        self, name: str, controller: ControllerProtocol, **options: Unpack[ControllerOptions]
     ) -> Handle: ...
     @overload
     def controller(self, name: N, **options: Unpack[ControllerOptions]) -> N: ...
@@ -391,8 +391,8 @@ class Scenario(NamedComponents, Presented, Drawn):
     def controller(self, name: str, controller: N, **options: Unpack[ControllerOptions]) -> N: ...
     def controller(
         self,
-        name: str | NamedController,
-        controller: Controller | NamedController | None = None,
+        name: str | Controller,
+        controller: ControllerProtocol | Controller | None = None,
         *,
         period: Duration | Period | None = None,
         offset: Duration = 0,
@@ -407,7 +407,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Declare a controller that samples its inputs every ``period`` s; return its handle.
 
         The controller is an object of a class of controllers, ``controller(Brake(), period=0.1)``,
-        or any :class:`rtsim.components.controller.Controller` with its name in front.
+        or any :class:`rtsim.extend.ControllerProtocol` with its name in front.
 
         With ``on`` it samples when a message of one of these topics arrives.  Its answer leaves
         ``compute`` after the sample and arrives ``transport`` later; each is a latency model, or a
@@ -417,7 +417,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         """
         name, part = _named(name, controller, "controller")
         controller = part
-        if isinstance(controller, NamedController):
+        if isinstance(controller, Controller):
             controller = controller.controller(name)
         if (period is None) == (not on):
             raise ScenarioError(f"controller {name}: give exactly one of period= and on=")
@@ -481,7 +481,7 @@ class Scenario(NamedComponents, Presented, Drawn):
     def replace_controller(
         self,
         name: str,
-        controller: Controller | NamedController,
+        controller: ControllerProtocol | Controller,
         *,
         latency: Allowed | None = None,
         late: str | None = None,
@@ -496,7 +496,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         component = self.controller_component(
             name, f"{name} is not a controller, so no controller can replace it"
         )
-        if isinstance(controller, NamedController):
+        if isinstance(controller, Controller):
             controller = controller.controller(name)
         component.controller = taking_over(name, component.controller, controller)
         if latency is not None:
@@ -597,7 +597,7 @@ class Scenario(NamedComponents, Presented, Drawn):
 
     # -- relations and settings ------------------------------------------------------------------
 
-    def order(self, *names: str | Handle | NamedController) -> None:
+    def order(self, *names: str | Handle | Controller) -> None:
         """Let the controllers ``names`` react one after the other in a microstep.
 
         Each controller receives the answers of the earlier ones in the same microstep, if these
@@ -660,7 +660,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         *,
         compile: Compilation = True,
         external_inputs: Mapping[str, ExternalInput] | None = None,
-        controllers: Mapping[str, Controller] | None = None,
+        controllers: Mapping[str, ControllerProtocol] | None = None,
         inserted: Sequence[int] = (),
     ) -> System:
         """Return a new system with every component in its initial state.

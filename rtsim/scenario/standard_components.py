@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from rtsim.components.bus import Topic
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import LatencyModel, for_one_run
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Source, check_units
 from rtsim.components.protocols import (
     Assignable,
@@ -123,7 +123,7 @@ class PlantComponent(Component):
         compile = site.compile if later or site.compile != LATER else True
         bound = bind(model, compile=compile, x=x, p=p, u=u, z=z)
         wiring = site.wiring(u.copy(), model.inputs, self.inputs, name, items=False)
-        plant = Plant(name, bound, self.solver, self.step, (x, z, u, p), wiring)
+        plant = RunningPlant(name, bound, self.solver, self.step, (x, z, u, p), wiring)
         tasks: list[Task] = []
         if self.update_period is not None:
             offset = self.update_offset_ns
@@ -417,7 +417,7 @@ class ControllerComponent(Component):
 
     kind = "controller"
 
-    controller: Controller
+    controller: ControllerProtocol
     period: Period | None
     offset_ns: int
     priority: int
@@ -506,7 +506,9 @@ class ControllerComponent(Component):
         )
 
 
-def taking_over(name: str, design: Controller, controller: Controller) -> Controller:
+def taking_over(
+    name: str, design: ControllerProtocol, controller: ControllerProtocol
+) -> ControllerProtocol:
     """Return ``controller`` with the parameter values of ``design``, which it replaces.
 
     Raises :class:`ScenarioError` if their signals differ.  If the controller has an interface
@@ -555,7 +557,7 @@ def with_values(controller: A, values: Mapping[str, object]) -> A:
     return out
 
 
-def about_controller(controller: Controller) -> dict[str, Any]:
+def about_controller(controller: ControllerProtocol) -> dict[str, Any]:
     """Return the controller's type, or the controller's own description (:class:`Described`)."""
     if not isinstance(controller, Described):
         return {"type": type(controller).__name__}

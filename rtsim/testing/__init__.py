@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from rtsim.testing.components import check_component
     from rtsim.testing.controllers import check_controller
     from rtsim.testing.determinism import (
-        Replications,
         check_determinism,
         held_average,
         mean_after,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FakeClock",
-    "Replications",
     "Sufficient",
     "check_analytic",
     "check_clock",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.protocols import (
     Described,
     Explaining,
@@ -31,7 +31,7 @@ NAME = "controller"
 
 
 def check_controller(
-    make: Callable[[], Controller],
+    make: Callable[[], ControllerProtocol],
     *,
     inputs: NDArray[np.float64] | None = None,
     period_s: float = 0.01,
@@ -74,7 +74,7 @@ def check_controller(
     _check_tunable(make)
 
 
-def _table(controller: Controller) -> NDArray[np.float64]:
+def _table(controller: ControllerProtocol) -> NDArray[np.float64]:
     first = controller.inputs.initial({s.name: 0.0 for s in controller.inputs if not s.shape})
     drawn = np.random.default_rng(1).standard_normal((20, controller.inputs.size))
     low = np.concatenate([np.full(s.size, s.low) for s in controller.inputs] or [np.zeros(0)])
@@ -82,13 +82,15 @@ def _table(controller: Controller) -> NDArray[np.float64]:
     return np.clip(first + 0.1 * drawn, low, high)
 
 
-def _started(controller: Controller) -> Controller:
+def _started(controller: ControllerProtocol) -> ControllerProtocol:
     if isinstance(controller, Prepared):
         return controller.ready(False)
     return controller.fresh() if isinstance(controller, Fresh) else controller
 
 
-def _answer(controller: Controller, tag: Tag, inputs: Vector, warmed_up: bool = False) -> Vector:
+def _answer(
+    controller: ControllerProtocol, tag: Tag, inputs: Vector, warmed_up: bool = False
+) -> Vector:
     if (own := own_time(controller)) is not None:
         own.advance(tag)
     if warmed_up and isinstance(controller, WarmedUp):
@@ -123,7 +125,7 @@ def _check_stamps(stamps: tuple[int, ...]) -> None:
 
 
 def _answers(
-    make: Callable[[], Controller],
+    make: Callable[[], ControllerProtocol],
     tags: list[Tag],
     table: NDArray[np.float64],
     warmed_up: bool = False,
@@ -136,14 +138,14 @@ def _answers(
         controller.close()
 
 
-def _check_described(controller: Controller) -> None:
+def _check_described(controller: ControllerProtocol) -> None:
     if isinstance(controller, Described):
         about = _plain("describe()", controller.describe())
         assert "type" in about, "describe() has no 'type'; add type(self).__name__"
 
 
 def _check_saved(
-    make: Callable[[], Controller],
+    make: Callable[[], ControllerProtocol],
     tags: list[Tag],
     table: NDArray[np.float64],
     wanted: NDArray[np.float64],
@@ -168,7 +170,7 @@ def _check_saved(
         other.close()
 
 
-def _check_explained(controller: Controller) -> None:
+def _check_explained(controller: ControllerProtocol) -> None:
     if isinstance(controller, Explaining):
         for error in (
             controller.silent(Tag(0)),
@@ -180,7 +182,7 @@ def _check_explained(controller: Controller) -> None:
             )
 
 
-def _check_tunable(make: Callable[[], Controller]) -> None:
+def _check_tunable(make: Callable[[], ControllerProtocol]) -> None:
     controller = _started(make())
     try:
         if isinstance(controller, Tunable):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period
 from rtsim.equations.model import Guard, Model, bind
@@ -35,7 +35,7 @@ def allocations(solver: Solver, model: Model) -> float | None:
     """
     signals = (model.states, model.discrete, model.inputs, model.parameters)
     x, z, u, p = (s.initial() for s in signals)
-    plant = Plant("plant", bind(model), solver, STEP, (x, z, u, p))
+    plant = RunningPlant("plant", bind(model), solver, STEP, (x, z, u, p))
     if plant.watch is not None:
         plant.watch.begin()
     with counting_allocations() as count:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rtsim import PythonController, Scenario
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.latency import Fixed
 from rtsim.components.protocols import (
     OPTIONAL,
@@ -46,7 +46,7 @@ class Remote:
     def __init__(self) -> None:
         self.total = 0.0
 
-    def fresh(self) -> Controller:
+    def fresh(self) -> ControllerProtocol:
         return type(self)()
 
     def send(self, tag: Tag, inputs: Vector) -> None:  # noqa: ARG002

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.components.plant import NONE_NS, Plant
+from rtsim.components.plant import NONE_NS, RunningPlant
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Model
@@ -37,7 +37,9 @@ MODEL = Model(
 )  # fmt: skip
 
 
-def plant(compile: bool = True, step: Any = "0.01", model: Model = MODEL, **how: Any) -> Plant:
+def plant(
+    compile: bool = True, step: Any = "0.01", model: Model = MODEL, **how: Any
+) -> RunningPlant:
     """``a`` is t; from 0.065 s on ``b`` is no number any more."""
     scenario = Scenario("s", until=1)
     scenario.plant("plant", model, step=step, **how)
@@ -45,7 +47,7 @@ def plant(compile: bool = True, step: Any = "0.01", model: Model = MODEL, **how:
     return out
 
 
-def grid(one: Plant, count: int) -> None:
+def grid(one: RunningPlant, count: int) -> None:
     for _ in range(count):
         one.propagate(10**12)
         one.commit()
@@ -204,7 +206,7 @@ def test_a_saved_plant_is_complete() -> None:
 # -- wires
 
 
-def wired() -> tuple[Plant, Plant]:
+def wired() -> tuple[RunningPlant, RunningPlant]:
     scenario = Scenario("s", until=1)
     scenario.plant("first", MODEL, step="0.01")
     scenario.plant("second", MODEL, step="0.01", inputs={"u": "first.y"})

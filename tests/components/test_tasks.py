@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.components.tasks import (
     FAR,
@@ -54,7 +54,7 @@ class Surroundings:
     def send(self, topic: str, initiated: Tag, completed: Tag, payload: Vector) -> None:
         self.sent.append((topic, initiated, completed, payload.tolist()))
 
-    def write(self, vector: Vector, new: Vector, owner: Plant | SignalPort) -> None:
+    def write(self, vector: Vector, new: Vector, owner: RunningPlant | SignalPort) -> None:
         self.written.append((vector, new.tolist(), owner))
 
     def event(
@@ -216,7 +216,7 @@ TIMED = Model(
 )  # fmt: skip
 
 
-def timers(compile: Compilation = False, **how: Any) -> tuple[TimerTask, Plant]:
+def timers(compile: Compilation = False, **how: Any) -> tuple[TimerTask, RunningPlant]:
     system = built(TIMED, compile, **how)
     (task,), (plant,) = system.tasks, system.plants
     assert isinstance(task, TimerTask)

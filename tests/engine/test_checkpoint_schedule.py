@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
@@ -238,7 +238,7 @@ class Forgetful:
 
 def test_a_part_that_cannot_be_saved_is_named_before_the_run() -> None:
     scenario = Scenario("s", until=1)
-    controller: Controller = Forgetful()
+    controller: ControllerProtocol = Forgetful()
     scenario.controller("c", controller, period=0.1)
     simulate(scenario)
     with pytest.raises(CheckpointError, match=r"c \(Forgetful\) can neither .*; run without"):

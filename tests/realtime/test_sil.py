@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hitl.controllers.sil import SilController
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.tag import Tag
 from rtsim.models.f16.published import compare_with_nasa
 from rtsim.record.comparison import compare_exact
@@ -32,7 +32,7 @@ FLIGHTS = 3
 """One of them keeps the bound on Late; none may differ from lockstep before its first Late."""
 
 
-def scenario(controller: Controller | None = None) -> Scenario:
+def scenario(controller: ControllerProtocol | None = None) -> Scenario:
     out = load_scenario("f16", {"case": "13.1", "rate": RATE})
     out.replace_controller("autopilot", controller or SilController(LAW), latency=LATENCY)
     return out

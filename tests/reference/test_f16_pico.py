@@ -14,7 +14,7 @@ from test_f16_pitl import scenario
 
 from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.models.f16.published import compare_with_nasa
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
@@ -45,7 +45,7 @@ def fly(rate: str, until: float, controller: BoardController) -> tuple[Recording
     recorder = MemoryRecorder()
     outcome = simulate(scenario(rate, 0.0, controller), until=until, recorder=recorder)
     (task,) = (t for t in outcome.system.controllers if t.name == "autopilot")
-    flown: Controller = task.controller
+    flown: ControllerProtocol = task.controller
     assert isinstance(flown, BoardController)
     return recorder.recording(), flown
 

@@ -16,7 +16,7 @@ from test_f16_sil import FLOAT, LAW
 
 from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.models.f16.controller import LAW_OUTPUTS
 from rtsim.models.f16.published import compare_with_nasa
 from rtsim.record.reading import Recording
@@ -37,7 +37,7 @@ SETTINGS = (("50", 0.0), ("50", 0.01), ("100", 0.004))
 settings = pytest.mark.parametrize(("rate", "latency"), SETTINGS)
 
 
-def scenario(rate: str, latency: float, controller: Controller | None = None) -> Scenario:
+def scenario(rate: str, latency: float, controller: ControllerProtocol | None = None) -> Scenario:
     out = load_scenario("f16", {"case": "13.1", "rate": rate, "compute": str(latency)})
     if controller is not None:
         out.replace_controller("autopilot", controller)

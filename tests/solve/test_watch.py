@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Guard, Model
@@ -40,7 +40,7 @@ def rest(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None: 
 
 def guarded(
     *guards: Guard, reset: Any = count, stop: Any = None, guard: Any = zero, x: float = -0.025
-) -> Plant:
+) -> RunningPlant:
     """``x`` moves by 1 a second, in steps of 10 ms; each guard counts in ``z``."""
     model = Model(
         "watched", Signals("x"), clock, discrete=Signals(*(f"n{i}" for i in range(len(guards)))),
@@ -54,12 +54,12 @@ def guarded(
     return out
 
 
-def watch_of(plant: Plant) -> GuardWatch:
+def watch_of(plant: RunningPlant) -> GuardWatch:
     assert plant.watch is not None
     return plant.watch
 
 
-def fire(plant: Plant, *times: int, which: Sequence[int] = (0,)) -> list[str]:
+def fire(plant: RunningPlant, *times: int, which: Sequence[int] = (0,)) -> list[str]:
     """What happened as these guards fired at these ns."""
     kinds = []
     for ns in times:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.controllers.in_process import InProcess
-from rtsim.components.controller import Controller, PythonController
+from rtsim.components.controller import ControllerProtocol, PythonController
 from rtsim.core.clock import WallClock
 from rtsim.models.unstable import UNSTABLE, Stabiliser
 from rtsim.record.file import FileRecorder
@@ -42,7 +42,7 @@ def _c(rate: int) -> InProcess:
     return InProcess(Path(__file__).with_name("loop_control.toml"), {"integral": 5.0 / rate})
 
 
-CONTROLLERS: dict[str, Callable[[int], Controller]] = {"python": _python, "c": _c}
+CONTROLLERS: dict[str, Callable[[int], ControllerProtocol]] = {"python": _python, "c": _c}
 """By name: a controller of the model ``unstable`` for a rate in Hz."""
 CONTROLLER = "c"
 """The benches' choice."""

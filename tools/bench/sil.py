@@ -27,7 +27,7 @@ from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from hitl.worker.link import ZMQ
 from hitl.worker.messages import HEADER_BYTES
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
@@ -248,7 +248,7 @@ def _in_time(rounds: int, seconds: float) -> list[Row]:
 
 def _flown(name: str, seconds: float) -> int:
     """Late and Missed of one flight in real time."""
-    controller: Controller = SilController(LAW) if name == "worker" else PingPong()
+    controller: ControllerProtocol = SilController(LAW) if name == "worker" else PingPong()
     scenario = load_scenario("f16", {"case": "13.1", "rate": "1000", "step": "0.001"})
     scenario.replace_controller("autopilot", controller, latency=ALLOWED_S)
     with recorder(True) as file:

@@ -2,8 +2,8 @@
 
 One call of :func:`stretch` runs tag after tag, in the order in which
 :class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps` run it:
-they are the reference, and :class:`rtsim.components.plant.Plant` is for plants.  A tag that needs
-more than this module has is undone and left to them.
+they are the reference, and :class:`rtsim.components.plant.RunningPlant` is for plants.  A tag that
+needs more than this module has is undone and left to them.
 
 ``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
 """

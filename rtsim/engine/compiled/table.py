@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.latency import Fixed, LatencyModel, draw
-from rtsim.components.plant import Plant
+from rtsim.components.plant import RunningPlant
 from rtsim.components.tasks import CompiledReaction, Task, Ticking
 from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.commands.commands import Inbox
@@ -376,7 +376,7 @@ class Table:
                 found["transport", name] = Draws(streams, topic.stream, make)
         return found
 
-    def _fill_plant(self, plant: Plant, row: Any, i: int) -> None:
+    def _fill_plant(self, plant: RunningPlant, row: Any, i: int) -> None:
         step, output = plant.native_step(), plant.native_output()
         assert step is not None
         row["step"], row["kept"] = step.handle, step.kept

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec
 
 from rtsim.components.bus import Bus
-from rtsim.components.controller import Controller
-from rtsim.components.plant import Plant
+from rtsim.components.controller import ControllerProtocol
+from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort
 from rtsim.components.tasks import Environment
 from rtsim.core.errors import ScenarioError, UnknownName
@@ -37,7 +37,11 @@ class FaultTask:
     priority = FIRST
 
     def __init__(
-        self, fault: SignalFault, wiring: FaultyWiring, plants: Sequence[Plant], every: Period
+        self,
+        fault: SignalFault,
+        wiring: FaultyWiring,
+        plants: Sequence[RunningPlant],
+        every: Period,
     ) -> None:
         described = fault.fault
         self.name = f"fault.{described.name}"
@@ -217,8 +221,8 @@ class Installer(Places):
         self._schedule = Schedule(faults, self.present)
         self._ports: Mapping[str, SignalPort] = {}
         self._wirings: Mapping[str, FaultyWiring] = {}
-        self._plants: Mapping[str, Plant] = {}
-        self._controllers: Mapping[str, Controller] = {}
+        self._plants: Mapping[str, RunningPlant] = {}
+        self._controllers: Mapping[str, ControllerProtocol] = {}
         self._tasks: Sequence[str] = ()
         self._messages: defaultdict[str, list[MessageFault]] = defaultdict(list)
         self._lines: defaultdict[str, list[Activity]] = defaultdict(list)
@@ -228,9 +232,9 @@ class Installer(Places):
         self,
         ports: Mapping[str, SignalPort],
         wirings: Mapping[str, FaultyWiring],
-        plants: Mapping[str, Plant],
+        plants: Mapping[str, RunningPlant],
         bus: Bus,
-        controllers: Mapping[str, Controller],
+        controllers: Mapping[str, ControllerProtocol],
         tasks: Sequence[str] = (),
     ) -> Schedule:
         """Install all faults; call it after all components are built.
@@ -331,7 +335,9 @@ class Installer(Places):
             )
         raise UnknownName("sender of messages", fault.where, sorted(bus.topics))
 
-    def _line(self, name: str, controller: Controller, activities: Sequence[Activity]) -> None:
+    def _line(
+        self, name: str, controller: ControllerProtocol, activities: Sequence[Activity]
+    ) -> None:
         if isinstance(controller, HasLine):
             line = LineFaults(activities, self.present)
             self._schedule.lines[name] = line

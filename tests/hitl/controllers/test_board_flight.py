@@ -15,7 +15,7 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.restore import board
 from hitl.firmware import firmware
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.errors import CheckpointError
 from rtsim.engine.checkpoint.file import Checkpoint, Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
@@ -37,13 +37,13 @@ def image() -> Path:
     return firmware(f16()).path
 
 
-def scenario_with(controller: Controller, allowed: float) -> Scenario:
+def scenario_with(controller: ControllerProtocol, allowed: float) -> Scenario:
     scenario = load_scenario("f16", {"case": "13.1", "compute": str(allowed)})
     scenario.replace_controller(NAME, controller)
     return scenario
 
 
-def flown(scenario: Scenario) -> tuple[Recording, Controller]:
+def flown(scenario: Scenario) -> tuple[Recording, ControllerProtocol]:
     recorder = MemoryRecorder()
     outcome = simulate(scenario, until=UNTIL, recorder=recorder)
     (task,) = (t for t in outcome.system.controllers if t.name == NAME)

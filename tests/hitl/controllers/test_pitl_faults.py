@@ -28,7 +28,7 @@ from hitl.controllers.sil import SilController
 from hitl.rigs.controller import RigController
 from hitl.rigs.file import load_rig
 from hitl.rigs.rig import CLOCK_HZ, RigEnd
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Period
 from rtsim.engine.faults.line_kinds import LineFaults
@@ -77,7 +77,7 @@ def faults(kind: str, until: float) -> list[dict[str, Any]]:
     return [f for name in each for f in each[name] if kind in (name, "all")]
 
 
-def scenario(controller: Controller, *spoiled: dict[str, Any], **policies: str) -> Scenario:
+def scenario(controller: ControllerProtocol, *spoiled: dict[str, Any], **policies: str) -> Scenario:
     out = load_scenario("f16", {"case": "13.1", "rate": str(RATE), "compute": str(ALLOWED)})
     out.replace_controller(NAME, controller, **({"late": "hold", "failure": "hold"} | policies))
     out.faults(*spoiled)

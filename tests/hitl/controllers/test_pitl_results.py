@@ -25,7 +25,7 @@ from hitl.results.columns import bars, facts, histogram, last_of
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
 from hitl.results.table import Tables
-from rtsim.components.controller import Controller
+from rtsim.components.controller import ControllerProtocol
 from rtsim.core.errors import OverrunError, ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Period, Tag
@@ -161,7 +161,7 @@ def test_real_time_on_a_board_needs_a_latency(folder: Path) -> None:
     class Outside(FakeBoard):
         outside = True
 
-    board: Controller = Outside(controller(), as_float, folder)
+    board: ControllerProtocol = Outside(controller(), as_float, folder)
     stages = [Stage("host C", {"controller": Host(controller(), as_float)})]
     stages.append(Stage("board", {"controller": board}))
     with pytest.raises(ScenarioError, match=r"runs on a board.* give --latency 0\.05"):

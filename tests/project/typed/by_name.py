@@ -18,11 +18,11 @@ class Cart(rt.Plant):
         d.speed = self.force
 
     def outputs(self) -> None:
-        self.power = self.force * self.speed
+        self.power = self.force * (self.speed + self.offset[0])
 
     @rt.falling(terminal=True)
     def end(self) -> float:
-        return self.x + 5.0 + float(self.offset[1])
+        return self.x + 5.0
 
     @end.reset
     def stop(self) -> None:

@@ -76,6 +76,7 @@ def test_pages_link_to_files_outside_docs() -> None:
             "[a](glossary.md), [b](../SECURITY.md)",
             "[a](glossary.md), [b](SECURITY.md)",
         ),
+        ("docs/sil.md", "the [rest](../README.md#install)", "the rest"),
         ("docs/decisions/README.md", "[a](../../CONTRIBUTING.md#b)", "[a](../CONTRIBUTING.md#b)"),
         ("docs/sil.md", "[a](../setup.py)", "[a](repository/setup.py)"),
         ("firmware/README.md", "[a](../docs/hitl.md)", "[a](../hitl.md)"),
@@ -143,7 +144,7 @@ def test_each_package_says_what_it_is_for(name: str) -> None:
 NAMES = [name for name in rtsim.__all__ if name != "__version__"]
 FIRST = ("Signal", "Signals", "Model", "PythonController", "Scenario")
 """Later examples use what these define."""
-NEEDS_A_RUN = ("connect", "simulate", "Recording", "Mesh")
+NEEDS_A_RUN = ("connect", "simulate", "Recording", "Mesh", "Simulation")
 """These examples need a run in progress, a scenario or a file; docs/ shows them at work."""
 
 

@@ -1,4 +1,5 @@
-"""Beside pyproject.toml for two steps: the project's C goes into the wheel, inside of ``hitl``, and
+"""Beside pyproject.toml for three steps: the project's C goes into the wheel, inside of ``hitl``,
+an editable installation is the path of the checkout (docs/decisions/xxx-editors.md), and
 the addresses of the repository go into the metadata, if it is built where they are known."""
 
 import os
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.editable_wheel import editable_wheel
 
 HERE = Path(__file__).parent
 
@@ -26,6 +28,15 @@ class WithFirmware(build_py):
         super().run()
         if not self.editable_mode:
             copied(Path(self.build_lib))
+
+
+class AsPath(editable_wheel):
+    """setuptools writes a path if the packages lie in one folder by name, and else an import hook,
+    which editors do not run.  A wheel with this name of the folder would lack the data files."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.package_dir = {"": "."}
 
 
 def repository() -> str:
@@ -57,7 +68,7 @@ def description(readme: str, address: str) -> str:
 
 if __name__ == "__main__":
     setup(
-        cmdclass={"build_py": WithFirmware},
+        cmdclass={"build_py": WithFirmware, "editable_wheel": AsPath},
         project_urls=project_urls(repository()),
         long_description=description(
             (HERE / "README.md").read_text(encoding="utf-8"), repository()

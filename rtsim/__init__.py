@@ -24,9 +24,19 @@ if TYPE_CHECKING:
         TruncatedNormal,
         Uniform,
     )
-    from rtsim.core.signals import Signal, Signals
+    from rtsim.core.errors import (
+        ControllerError,
+        ModelError,
+        OverrunError,
+        RecordingError,
+        RtsimError,
+        ScenarioError,
+        UnknownName,
+    )
+    from rtsim.core.signals import Signal, Signals, Vector
     from rtsim.equations.compiling import compiled
     from rtsim.equations.delays import Delayed
+    from rtsim.equations.modal import Mode, Transition, modal
     from rtsim.equations.model import Guard, Model
     from rtsim.gateway.client import connect
     from rtsim.linear.linearising import linearise
@@ -46,15 +56,19 @@ if TYPE_CHECKING:
     )
     from rtsim.named.plant import Plant, crossing, every, falling, once, rising
     from rtsim.record.reading import Recording
+    from rtsim.record.recorders import MemoryRecorder
+    from rtsim.runs.result import RunResult
     from rtsim.runs.simulation import simulate
     from rtsim.runs.stepping import Simulation
     from rtsim.scenario.body import Body, Ground, GroundGrid, Mesh
+    from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Cue, Hud, Sound
 
 __all__ = [
     "Body",
     "Controller",
+    "ControllerError",
     "Cue",
     "Delayed",
     "Duplicate",
@@ -66,21 +80,32 @@ __all__ = [
     "Guard",
     "Hud",
     "Loss",
+    "MemoryRecorder",
     "Mesh",
+    "Mode",
     "Model",
+    "ModelError",
+    "OverrunError",
     "Plant",
     "PythonController",
     "Recording",
+    "RecordingError",
     "Reorder",
+    "RtsimError",
+    "RunResult",
     "Scenario",
+    "ScenarioError",
     "SerialLine",
     "Signal",
     "Signals",
     "Simulation",
     "Sound",
     "StateSpace",
+    "Transition",
     "TruncatedNormal",
     "Uniform",
+    "UnknownName",
+    "Vector",
     "__version__",
     "algebraic",
     "compiled",
@@ -92,7 +117,9 @@ __all__ = [
     "input",
     "line",
     "linearise",
+    "load_scenario",
     "memory",
+    "modal",
     "mode",
     "once",
     "output",

@@ -26,6 +26,7 @@ SAMPLE = {
     "flightgear-python": ("tests/pilot/test_flightgear.py",),
     "foxglove-sdk": ("tests/gateway/test_telemetry_foxglove.py",),
     "gcovr": ("tests/hitl/building/test_sil_coverage.py",),
+    "gymnasium": ("tests/runs/test_episodes.py",),
     "h5netcdf": ("tests/record/test_record_table.py",),
     "h5py": ("tests/record/test_record_table.py",),
     "hypothesis": ("tests/components/test_bus.py",),

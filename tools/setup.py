@@ -24,7 +24,7 @@ GROUPS = {
     "oldest": ("dev", "sil", "pitl", "pilot", "foxglove", "study"),
 }  # fmt: skip
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
-LINT = {"ruff", "mypy", "import-linter", "scipy-stubs", "types-protobuf"}
+LINT = {"ruff", "mypy", "pyright", "import-linter", "scipy-stubs", "types-protobuf"}
 """They judge the source, in the one version that is pinned; no test imports them."""
 PURPOSE = {
     "dev": "the tests",

@@ -9,7 +9,7 @@ Try next: ``rtsim bus load docs/examples/11_can_bus.py --set others=4``, and a b
 """
 
 import rtsim as rt
-from rtsim.components.can_bus import CanBus
+from rtsim.components import CanBus
 
 
 class Cart(rt.Plant):

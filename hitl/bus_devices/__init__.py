@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from hitl.bus_devices.device import BusDevice, I2cDevice, SpiDevice
+from hitl.bus_devices.device import BusDevice, I2cDevice, Quantity, SpiDevice
+from hitl.bus_devices.ends import I2cEnd, Placed
 from hitl.bus_devices.mcp3008 import Mcp3008
 from hitl.bus_devices.mpu6050 import Mpu6050
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
+
+__all__ = [
+    "DEVICES", "KINDS", "BusDevice", "I2cDevice", "I2cEnd", "Mcp3008", "Mpu6050", "Placed",
+    "Quantity", "SpiDevice",
+]  # fmt: skip
 
 KINDS: dict[str, type[BusDevice]] = {"i2c": I2cDevice, "spi": SpiDevice}
 """Class from which the devices of a kind of bus derive."""

@@ -1,1 +1,15 @@
 """Rigs: the signals at the pins of an I/O node, and the emulated boards that are wired to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rtsim.core.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from hitl.rigs.controller import RigController
+    from hitl.rigs.file import load_rig
+
+__all__ = ["RigController", "load_rig"]
+
+__getattr__, __dir__ = lazy_exports(__name__)

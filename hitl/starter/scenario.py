@@ -1,66 +1,60 @@
 """A motor held at a speed: the plant, and the reference controller."""
 
-from rtsim import Model, PythonController, Scenario, Signal, Signals
-from rtsim.core.signals import Vector
+from typing import Self
+
+import rtsim as rt
 
 PERIOD = 0.01  # s
 LIMIT = 12.0  # V
 
 
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+class Motor(rt.Plant):
     """The speed follows the voltage with a time constant."""
-    dx[0] = (p[0] * u[0] - x[0]) / p[1]
+
+    speed = rt.state("rad/s")
+    voltage = rt.input("V")
+    speed_per_volt = rt.parameter("rad/s/V", 20)
+    time_constant = rt.parameter("s", 0.1, low=0.001)
+
+    assumptions = ("no friction, no inductance",)
+
+    def derivative(self, d: Self) -> None:
+        d.speed = (self.speed_per_volt * self.voltage - self.speed) / self.time_constant
 
 
-MOTOR = Model(
-    name="motor",
-    states=Signals("speed [rad/s]"),
-    inputs=Signals("voltage [V]"),
-    parameters=Signals(
-        Signal("speed_per_volt", "rad/s/V", initial=20.0),
-        Signal("time_constant", "s", initial=0.1, low=0.001),
-    ),
-    derivative=derivative,
-    assumptions=("no friction, no inductance",),
-)
-
-
-def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
+class Regulator(rt.Controller):
     """PI controller; it does not integrate while its command is at the limit."""
-    error = u[0] - u[1]
-    wanted = p[0] * error + s[0]
-    if wanted > LIMIT:
-        y[0] = LIMIT
-    elif wanted < -LIMIT:
-        y[0] = -LIMIT
-    else:
-        s[0] += p[1] * PERIOD * error
-        y[0] = wanted
+
+    setpoint = rt.input("rad/s")
+    speed = rt.input("rad/s")
+    voltage = rt.output("V")
+    integral = rt.memory("V")
+    gain = rt.parameter("V s/rad", 0.2)
+    integral_gain = rt.parameter("V/rad", 1)
+
+    def step(self) -> None:
+        error = self.setpoint - self.speed
+        wanted = self.gain * error + self.integral
+        if wanted > LIMIT:
+            self.voltage = LIMIT
+        elif wanted < -LIMIT:
+            self.voltage = -LIMIT
+        else:
+            self.integral += self.integral_gain * PERIOD * error
+            self.voltage = wanted
 
 
-def scenario(setpoint: float = 100.0, until: float = 3.0) -> Scenario:
+def scenario(setpoint: float = 100.0, until: float = 3.0) -> rt.Scenario:
     """Step to ``setpoint`` (rad/s) at 0.1 s, and to half of it in reverse at 1.5 s."""
-    out = Scenario("motor", until=until)
-    out.plant("motor", MOTOR, step=0.002, inputs={"voltage": "controller.voltage"})
-    out.source("wanted", Signals("speed [rad/s]"))
-    out.at(0.1, "wanted.speed", setpoint)
-    out.at(1.5, "wanted.speed", -0.5 * setpoint)
-    design = PythonController(
-        law,
-        inputs=Signals("setpoint [rad/s]", "speed [rad/s]"),
-        outputs=Signals("voltage [V]"),
-        memory=Signals("integral [V]"),
-        parameters=Signals(
-            Signal("gain", "V s/rad", initial=0.2),
-            Signal("integral_gain", "V/rad", initial=1.0),
-        ),
-    )
-    out.controller(
-        "controller",
-        design,
-        period=PERIOD,
-        inputs={"setpoint": "wanted.speed", "speed": "motor.speed"},
-    )
-    out.plot("speed [rad/s]", "motor.speed", "wanted.speed")
-    out.plot("voltage [V]", "motor.voltage", "controller.voltage")
-    return out
+    loop = rt.Scenario("motor", until=until)
+    motor = loop.plant(Motor(), step=0.002)
+    controller = loop.controller("controller", Regulator(), period=PERIOD)
+    wanted = loop.source("wanted", rt.Signals("speed [rad/s]"))
+    loop.at(0.1, wanted.speed, setpoint)
+    loop.at(1.5, wanted.speed, -0.5 * setpoint)
+    loop.connect(wanted.speed, controller.setpoint)
+    loop.connect(motor.speed, controller.speed)
+    loop.connect(controller.voltage, motor.voltage)
+    loop.plot("speed [rad/s]", "motor.speed", "wanted.speed")
+    loop.plot("voltage [V]", "motor.voltage", "controller.voltage")
+    return loop

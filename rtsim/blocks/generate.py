@@ -35,9 +35,10 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.delays import Delayed
 from rtsim.equations.model import Guard, Model, Timer
+from rtsim.equations.named_arguments import OUT
 
 ARGUMENTS = "t, x, z, u, p"
-UNKNOWNS = "unknowns"
+UNKNOWNS = "y"
 """The vector of the outputs through which algebraic loops are solved, in generated functions."""
 
 
@@ -230,9 +231,10 @@ class Generator:
         if states.size:
             bodies.append(self._of_blocks("derivative", "dx", "rate", f"Rates {say}."))
         if shown:
-            y = [[f"y[{i}] = {v}"] for i, v in enumerate(self._values_of(shown))]
+            filled = OUT if self.unknowns else "y"
+            y = [[f"{filled}[{i}] = {v}"] for i, v in enumerate(self._values_of(shown))]
             needed = self._behind(s.place for s in shown if s.place[0])
-            bodies.append(FunctionBody("output", "y", f"Outputs {say}.", needed, y))
+            bodies.append(FunctionBody("output", filled, f"Outputs {say}.", needed, y))
         lines, delays = self._delays()
         if delays:
             bodies.append(self._line(f"Signals {say} that are delayed."))

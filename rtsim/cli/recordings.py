@@ -402,8 +402,8 @@ def say_cut_off(*recordings: Recording) -> None:
     "names",
     multiple=True,
     metavar="NAME",
-    help="A component, a signal, or a pattern such as 'f16.*_deg'; repeatable.  [default: all "
-    "signals of plants]",
+    help="A component, a signal, a parameter, or a pattern such as 'f16.*_deg'; repeatable.  "
+    "[default: all signals]",
 )
 @click.option("--messages", metavar="PORT", help="Write all messages of PORT instead of signals.")
 @click.option("--from", "first", default="0", show_default=True, metavar="T", help="First time, s.")

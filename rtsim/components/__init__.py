@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from rtsim.components.can_bus import CanBus
     from rtsim.components.controller import Controller, PythonController
+    from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
     from rtsim.components.latency import (
         Duplicate,
         Empirical,
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CanBus",
     "Controller",
     "Duplicate",
     "Empirical",
     "Fixed",
+    "Frame",
+    "FrameCodec",
+    "FrameError",
     "Gamma",
     "Loss",
     "PythonController",
@@ -32,6 +38,7 @@ __all__ = [
     "SerialLine",
     "TruncatedNormal",
     "Uniform",
+    "read_frames",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__)

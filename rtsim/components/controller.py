@@ -23,13 +23,19 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.equations.addresses import UPDATE
 from rtsim.equations.calls import first_checked
-from rtsim.equations.compiling import Compilation, Native, check_arguments, prepared
+from rtsim.equations.compiling import LATER, Compilation, Native, prepared
+from rtsim.equations.named_arguments import Arguments, NamedVector, named
 from rtsim.equations.reading_functions import never_written
+from rtsim.equations.same_bits import plain_at_first
 
-Law = Callable[[float, Vector, Vector, Vector, Vector], None]
+Law = Callable[..., None]
 """A control law ``law(t, u, s, p, y)`` with time t in s, inputs u (m,) and parameters p.
 
-The control law updates the memory s (k,) and fills the outputs y."""
+The control law updates the memory s (k,) and fills the outputs y.  It may take some of these
+arguments only, in any order (:mod:`rtsim.equations.named_arguments`)."""
+
+
+_LAW = Arguments("t, u, s, p, y", "y", changes="s, y", does="updates s and fills y in place")
 
 
 class Controller(Protocol):
@@ -64,12 +70,15 @@ class PythonController:
     """A controller whose control law is a Python function.
 
     ``parameters`` and ``memory`` are declared like signals.  The control law updates its memory in
-    place and must be a pure function of ``(t, u, s, p)``.  ``values`` are the
-    parameters that differ from their declaration, by name.
+    place and must be a pure function of ``(t, u, s, p)``.  It takes those of its arguments that it
+    needs, by name and in any order, and reads signals as ``u.temperature`` or ``u[0]``.  ``values``
+    are the parameters that differ from their declaration, by name.
+
+    Raises :class:`ModelError`, with file and line, for an argument or a signal that does not exist.
 
     Example:
-        def law(t, u, s, p, y):
-            y[0] = 293.0 + p[0] * (293.0 - u[0])
+        def law(u, p, y):
+            y.supply = 293.0 + p.gain * (293.0 - u.temperature)
 
         thermostat = PythonController(
             law,
@@ -98,16 +107,24 @@ class PythonController:
         self.outputs = outputs
         self.parameters = parameters or Signals()
         self.memory = memory or Signals()
-        self.law = law
         self.values: dict[str, object] = dict(values or {})
         self.p = self.parameters.initial(self.values)
         self.s = self.memory.initial()
         owner = name if name == "controller" else f"controller {name}"
         self.name = f"control function {getattr(law, '__name__', 'without a name')} of {owner}"
-        check_arguments(law, "t, u, s, p, y", self.name)
+        self._of_class = hasattr(law, "definition")
+        self.law = named(law, _LAW, self.name, self._vectors())
         self._compile: Compilation = compile
         self._pending: Tag | None = None
         self._u, self._y = np.zeros(inputs.size), self._unwritten()
+
+    def _vectors(self) -> dict[str, NamedVector]:
+        return {
+            "u": NamedVector(self.inputs, "input"),
+            "s": NamedVector(self.memory, "memory"),
+            "p": NamedVector(self.parameters, "parameter"),
+            "y": NamedVector(self.outputs, "output"),
+        }
 
     def _unwritten(self) -> Vector:
         """Return the outputs before the first step: 0, or the initial value if optional."""
@@ -117,7 +134,23 @@ class PythonController:
 
     @cached_property
     def _native(self) -> Native:
+        if self._compile == LATER:
+            found = plain_at_first({"law": (self.law, UPDATE)})
+            if found:
+                return found["law"]
         return prepared(self.law, UPDATE, self.name, self._compile)
+
+    @property
+    def later(self) -> bool:
+        """True if the law is plain Python that gives the bits of its machine code."""
+        return self._compile == LATER and not isinstance(self._native.handle, np.intp)
+
+    def to_machine_code(self) -> None:
+        """Continue with machine code after plain Python that gives the same bits."""
+        if self.later:
+            self._compile = True
+            for name in ("_native", "_law", "checked"):
+                vars(self).pop(name, None)
 
     @cached_property
     def _law(self) -> Callable[[float], object]:
@@ -146,7 +179,7 @@ class PythonController:
         for i in never_written(self.law, 4, self.outputs.size):
             if not columns[i]:
                 column = self.outputs.columns[i]
-                written = f"self.{column}" if hasattr(self.law, "definition") else f"y[{i}]"
+                written = f"self.{column}" if self._of_class else f"y[{i}]"
                 raise ControllerError(
                     f"{self.name} never writes its output {column}; write {written}, remove the "
                     f"signal, or declare a constant output: Signal({column!r}, optional=True)"

@@ -28,6 +28,10 @@ _MOST_AT_ONCE = 64
 """Most steps in one call of a solver; an interrupt or the progress line waits until it returns."""
 
 
+class TooSlow(Exception):
+    """A step in plain Python takes so long that the run continues with machine code."""
+
+
 class Plant:
     """One plant of a run.
 
@@ -49,6 +53,7 @@ class Plant:
         self.bound = bound
         self.solver = solver
         self.stepper = solver.stepper(bound)
+        self._interrupt_check: Callable[[], object] | None = None
         if bound.history is not None and not bound.history.attached:
             raise ScenarioError(
                 f"plant {name}: solver {solver.name} cannot integrate model {model.name}, which "
@@ -83,11 +88,7 @@ class Plant:
         """Names of the ports that the plant's inputs read."""
         self.budgeted = getattr(self.stepper, "unbounded", None) is not None
         """True if the plant's solver has a budget; steps beyond the budget are recorded."""
-        self._new_frame = getattr(self.stepper, "new_frame", None) if self.budgeted else None
         self.watch: GuardWatch | None = None
-        if model.guards:
-            vectors = (self.x, self.z, self.u, self.p)
-            self.watch = GuardWatch(name, bound, self.stepper, vectors, self.next_x)
         self.sampled = self.y
         """What the output function fills: the outputs, or else the algebraic values, if any."""
         self._guess = np.zeros(0)
@@ -95,8 +96,34 @@ class Plant:
         if model.origin is not None:
             self._guess = self.z[model.origin.discrete.size :].copy()
             self.sampled = self.y if self.y.size else self.z[model.origin.discrete.size :]
-        self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.sampled)
+        self._bind_functions()
         self.sample()
+
+    def _bind_functions(self) -> None:
+        """Bind the guards and the outputs of the model to the plant's vectors."""
+        vectors, bound = (self.x, self.z, self.u, self.p), self.bound
+        self._new_frame = getattr(self.stepper, "new_frame", None) if self.budgeted else None
+        if bound.model.guards:
+            self.watch = GuardWatch(self.name, bound, self.stepper, vectors, self.next_x)
+        self._evaluate_output = resident(bound.output, *vectors, self.sampled)
+
+    def to_machine_code(self) -> None:
+        """Continue with machine code after plain Python that gives the same bits.
+
+        The committed state stays; a provisional step is discarded, and is computed again.
+        """
+        if not self.bound.later:
+            return
+        self.discard()
+        before, watch = self.stepper.save(), self.watch
+        self.bound = self.bound.in_machine_code()
+        self.stepper = self.solver.stepper(self.bound)
+        self.stepper.restore(before)
+        self._bind_functions()
+        if watch is not None and self.watch is not None:
+            self.watch.continue_from(watch)
+        if self._interrupt_check is not None:
+            self.begin_run(self._interrupt_check)
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
         """Set the names of the ports that the inputs read; ``plants`` names all plants."""
@@ -116,6 +143,8 @@ class Plant:
             while bad == HISTORY_FULL and self.bound.history is not None:
                 self.bound.history.grow()
                 bad, reached = self._advance(target)
+        except TooSlow:
+            raise
         except BaseException as error:
             self._raise_attributed(error)
         if bad != GOOD:
@@ -149,6 +178,7 @@ class Plant:
     def begin_run(self, interrupt_check: Callable[[], object]) -> None:
         """Let the solver call ``interrupt_check`` in each pause of a step that takes long."""
         self.give_up()
+        self._interrupt_check = interrupt_check
         if hasattr(self.stepper, "interrupt_check"):
             self.stepper.interrupt_check = interrupt_check
 

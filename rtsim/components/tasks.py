@@ -177,19 +177,28 @@ class Ticking:
         self.next_ns = self._tick()
 
 
+def _read_inputs(plant: Plant) -> Vector:
+    """Return the vector with the inputs of ``plant`` that its tasks read."""
+    return plant.u if plant.wiring is None else plant.wiring.into
+
+
 class UpdateTask(Ticking):
     """The discrete update of a model, with its own period."""
 
     def __init__(self, plant: Plant, period: Period, offset_ns: int = 0, priority: int = 0) -> None:
         super().__init__(f"{plant.name}.update", period, offset_ns, priority)
         self.plant = plant
-        u = plant.u if plant.wiring is None else plant.wiring.into
         self._z = plant.z.copy()
-        vectors = (plant.x, self._z, u, plant.p)
-        self._checked = not plant.bound.update.unchecked
+        self._vectors = (plant.x, self._z, _read_inputs(plant), plant.p)
+        self.bind()
+
+    def bind(self) -> None:
+        """Bind the update function of the plant to the vectors of this task."""
+        update = self.plant.bound.update
+        self._checked = not update.unchecked
         self._update = first_checked(
-            plant.bound.update,
-            vectors,
+            update,
+            self._vectors,
             lambda update: vars(self).update(_update=update, _checked=True),
         )
 
@@ -212,9 +221,7 @@ class UpdateTask(Ticking):
         handle = plant.bound.update.handle
         if not isinstance(handle, np.intp):
             return f"{self.name} is not compiled"
-        u = plant.u if plant.wiring is None else plant.wiring.into
-        vectors = (plant.x, self._z, u, plant.p)
-        return CompiledReaction("update", None, int(handle), vectors, plant=plant)
+        return CompiledReaction("update", None, int(handle), self._vectors, plant=plant)
 
     @property
     def checked(self) -> bool:
@@ -241,14 +248,17 @@ class TimerTask:
         ]
         self.next_ns = FAR
         self._look()
-        u = plant.u if plant.wiring is None else plant.wiring.into
         self._x, self._z = plant.x.copy(), plant.z.copy()
-        self._vectors = (self._x, self._z, u, plant.p)
-        vectors = (self._due, *self._vectors)
+        self._vectors = (self._x, self._z, _read_inputs(plant), plant.p)
         self._seen = np.zeros(len(self._timers))
         """1 for each timer whose first tick was checked; each timer can run different code."""
-        self._fast = plant.bound.tick.on(*vectors)
-        self._tick = self._checked if plant.bound.tick.unchecked else self._fast
+        self.bind()
+
+    def bind(self) -> None:
+        """Bind the timers' function of the plant to the vectors of this task."""
+        tick = self.plant.bound.tick
+        self._fast = tick.on(self._due, *self._vectors)
+        self._tick = self._checked if tick.unchecked else self._fast
 
     def _checked(self, t: float) -> object:
         plant, due = self.plant, self._due

@@ -149,6 +149,9 @@ else:
     stopwatch = time.monotonic_ns
 """Nanoseconds for measuring durations; only differences mean anything."""
 
+processor_time = time.thread_time_ns
+"""Processor time of this thread in nanoseconds; only differences mean anything."""
+
 civil = time.time_ns
 """Nanoseconds since 1970, UTC, for dates.  It may jump, so do not measure durations with it."""
 

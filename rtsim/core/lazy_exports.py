@@ -17,14 +17,15 @@ def lazy_exports(package: str) -> tuple[Callable[[str], object], Callable[[], li
 
     Its source imports the names of ``__all__`` in a block ``if TYPE_CHECKING:``, for type checkers
     and editors.  The block is read when the first name is used, and says which module has which
-    name.
+    name; ``import NAME as OTHER`` gives the name OTHER.
     """
 
     def get(name: str) -> object:
         module = sys.modules[package]
         if name not in module.__all__:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(_modules(package)[name]), name)
+        module_name, its_name = _places(package)[name]
+        return getattr(import_module(module_name), its_name)
 
     def known() -> list[str]:
         module = sys.modules[package]
@@ -34,14 +35,15 @@ def lazy_exports(package: str) -> tuple[Callable[[str], object], Callable[[], li
 
 
 @cache
-def _modules(package: str) -> dict[str, str]:
-    """Return the module of each name that ``package`` imports for type checkers."""
+def _places(package: str) -> dict[str, tuple[str, str]]:
+    """Return for each name that ``package`` imports for type checkers its module, and its name
+    there."""
     import ast  # not needed at the start
     import inspect
 
     source = inspect.getsource(sys.modules[package])
     return {
-        alias.name: node.module
+        alias.asname or alias.name: (node.module, alias.name)
         for block in ast.parse(source).body
         if isinstance(block, ast.If)
         for node in block.body

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signals, Vector
-from rtsim.equations.compiling import check_arguments, compiled
+from rtsim.equations.compiling import compiled
 from rtsim.equations.model import Model, Update
+from rtsim.equations.named_arguments import Arguments, NamedVector, named
 
 if TYPE_CHECKING:
     from rtsim.discrete.agenda import Agenda
@@ -52,9 +53,10 @@ class Processes:
             raise ScenarioError(f"{both[0]} is both an input and a parameter; rename one of them")
 
 
+_RULE = Arguments("i, t, before, u, p, after", "after")
 # A model of many agents of one kind; each agent reads the states before the update.
 
-Rule = Callable[[int, float, Any, Vector, Vector, Any], None]
+Rule = Callable[..., None]
 """``(i, t, before, u, p, after)``: agent ``i`` reads ``before`` and writes ``after[signal, i]``."""
 
 
@@ -87,7 +89,11 @@ def population(
         raise ScenarioError(
             f"{name}: an agent needs one or more scalar signals, but got {shaped or 'no signal'}"
         )
-    check_arguments(rule, "i, t, before, u, p, after", f"rule of {name}")
+    vectors = {
+        "u": NamedVector(inputs or Signals(), "input"),
+        "p": NamedVector(parameters or Signals(), "parameter"),
+    }
+    rule = named(rule, _RULE, f"rule of {name}", vectors)
     return Model(
         name=name,
         states=Signals(),

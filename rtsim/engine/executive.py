@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rtsim.components.plant import NONE_NS, Plant
+from rtsim.components.plant import NONE_NS, Plant, TooSlow
 from rtsim.core.clock import Clock, Wake
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
@@ -17,6 +17,7 @@ from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.eligibility import AUTO, EXACT_NS
 from rtsim.engine.compiled.engine import CompiledEngine
 from rtsim.engine.microsteps import Microsteps
+from rtsim.engine.plain_start import PlainStart
 from rtsim.engine.process_batch import ProcessBatch
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
@@ -90,8 +91,9 @@ class Executive:
         self._publisher = publisher
         self._observe = observe
         self._wake: Wake | None = system.wake
-        asked = inbox is not None and not inbox.announced
-        self._trace = Trace(system, recorder, pacer.clock.paced or asked)
+        self._asked = inbox is not None and not inbox.announced
+        """True if commands can come at any time."""
+        self._trace = Trace(system, recorder, pacer.clock.paced or self._asked)
         self.handler: CommandHandler | None = None
         if inbox is not None:
             self.handler = CommandHandler(
@@ -109,7 +111,7 @@ class Executive:
             plant.begin_run(self.interrupt_check)
         self._guarded = any(plant.watch is not None for plant in system.plants)
         self._coupled = any(p.reads_plants for p in system.plants)
-        self._looks = bool(system.external_inputs) or asked
+        self._looks = bool(system.external_inputs) or self._asked
         """True if inputs from outside can act at each tag."""
         # If nothing can happen between the grid steps, the solver takes them all up to the next
         # discrete tag at once.  Beyond 2^53 ns its times in s would be rounded differently.
@@ -123,16 +125,29 @@ class Executive:
             self._run_instant = system.faults.telling(self._instant.run)
             self._sample = system.faults.telling(self._instant.sample)
 
+        self._plain = PlainStart.of(system)
+        """The part of the run in plain Python that machine code may follow; ``None`` otherwise."""
         self._engines: list[Engine] = []
         """What runs the tags that Python need not see one by one."""
+        self._choose_engines(engine)
+
+    def _choose_engines(self, engine: str | CompiledEngine) -> None:
+        self._engines.clear()
         # A viewer gets each step, so it needs single steps.
-        if publisher is None:
+        if self._publisher is None:
             self.compiled_engine = self._compiled_engine(engine)
             if self.compiled_engine.usable:
                 self._engines.append(self.compiled_engine)
-            if not (pacer.clock.paced or asked):
-                batch = ProcessBatch.of(system, self._trace)
+            if not (self._clock.paced or self._asked):
+                batch = ProcessBatch.of(self.system, self._trace)
                 self._engines += [] if batch is None else [batch]
+
+    def _compile(self) -> None:
+        """Compile what ran as plain Python, and continue with machine code."""
+        assert self._plain is not None
+        self._plain.end()
+        self._plain = None
+        self._choose_engines(AUTO)
 
     def _compiled_engine(self, engine: str | CompiledEngine) -> CompiledEngine:
         """Return the compiled engine, which is ready to run if the run surely uses it.
@@ -161,6 +176,8 @@ class Executive:
         system, engines = self.system, self._engines
         end = min(self.until_ns, self.stop_ns)
         while system.ns < end and not (self.stopping or self.ended_by):
+            if self._plain is not None and self._plain.over:
+                self._compile()
             for engine in engines:
                 if engine.advance(self):
                     if not self._clock.paced:
@@ -168,7 +185,12 @@ class Executive:
                         self._pacer.ready(system.ns)
                     break
             else:
-                if not self._tag():
+                try:
+                    goes_on = self._tag()
+                except TooSlow:
+                    self._compile()
+                    continue
+                if not goes_on:
                     return
 
     @property
@@ -382,6 +404,8 @@ class Executive:
         """End the run at the last tag, if that was asked for while a step takes long."""
         if self.stopping:
             raise Interrupted
+        if self._plain is not None and self._plain.over:
+            raise TooSlow
 
     # -- the next tag
 

@@ -8,7 +8,6 @@ A solver is compiled once for all models and calls each model function by its ad
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -42,9 +41,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 CHECKED: Literal["checked"] = "checked"
-Compilation = bool | Literal["checked"]
+LATER: Literal["later"] = "later"
+Compilation = bool | Literal["checked", "later"]
 """How the functions of a run are prepared: ``True``: as machine code; :data:`CHECKED`: as machine
-code that checks each index of an array; ``False``: as plain Python."""
+code that checks each index of an array; ``False``: as plain Python; :data:`LATER`: as plain Python
+that gives the bits of machine code, if there is such a form, until the run has taken so long that
+compiling pays (:mod:`rtsim.equations.same_bits`)."""
 
 _plain: ContextVar[bool] = ContextVar("plain", default=False)
 
@@ -62,14 +64,15 @@ def plainly() -> Iterator[None]:
 class Compiled:
     """A helper function that is compiled into the equations that call it.
 
-    A call from Python also runs compiled code; this code checks the helper's own indices. numba is
-    imported only when the helper is compiled.
+    A call from Python also runs compiled code; this code checks the helper's own indices.  With
+    ``with_caller`` such a call runs Python.  numba is imported only when the helper is compiled.
     """
 
     targetoptions = MappingProxyType({"error_model": "numpy"})
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], with_caller: bool = False) -> None:
         self.py_func = function
+        self._with_caller = with_caller
         update_wrapper(self, function)
 
     @cached_property
@@ -95,7 +98,7 @@ class Compiled:
         return numba.njit(boundscheck=True, **self.targetoptions)(self.py_func)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if _plain.get():
+        if self._with_caller or _plain.get():
             return self.py_func(*arguments, **named)
         return self._from_python(*arguments, **named)
 
@@ -112,6 +115,15 @@ def compiled(function: F) -> F:
             return 0.6 * v * abs(v)
     """
     return Compiled(getattr(function, "py_func", function))  # type: ignore[return-value]
+
+
+def like_its_caller(function: Any, original: Any = None) -> Any:
+    """Mark ``function``, which rtsim made of ``original``: it is compiled if its caller is.
+
+    A function that the user marked with :func:`compiled` keeps this mark.
+    """
+    marked = hasattr(function if original is None else original, "py_func")
+    return compiled(function) if marked else Compiled(function, with_caller=True)
 
 
 _forms: SimpleQueue[Callable[[], object]] = SimpleQueue()
@@ -206,26 +218,6 @@ def announced(announce: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _announce.reset(token)
-
-
-def check_arguments(
-    function: Callable[..., Any],
-    arguments: str,
-    what: str,
-    does: str = "fills the last argument in place",
-) -> None:
-    """Raise :class:`ModelError` unless ``function`` takes ``arguments``: ``"t, x, z, u, p"``."""
-    try:
-        signature = inspect.signature(getattr(function, "py_func", function))
-    except (TypeError, ValueError):
-        return  # a builtin function without a signature
-    try:
-        signature.bind(*arguments.split(", "))
-    except TypeError as error:
-        raise ModelError(
-            f"{what} takes the arguments {signature}, but rtsim calls it with ({arguments}); "
-            f"it {does}"
-        ) from error
 
 
 def prepared(

@@ -38,12 +38,11 @@ from rtsim.core.errors import ModelError
 from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.equations.addresses import scratch
-from rtsim.equations.compiling import check_arguments, in_both, plainly, when_compiling
+from rtsim.equations.compiling import in_both, plainly, when_compiling
 
 Model = Any
 """A model, whose module imports this one."""
 
-ARGUMENTS = "t, x, y, z, u, p"
 """The arguments of the functions of a model with constraints: ``y`` follows ``x``, because both
 change continuously; ``z``, ``u`` and ``p`` change at tags only."""
 
@@ -269,25 +268,6 @@ def check_declared(model: Model) -> None:
                 f"model {name} declares {what}, which a model with constraints or a mass matrix "
                 f"cannot have; leave {what} out, or solve for the algebraic variables by hand"
             )
-    arguments = ARGUMENTS if model.algebraic.size else "t, x, z, u, p"
-    for what, first, last in (
-        ("derivative", "", ", dx"),
-        ("residual", "", ", r"),
-        ("output", "", ", out"),
-        ("update", "", ""),
-        ("guard", "", ", g"),
-        ("reset", "i, ", ""),
-        ("stop", "i, ", ""),
-        ("tick", "due, ", ""),
-        ("mass", "", ", m"),
-    ):
-        function = getattr(model, what)
-        if what == "residual" and not (function is None or callable(function)):
-            raise ModelError(
-                f"residual of model {name} is {function!r}; give a function of ({arguments}, r)"
-            )
-        if function is not None and callable(function):
-            check_arguments(function, first + arguments + last, f"{what} of model {name}")
     if model.mass is not None and not callable(model.mass):
         _matrix(model)
 
@@ -302,7 +282,7 @@ def _matrix(model: Model) -> Vector:
     if out.shape != (n, n) or not np.isfinite(out).all():
         raise ModelError(
             f"the mass matrix of model {model.name} is {model.mass!r}; give a function of "
-            f"({ARGUMENTS}, m), or {n} x {n} finite numbers, one row for each state"
+            f"(t, x, y, z, u, p, m), or {n} x {n} finite numbers, one row for each state"
         )
     said = singular_matrix(out, model.states.columns)
     if said:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,27 +19,24 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Period
-from rtsim.equations.compiling import check_arguments, in_both
+from rtsim.equations.compiling import in_both
+from rtsim.equations.named_arguments import Arguments, Vectors, check_arguments, named
 from rtsim.equations.reading_functions import check_value
 
 # What a model declares beside its signals: guards, timers, and functions with their arguments.
 
-Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
-"""``equation(t, x, z, u, p, out)`` fills ``out``; t in s, x (n,), z (d,), u (m,), p (k,)."""
-Update = Callable[[float, Vector, Vector, Vector, Vector], None]
+Equation = Callable[..., None]
+"""``equation(t, x, z, u, p, out)`` fills ``out``; t in s, x (n,), z (d,), u (m,), p (k,).
+
+In a model with algebraic variables y, all functions but ``project`` can take y too."""
+Update = Callable[..., None]
 """``update(t, x, z, u, p)`` changes the discrete signals z in place, once per sample period."""
-Reset = Callable[[int, float, Vector, Vector, Vector, Vector], None]
+Reset = Callable[..., None]
 """``reset(i, t, x, z, u, p)`` changes x and z in place when guard ``i`` fires."""
-Tick = Callable[[Vector, float, Vector, Vector, Vector, Vector], None]
+Tick = Callable[..., None]
 """``tick(due, t, x, z, u, p)`` changes x and z in place; ``due[k]`` is 1 if timer ``k`` ticks now,
 else 0."""
-Constrained = Callable[[float, Vector, Vector, Vector, Vector, Vector, Vector], None]
-"""An equation of a model with algebraic variables y: ``equation(t, x, y, z, u, p, out)``.
-
-``residual`` fills one element for each of y.  A function ``mass`` fills a matrix (n, n)."""
-ConstrainedReset = Callable[[int, float, Vector, Vector, Vector, Vector, Vector], None]
-ConstrainedTick = Callable[[Vector, float, Vector, Vector, Vector, Vector, Vector], None]
-Projection = Callable[[Vector], None]
+Projection = Callable[..., None]
 """``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
 
 
@@ -122,10 +119,12 @@ class Timer:
 Model = Any
 """A model, whose module imports this one."""
 
-Lag = Callable[[float, Vector, Vector, Vector, Vector], float]
+Lag = Callable[..., float]
 """``lag(t, x, z, u, p)`` returns a lag in s; u has the declared inputs only."""
-Before = Callable[[float], float]
+Before = Callable[..., float]
 """``before(t)`` returns the value of a signal at the time t < 0 (s)."""
+_LAG = Arguments("t, x, z, u, p", does="returns a lag in s")
+_BEFORE = Arguments("t", does="returns a number")
 SHORTEST = 1e-9
 """The shortest lag (s) that is not 0: the resolution of simulated time."""
 STATE, INPUT, DISCRETE, LINE = range(4)
@@ -168,7 +167,7 @@ class Delayed:
         if not isinstance(self.signal, str):
             raise ModelError(f"Delayed({self.signal!r}): give the name of a signal of the model")
         if callable(self.lag):
-            check_arguments(self.lag, "t, x, z, u, p", f"lag of {what}", "returns a lag in s")
+            check_arguments(self.lag, _LAG, f"lag of {what}")
             check_value(self.lag, f"lag of {what}")
             if self.most is None or not SHORTEST <= self.least <= self.most < math.inf:
                 raise ModelError(
@@ -189,8 +188,16 @@ class Delayed:
                 f"{what} has the lag {self.lag} s; give 0, or a finite lag >= {SHORTEST:g} s"
             )
         if callable(self.before):
-            check_arguments(self.before, "t", f"before of {what}", "returns a number")
-            check_value(self.before, f"before of {what}")
+            past = named(self.before, _BEFORE, f"before of {what}", {})
+            check_value(past, f"before of {what}")
+            object.__setattr__(self, "before", past)
+
+    def with_names(self, vectors: Vectors) -> Delayed:
+        """Return the declaration with a lag that takes all arguments, with signals by name."""
+        if not callable(self.lag):
+            return self
+        lag = named(self.lag, _LAG, f"lag of Delayed({self.signal!r})", vectors)
+        return replace(self, lag=lag)
 
     @property
     def called(self) -> str:

@@ -10,17 +10,36 @@ microstep, or at the start of the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.equations.compiling import check_arguments, in_both
-from rtsim.equations.model import Equation, Guard, Model, Projection, Update, standing
+from rtsim.equations.compiling import in_both
+from rtsim.equations.model import (
+    Equation,
+    Guard,
+    Model,
+    Projection,
+    Update,
+    arguments_of,
+    standing,
+    vectors_of,
+)
+from rtsim.equations.named_arguments import (
+    Arguments,
+    NamedVector,
+    Vectors,
+    check_arguments,
+    named,
+)
 from rtsim.equations.reading_functions import check_value
 
-Level = Callable[[float, Vector, Vector, Vector, Vector], float]
+Level = Callable[..., float]
 """``level(t, x, z, u, p)`` returns the value whose zero crossing triggers a transition."""
+_DERIVATIVE, _OUTPUT = arguments_of()["derivative"], arguments_of()["output"]
+_LEVEL = Arguments("t, x, z, u, p", does="returns a number")
+_ACTION = Arguments("t, x, z, u, p", changes="x, z", does="sets x and z in place")
 MODE = "mode"
 """The last discrete signal of a modal model; it holds the number of the mode."""
 
@@ -34,6 +53,12 @@ class Transition:
     - ``terminal``: the transition ends the run.
 
     Raises :class:`ModelError` for an invalid name, direction or function.
+
+    Example:
+        def depth(t, x, z, u, p):
+            return x[0]
+
+        landed = Transition("landed", depth, to="ground", direction=-1)
     """
 
     name: str
@@ -53,9 +78,9 @@ class Transition:
             raise ModelError(f"{what} has to={self.to!r}; give the name of a mode")
         if self.direction not in (-1, 0, 1):
             raise ModelError(f"{what} has direction {self.direction!r}; give -1, 0 or 1")
-        _check(self.level, "t, x, z, u, p", f"level of {what}", "returns a number")
+        _checked(self.level, _LEVEL, f"level of {what}")
         check_value(self.level, f"level of {what}")
-        _check(self.action, "t, x, z, u, p", f"action of {what}", "sets x and z in place")
+        _checked(self.action, _ACTION, f"action of {what}")
 
 
 @dataclass(frozen=True)
@@ -63,6 +88,13 @@ class Mode:
     """One mode: its ``derivative``, its ``output``, and the transitions that leave it.
 
     Without a derivative, all states are constant.
+
+    Example:
+        def falling_down(t, x, z, u, p, dx):
+            dx[0] = -1.0
+
+        air = Mode("air", falling_down)
+        ground = Mode("ground")
     """
 
     name: str
@@ -76,8 +108,8 @@ class Mode:
                 f"mode {self.name} needs a tuple of transitions; write (Transition(…),) for a "
                 "single one"
             )
-        _check(self.derivative, "t, x, z, u, p, dx", f"derivative of mode {self.name}")
-        _check(self.output, "t, x, z, u, p, y", f"output of mode {self.name}")
+        _checked(self.derivative, _DERIVATIVE, f"derivative of mode {self.name}")
+        _checked(self.output, _OUTPUT, f"output of mode {self.name}")
 
 
 def _several(given: object) -> tuple[object, ...]:
@@ -85,13 +117,16 @@ def _several(given: object) -> tuple[object, ...]:
     return tuple(given) if isinstance(given, (tuple, list)) else (None,)
 
 
-def _check(
-    function: Any, arguments: str, what: str, does: str = "fills the last argument in place"
-) -> None:
-    if function is not None and not callable(function):
-        raise ModelError(f"{what} is {function!r}; give a function of ({arguments})")
-    if function is not None:
-        check_arguments(function, arguments, what, does)
+def _checked(function: Any, arguments: Arguments, what: str, vectors: Vectors | None = None) -> Any:
+    """Return ``function`` with its arguments by name; without ``vectors`` it is only checked."""
+    if function is None:
+        return None
+    if not callable(function):
+        raise ModelError(f"{what} is {function!r}; give a function of ({arguments.text})")
+    if vectors is None:
+        check_arguments(function, arguments, what)
+        return function
+    return named(function, arguments, what, vectors)
 
 
 def modal(
@@ -120,6 +155,9 @@ def modal(
 
     Raises :class:`ModelError` for modes that do not fit together, and :class:`UnknownName` for a
     transition or ``zeno`` that names no mode.
+
+    Example:
+        lift = modal("lift", Signals("height [m]"), [Mode("down"), Mode("up")])
     """
     if not all(isinstance(mode, Mode) for mode in _several(modes)):
         raise ModelError(f"model {name} needs a list of modes; write [Mode(…)] for a single one")
@@ -137,6 +175,12 @@ def modal(
         )
     said = ", ".join(f"{i} {n}" for i, n in enumerate(names))
     place = own.size
+    discrete = own + Signals(Signal(MODE, description=said))
+    vectors: dict[str, NamedVector] = vectors_of(
+        states, discrete, inputs or Signals(), parameters or Signals()
+    )
+    modes = [_with_names(mode, vectors, states, outputs or Signals()) for mode in modes]
+    rest = _checked(rest, _ACTION, f"rest of model {name}", vectors)
     found = [(names.index(mode.name), t) for mode in modes for t in mode.transitions]
 
     def number(mode: str, what: str) -> int:
@@ -150,7 +194,7 @@ def modal(
     return Model(
         name=name,
         states=states,
-        discrete=own + Signals(Signal(MODE, description=said)),
+        discrete=discrete,
         inputs=inputs or Signals(),
         outputs=outputs or Signals(),
         parameters=parameters or Signals(),
@@ -167,6 +211,29 @@ def modal(
         modes=names,
         assumptions=assumptions,
         limits=limits,
+    )
+
+
+def _with_names(
+    mode: Mode, vectors: dict[str, NamedVector], states: Signals, outputs: Signals
+) -> Mode:
+    """Return ``mode`` with functions of all arguments, in which signals have names."""
+    dx, y = NamedVector(states, "state"), NamedVector(outputs, "output")
+    what = f"mode {mode.name}"
+    return replace(
+        mode,
+        derivative=_checked(
+            mode.derivative, _DERIVATIVE, f"derivative of {what}", vectors | {"dx": dx}
+        ),
+        output=_checked(mode.output, _OUTPUT, f"output of {what}", vectors | {"y": y}),
+        transitions=tuple(
+            replace(
+                one,
+                level=_checked(one.level, _LEVEL, f"level of transition {one.name}", vectors),
+                action=_checked(one.action, _ACTION, f"action of transition {one.name}", vectors),
+            )
+            for one in mode.transitions
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,17 @@ import numpy as np
 from rtsim.core.errors import ModelError, RtsimError
 from rtsim.core.raised import from_outside, in_words
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
+from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE
 from rtsim.equations.calls import check
 from rtsim.equations.compiling import (
     ABSENT,
+    LATER,
     Compilation,
     Native,
-    check_arguments,
     plainly,
     prepared,
 )
 from rtsim.equations.constraints import check_declared, explicit, trouble
-from rtsim.equations.delays import Constrained as Constrained
-from rtsim.equations.delays import ConstrainedReset as ConstrainedReset
-from rtsim.equations.delays import ConstrainedTick as ConstrainedTick
 from rtsim.equations.delays import Delayed, fed, resolve
 from rtsim.equations.delays import Equation as Equation
 from rtsim.equations.delays import Guard as Guard
@@ -40,29 +38,81 @@ from rtsim.equations.delays import Timer as Timer
 from rtsim.equations.delays import Update as Update
 from rtsim.equations.delays import standing as standing
 from rtsim.equations.history import History
+from rtsim.equations.named_arguments import OUT, Arguments, NamedVector, named
 from rtsim.equations.other_math import like_compiled_code
+from rtsim.equations.same_bits import plain_at_first
 from rtsim.equations.sparsity import Sparsity
 
 _GUARD_ELEMENTS = 64
 _SENTINEL = -1.2345678901234567e300
-_ARGUMENTS = {
-    "derivative": "t, x, z, u, p, dx",
-    "output": "t, x, z, u, p, y",
-    "update": "t, x, z, u, p",
-    "project": "x",
-    "guard": "t, x, z, u, p, g",
-    "reset": "i, t, x, z, u, p",
-    "stop": "i, t, x, z, u, p",
-    "tick": "due, t, x, z, u, p",
-    "jacobian": "t, x, z, u, p, j",
-    "line": "t, x, z, u, p, v",
+_FILLS = {
+    "derivative": "dx",
+    "output": "y",
+    "guard": "g",
+    "residual": "r",
+    "mass": "m",
+    "jacobian": "j",
+    "line": "v",
 }
-"""The arguments of each function of a model."""
+_CHANGES = {
+    "update": ("", "z", "changes z in place"),
+    "reset": ("i, ", "x, z", "changes x and z in place"),
+    "stop": ("i, ", "x, z", "changes x and z in place"),
+    "tick": ("due, ", "x, z", "changes x and z in place"),
+}
+
+
+def arguments_of(constrained: bool = False) -> dict[str, Arguments]:
+    """Return the arguments of each function of a model; ``constrained``: with algebraic variables.
+
+    The algebraic variables are called y, so that the outputs are called out.
+    """
+    read = "t, x, y, z, u, p" if constrained else "t, x, z, u, p"
+    out = {name: Arguments(f"{read}, {fills}", fills) for name, fills in _FILLS.items()}
+    if constrained:
+        out["output"] = Arguments(f"{read}, {OUT}", OUT)
+    for name, (first, changes, does) in _CHANGES.items():
+        out[name] = Arguments(first + read, changes=changes, does=does)
+    return out | {"project": Arguments("x", "x")}
+
+
+def vectors_of(x: Signals, z: Signals, u: Signals, p: Signals) -> dict[str, NamedVector]:
+    """Return the vectors that all functions of a model read, with their signals."""
+    roles = {"x": "state", "z": "discrete signal", "u": "input", "p": "parameter"}
+    return {n: NamedVector(s, roles[n]) for n, s in zip("xzup", (x, z, u, p), strict=True)}
+
+
+def _with_names(model: Model) -> dict[str, Any]:
+    """Return the functions of ``model`` as functions of all their arguments, by name."""
+    vectors = vectors_of(model.states, model.discrete, model.inputs, model.parameters)
+    out: dict[str, Any] = {"delays": tuple(one.with_names(vectors) for one in model.delays)}
+    vectors["u"] = NamedVector(fed(model), "input")
+    if model.algebraic.size:
+        vectors["y"] = NamedVector(model.algebraic, "algebraic variable")
+    filled = {
+        "dx": NamedVector(model.states, "state"),
+        "y": NamedVector(model.outputs, "output"),
+        OUT: NamedVector(model.outputs, "output"),
+        "g": NamedVector(Signals(*(guard.name for guard in model.guards)), "guard"),
+        "r": NamedVector(model.algebraic, "algebraic variable"),
+        "v": NamedVector(model.lines, "line"),
+    }
+    for name, arguments in arguments_of(model.algebraic.size > 0).items():
+        function, fills = getattr(model, name), arguments.fills
+        if callable(function):
+            own = {fills: filled[fills]} if fills in filled else {}
+            what = f"{name} of model {model.name}"
+            out[name] = named(function, arguments, what, vectors | own)
+    return out
 
 
 @dataclass(frozen=True)
 class Model:
     """A plant: dx/dt = derivative(t, x, z, u, p), y = output(t, x, z, u, p).
+
+    Each function takes those of its arguments that it needs, by name and in any order.  A signal is
+    ``x.speed`` or ``x[1]``; a signal with a shape is a part of the vector.  The vector that a
+    function fills, such as dx, is the argument that it must take.
 
     - ``states``, ``discrete``, ``inputs``, ``outputs``, ``parameters``: the layouts of x, z, u, y
       and p, in SI units unless a signal declares another unit.
@@ -93,11 +143,11 @@ class Model:
     - ``assumptions`` and ``limits`` are texts that every recording contains.
 
     If a parameter is changed during a run, p changes at a tag.  Raises :class:`ModelError` for
-    functions and signals that do not fit together.
+    functions and signals that do not fit together, and for a name that is no argument or no signal.
 
     Example:
-        def derivative(t, x, z, u, p, dx):
-            dx[0] = (u[0] - x[0]) / p[0]
+        def derivative(x, u, p, dx):
+            dx.temperature = (u.supply - x.temperature) / p.time_constant
 
         heater = Model(
             "heater",
@@ -110,20 +160,20 @@ class Model:
 
     name: str
     states: Signals = Signals()
-    derivative: Callable[..., None] | None = None
+    derivative: Equation | None = None
     discrete: Signals = Signals()
     inputs: Signals = Signals()
     outputs: Signals = Signals()
     parameters: Signals = Signals()
-    output: Equation | Constrained | None = None
+    output: Equation | None = None
     update: Update | Equation | None = None
     project: Projection | None = None
     guards: tuple[Guard, ...] = ()
-    guard: Equation | Constrained | None = None
-    reset: Reset | ConstrainedReset | None = None
-    stop: Reset | ConstrainedReset | None = None
+    guard: Equation | None = None
+    reset: Reset | None = None
+    stop: Reset | None = None
     timers: tuple[Timer, ...] = ()
-    tick: Tick | ConstrainedTick | None = None
+    tick: Tick | None = None
     modes: tuple[str, ...] = ()
     sparsity: Any = field(default=None, compare=False)
     jacobian: Equation | None = None
@@ -133,18 +183,18 @@ class Model:
     lines: Signals = Signals()
     line: Equation | None = None
     algebraic: Signals = Signals()
-    residual: Constrained | None = None
+    residual: Equation | None = None
     mass: Sequence[Sequence[float]] | Vector | Callable[..., None] | None = None
     origin: Model | None = None
     """The model with constraints of which this model was made; rtsim sets it."""
 
     def __post_init__(self) -> None:
-        for name, arguments in _ARGUMENTS.items():
+        for name, arguments in arguments_of(self.algebraic.size > 0).items():
             function = getattr(self, name)
-            if not (function is None or callable(function)):
+            if not (function is None or callable(function) or name == "mass"):
                 raise ModelError(
                     f"{name} of model {self.name} is {function!r}; give a function of "
-                    f"({arguments}), or None"
+                    f"({arguments.text}), or None"
                 )
         if self.outputs.size and self.output is None:
             raise ModelError(f"model {self.name} declares outputs but has no output function")
@@ -188,6 +238,14 @@ class Model:
             )
         if self.delays:
             resolve(self)
+        if self.origin is None:
+            for name, function in _with_names(self).items():
+                object.__setattr__(self, name, function)
+
+    @cached_property
+    def readable(self) -> Signals:
+        """The signals that others can read: states, discrete signals, inputs and outputs."""
+        return Signals(*self.states, *self.discrete, *self.inputs, *self.outputs)
 
     @property
     def elements(self) -> Signals:
@@ -214,6 +272,71 @@ class BoundModel:
     jacobian: Native = ABSENT
     history: History | None = None
     """The past of the model's signals; ``None`` if the model has no delays."""
+    later: bool = False
+    """True if the functions are plain Python that gives the bits of their machine code."""
+
+    def in_machine_code(self) -> BoundModel:
+        """Return the model compiled; its functions were called before, so they are not checked."""
+        return _prepared(self.model, True)
+
+
+_SIGNATURES = {
+    "derivative": EQUATION,
+    "output": EQUATION,
+    "update": UPDATE,
+    "project": IN_PLACE,
+    "guard": EQUATION,
+    "reset": RESET,
+    "stop": RESET,
+    "tick": TICK,
+    "jacobian": EQUATION,
+}
+
+
+def _prepared(model: Model, compile: Compilation) -> BoundModel:
+    """Return ``model``, which has no algebraic variables, with its functions prepared."""
+    given = {name: getattr(model, name) for name in _SIGNATURES}
+    given["derivative"] = given["derivative"] or standing
+    functions = {name: function for name, function in given.items() if function is not None}
+    plain = _plain_at_first(model, functions) if compile == LATER else {}
+    if plain:
+        return replace(_bound(model, plain, compiled=False), later=True)
+    ready = {}
+    for name, function in functions.items():
+        what, signature = f"{name} of model {model.name}", _SIGNATURES[name]
+        if compile:
+            ready[name] = prepared(function, signature, what, compile)
+        else:
+            own = getattr(function, "py_func", function)
+            alike = like_compiled_code(own, in_place=signature != EQUATION)
+            ready[name] = replace(Native.plain(alike, signature), py_func=own)
+    return _bound(model, ready, compiled=bool(compile))
+
+
+def _bound(model: Model, natives: Mapping[str, Native], compiled: bool) -> BoundModel:
+    def made(name: str) -> Native:
+        return natives.get(name, ABSENT)
+
+    return BoundModel(
+        model,
+        made("derivative"),
+        made("output"),
+        made("update"),
+        made("project"),
+        compiled,
+        made("guard"),
+        made("reset"),
+        made("stop"),
+        made("tick"),
+        made("jacobian"),
+    )
+
+
+def _plain_at_first(model: Model, functions: Mapping[str, Any]) -> dict[str, Native]:
+    """Return the functions as plain Python with the bits of machine code; empty if one has none."""
+    if model.delays or model.origin is not None or model.jacobian is not None:
+        return {}
+    return plain_at_first({name: (one, _SIGNATURES[name]) for name, one in functions.items()})
 
 
 def bind(
@@ -235,32 +358,8 @@ def bind(
     finite.
     """
 
-    model = explicit(model)
-
-    def ready(function: Callable[..., None] | None, signature: Signature, name: str) -> Native:
-        if function is None:
-            return ABSENT
-        what = f"{name} of model {model.name}"
-        check_arguments(function, _ARGUMENTS[name], what)
-        if compile:
-            return prepared(function, signature, what, compile)
-        plain = getattr(function, "py_func", function)
-        alike = like_compiled_code(plain, in_place=signature != EQUATION)
-        return replace(Native.plain(alike, signature), py_func=plain)
-
-    bound = BoundModel(
-        model,
-        ready(model.derivative or standing, EQUATION, "derivative"),
-        ready(model.output, EQUATION, "output"),
-        ready(model.update, UPDATE, "update"),
-        ready(model.project, IN_PLACE, "project"),
-        bool(compile),
-        ready(model.guard, EQUATION, "guard"),
-        ready(model.reset, RESET, "reset"),
-        ready(model.stop, RESET, "stop"),
-        ready(model.tick, TICK, "tick"),
-        ready(model.jacobian, EQUATION, "jacobian"),
-    )
+    bound = _prepared(explicit(model), compile)
+    model = bound.model
     history = History(bound, compile) if model.delays else None
     start = {"x": x, "u": u, "p": p, "z": z}
     _begin(model, start)

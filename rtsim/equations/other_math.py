@@ -44,7 +44,14 @@ class _Module:
 class Replacements:
     """What is replaced in a copy: names of modules, and names of Python's builtin functions."""
 
-    def __init__(self, modules: Mapping[ModuleType, Names], builtin: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        modules: Mapping[ModuleType, Names],
+        builtin: Mapping[str, Any],
+        copy_arrays: bool = False,
+    ) -> None:
+        """``copy_arrays``: a later change of an array does not reach the copy of a function."""
+        self._copy_arrays = copy_arrays
         self._modules = {id(module): _Module(module, names) for module, names in modules.items()}
         self._builtin = builtin
         self._functions = {
@@ -86,6 +93,8 @@ class Replacements:
         for known in (self._modules, self._functions):
             if id(value) in known:
                 return known[id(value)]
+        if self._copy_arrays and isinstance(value, np.ndarray):
+            return value.copy()
         plain = getattr(value, "py_func", value)
         return self._copy(plain, made) if isinstance(plain, FunctionType) else value
 
@@ -121,6 +130,22 @@ def _whole(function: Function) -> Function:
     return computed
 
 
+def _first(name: str, otherwise: Function) -> Function:
+    """Return the function of ``math``, and where that raises an error, the one ``otherwise``.
+
+    The last bits of the two can differ, and machine code uses the library of ``math``.
+    """
+    own: Function = getattr(math, name)
+
+    def computed(*arguments: Any) -> Any:
+        try:
+            return own(*arguments)
+        except (ArithmeticError, ValueError):
+            return otherwise(*arguments)
+
+    return computed
+
+
 def _log(x: Any, base: Any = None) -> Any:
     return np.log(x) if base is None else np.log(x) / np.log(base)
 
@@ -138,12 +163,24 @@ _MATH = {
     for name, function in vars(math).items()
     if isinstance(function, BuiltinFunctionType) and not name.startswith(("is", "_"))
 }
-_MATH |= {name: _number(getattr(np, known)) for name, known in _SAME.items()}
-_MATH |= {"log": _number(_log), **_WHOLE}
+_MATH |= {name: _number(_first(name, getattr(np, known))) for name, known in _SAME.items()}
+_MATH |= {"log": _number(_first("log", _log)), **_WHOLE}
 _COMPILED = Replacements(
     {math: Names(_MATH)},
     {"float": _number(float), "int": _whole(int), "round": _whole(round)},
 )
+
+
+_CONSTANTS = Replacements({}, {}, copy_arrays=True)
+
+
+def constants_kept(function: Function) -> Function:
+    """Return a copy of ``function`` whose global numbers and arrays are constants.
+
+    In compiled code they are constants too.  The functions that it calls are copied, and run as
+    plain Python.
+    """
+    return _CONSTANTS.copy_of(function)
 
 
 def like_compiled_code(function: Function, in_place: bool = False) -> Function:

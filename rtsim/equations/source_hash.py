@@ -33,8 +33,18 @@ from typing import Any
 import numpy as np
 
 _INSTALLED = {"site-packages", "dist-packages"}
-_GLOBAL_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
-_ATTRIBUTE_LOADS = {"LOAD_ATTR", "LOAD_METHOD"}
+_SHIFTED = {"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"}
+"""Instructions whose argument is twice the number of a name, or one more."""
+
+
+def _opcodes(*names: str) -> dict[int, int]:
+    """Return the opcodes that Python has of ``names``, and by how many bits the argument moves."""
+    return {dis.opmap[n]: int(n in _SHIFTED) for n in names if n in dis.opmap}
+
+
+_GLOBAL_LOADS = _opcodes("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+_ATTRIBUTE_LOADS = _opcodes("LOAD_ATTR", "LOAD_METHOD")
+_CONSTANT_LOADS = frozenset(dis.hasconst)
 # Attributes that Python adds to a class; some of them differ between processes.
 _CLASS_MACHINERY = {
     "__module__",
@@ -349,23 +359,34 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
+def _instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:
+    """Yield opcode and argument of each instruction; :mod:`dis` takes ten times as long."""
+    bytecode, more = code.co_code, 0
+    for at in range(0, len(bytecode), 2):
+        opcode, argument = bytecode[at], bytecode[at + 1] | more
+        more = argument << 8 if opcode == dis.EXTENDED_ARG else 0
+        yield opcode, argument
+
+
 @functools.lru_cache(maxsize=4096)
 def _names_used(code: types.CodeType) -> tuple[set[str], set[str]]:
     """Return the global names and the attribute names in ``code`` and in all code within it."""
     loads: set[str] = set()
     attributes: set[str] = set()
     for one in _codes(code):
-        for step in dis.get_instructions(one):
-            if step.opname in _GLOBAL_LOADS:
-                loads.add(step.argval)
-            elif step.opname in _ATTRIBUTE_LOADS:
-                attributes.add(step.argval)
+        for opcode, argument in _instructions(one):
+            if opcode in _GLOBAL_LOADS:
+                loads.add(one.co_names[argument >> _GLOBAL_LOADS[opcode]])
+            elif opcode in _ATTRIBUTE_LOADS:
+                attributes.add(one.co_names[argument >> _ATTRIBUTE_LOADS[opcode]])
     return loads, attributes
 
 
 @functools.lru_cache(maxsize=4096)
 def _loads_first_constant(code: types.CodeType) -> bool:
-    return any(step.arg == 0 and step.opcode in dis.hasconst for step in dis.get_instructions(code))
+    return any(
+        argument == 0 and opcode in _CONSTANT_LOADS for opcode, argument in _instructions(code)
+    )
 
 
 def _state(value: object) -> dict[str, object]:

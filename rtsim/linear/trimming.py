@@ -14,6 +14,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import BoundModel, Model, bind
+from rtsim.equations.named_arguments import Arguments, NamedVector, named
 from rtsim.linear.derivatives import jacobian
 from rtsim.linear.plants import (
     Point,
@@ -32,11 +33,22 @@ from rtsim.scenario.scenario import Scenario
 # The equations of a trim: rates of states and values of outputs, as functions of free values.
 
 Free = Sequence[str] | Mapping[str, float]
-Residual = Callable[[Point, Vector, Vector], Vector]
+Residual = Callable[..., Vector]
 """``residual(point, dx, y)`` returns what must be 0; dx (n,) per s, y (r,)."""
 Place = Callable[[Mapping[str, float]], Mapping[str, object]]
 _LETTERS = "xup"
 """The vectors that can have free values; discrete values cannot."""
+
+
+_RESIDUAL = Arguments("point, dx, y", does="returns what must be 0")
+
+
+def _by_name(residual: Residual, model: Model) -> Residual:
+    vectors = {
+        "dx": NamedVector(model.states, "state"),
+        "y": NamedVector(model.outputs, "output"),
+    }
+    return named(residual, _RESIDUAL, f"residual of the trim of {model.name}", vectors)
 
 
 class TrimEquations:
@@ -52,8 +64,9 @@ class TrimEquations:
         place: Place | None,
         residual: Residual | None,
     ) -> None:
-        self._bound, self._place, self._residual = bound, place, residual
+        self._bound, self._place = bound, place
         model = bound.model
+        self._residual = None if residual is None else _by_name(residual, model)
         self.names = names
         for name in fixed:
             if name in names:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,8 +144,8 @@ class RigidBody(rt.Plant):
     speed_of_sound = rt.output("m/s")
     temperature = rt.output("K")
     pressure = rt.output("Pa")
-    assumptions = BODY_ASSUMPTIONS
-    limits = BODY_LIMITS
+    assumptions: ClassVar[tuple[str, ...]] = BODY_ASSUMPTIONS
+    limits: ClassVar[tuple[str, ...]] = BODY_LIMITS
 
     def cosines(self) -> NineAngles:
         """Return the direction cosines from ECI to body, row by row."""

@@ -1,6 +1,8 @@
 """Conway's Game of Life on a torus: a population whose cells are all updated at the same time.
 
 A cell lives in the next generation if it has three living neighbours, or if it lives and has two.
+
+The rule is a function of vectors, as :func:`rtsim.discrete.population` calls it for each cell.
 """
 
 from __future__ import annotations

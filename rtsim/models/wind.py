@@ -132,7 +132,8 @@ def in_moving_air(model: rt.Model) -> rt.Model:
         )
     for body in _derived(RigidBody):
         if body.default_name() == model.name and body.model() is model:
-            return _moving(body).model()
+            moving: rt.Model = _moving(body).model()
+            return moving
     raise ModelError(
         f"model {model.name} is not that of a class that derives from RigidBody of "
         "rtsim.models.body, so it is not known to use the velocity of the air; derive its class "
@@ -140,7 +141,7 @@ def in_moving_air(model: rt.Model) -> rt.Model:
     )
 
 
-def _derived(base: type[RigidBody]) -> list[type[RigidBody]]:
+def _derived(base: type[RigidBody]) -> list[Any]:
     return [base, *(one for part in base.__subclasses__() for one in _derived(part))]
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Kind, Signal, Signals, Vector
+from rtsim.equations.field_names import article
 
 STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER, OUTPUT, LINE, DELAYED = ROLES = (
     *("state", "algebraic variable", "memory", "input", "parameter", "output"),
@@ -167,6 +168,11 @@ def parameter(
     unit: str, value: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
     shape: Shape | None = None, low: float = -math.inf, high: float = math.inf,
     description: str = "",
+) -> Field[Vector, Elements]: ...  # fmt: skip
+@overload
+def parameter(
+    unit: str = "1", value: float = 0.0, *, shape: Shape, low: float = -math.inf,
+    high: float = math.inf, description: str = "",
 ) -> Field[Vector, Elements]: ...  # fmt: skip
 def parameter(
     unit: str = "1", value: Initial = 0.0, *, shape: Shape | None = None, **more: Any
@@ -317,6 +323,7 @@ class NamedSignals:
     """Names of methods that rtsim calls, which no field can have."""
     fields: ClassVar[dict[str, Field[Any, Any]]] = {}
     """The fields by name, those of base classes first."""
+    _layouts: ClassVar[dict[str, Signals]] = {}
     _made: ClassVar[Any] = None
     """What was made of the methods (:func:`rtsim.named.lowering.made_once`)."""
 
@@ -330,7 +337,9 @@ class NamedSignals:
             own = vars(base)
             for name in [n for n in found if n in own and not isinstance(own[n], Field)]:
                 del found[name]  # a derived class has a constant or a method in its place
-            found |= {name: value for name, value in own.items() if isinstance(value, Field)}
+            named = base is not cls and issubclass(base, NamedSignals)
+            known = own["fields"] if named else {}
+            found |= {n: known.get(n, v) for n, v in own.items() if isinstance(v, Field)}
         for name, field in found.items():
             if name == "t" or name in cls.reserved or _taken(cls, name):
                 raise ModelError(
@@ -343,7 +352,11 @@ class NamedSignals:
                     f"{cls.__name__}.{name} is declared as {article(field.role)}, but a "
                     f"{_kind(cls)} has only fields of these roles: {allowed}"
                 )
-        cls.fields = {name: _called(name, field, cls) for name, field in found.items()}
+        cls.fields = {
+            name: field if field.signal.name != "_" else _called(name, field, cls)
+            for name, field in found.items()
+        }
+        cls._layouts, cls._made = {}, None
         if cls.fields:
             cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{_described(cls)}".strip()
 
@@ -400,11 +413,14 @@ class NamedSignals:
 
         Raises :class:`ModelError` if two of them have the same name.
         """
-        chosen = [f for f in cls.fields.values() if f.role == role]
-        try:
-            return Signals(*(f.signal for f in sorted(chosen, key=lambda f: bool(f.modes))))
-        except ScenarioError as error:
-            raise ModelError(f"{cls.__name__}: {error}") from error
+        if role not in cls._layouts:
+            chosen = [f for f in cls.fields.values() if f.role == role]
+            ordered = sorted(chosen, key=lambda f: bool(f.modes))
+            try:
+                cls._layouts[role] = Signals(*(f.signal for f in ordered))
+            except ScenarioError as error:
+                raise ModelError(f"{cls.__name__}: {error}") from error
+        return cls._layouts[role]
 
     @classmethod
     def aliases(cls) -> dict[str, str]:
@@ -439,11 +455,6 @@ def _number_of(value: Any, field: Field[Any, Any], what: str) -> Any:
     if value not in field.modes:
         raise ModelError(str(UnknownName("mode", value, field.modes, what)))
     return float(field.modes.index(value))
-
-
-def article(role: str) -> str:
-    """Return ``role`` with its article: "an input"."""
-    return f"{'an' if role[0] in 'aio' else 'a'} {role}"
 
 
 def _described(cls: type[NamedSignals]) -> str:

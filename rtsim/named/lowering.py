@@ -11,15 +11,26 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from rtsim.core.errors import ModelError, UnknownName
-from rtsim.equations.compiling import compiled
+from rtsim.equations.compiling import like_its_caller
+from rtsim.equations.field_names import FieldNames, Place, article, part
+from rtsim.equations.rewriting import (
+    Outside,
+    argument_names,
+    at,
+    definition_of,
+    read_helper,
+    rebuilt,
+    value_of,
+    where,
+)
 from rtsim.named.fields import (
     ALGEBRAIC,
     DELAYED,
@@ -30,9 +41,7 @@ from rtsim.named.fields import (
     PARAMETER,
     STATE,
     NamedSignals,
-    article,
 )
-from rtsim.named.source import Outside, argument_names, code_of, definition_of, value_of, where
 
 TIME = "_t"
 VECTORS = {
@@ -63,28 +72,14 @@ class Form:
     name: str = "a method"
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a field lies: its vector, its first element and its shape."""
-
-    role: str
-    first: int
-    shape: tuple[int, ...]
-    modes: tuple[str, ...] = ()
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=int))
-
-
-def places(cls: Any) -> dict[str, _Place]:
+def places(cls: Any) -> dict[str, Place]:
     """Return the place of each field of ``cls``; delayed signals follow the inputs."""
     layouts = {role: cls.signals(role) for role in VECTORS}
     out = {}
     for name, one in cls.fields.items():
         at = layouts[one.role].slice(one.signal.name).start
         at += layouts[INPUT].size if one.role == DELAYED else 0
-        out[name] = _Place(one.role, at, one.signal.shape, one.modes)
+        out[name] = Place(one.role, at, one.signal.shape, one.modes)
     return out
 
 
@@ -129,25 +124,23 @@ T = TypeVar("T")
 
 def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
     """Return ``make(cls, ...)``, made again only if the class or what its methods read changed."""
-    now = [
-        {name: value for name, value in vars(base).items() if name != "_made"}
-        for base in cls.__mro__
-        if base is not object
-    ]
     known = vars(cls).get("_made")
-    if known is not None and known[1].current() and _identical(now, known[0]):
+    if known is not None and _unchanged(cls, known[0]) and known[1].current():
         out: T = known[2]
         return out
     helpers = Lowered(cls)
     out = make(cls, helpers)
-    cls._made = (now, helpers, out)
+    cls._made = ([(base, dict(vars(base))) for base in cls.__mro__], helpers, out)
     return out
 
 
-def _identical(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
-    return len(one) == len(other) and all(
-        a.keys() == b.keys() and all(a[name] is b[name] for name in a)
-        for a, b in zip(one, other, strict=True)
+def _unchanged(cls: type, known: list[tuple[type, dict[str, Any]]]) -> bool:
+    """Return whether ``cls`` and its bases still have the attributes ``known``."""
+    return len(known) == len(cls.__mro__) and all(
+        base is there
+        and (own := vars(base)).keys() == before.keys()
+        and all(own[name] is value for name, value in before.items() if name != "_made")
+        for base, (there, before) in zip(cls.__mro__, known, strict=True)
     )
 
 
@@ -182,83 +175,62 @@ def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], 
     return tuple(bound)
 
 
-@dataclass
-class _Lowering(ast.NodeTransformer):
+class _Lowering(FieldNames):
     """One function with the names of ``cls`` replaced; :attr:`function` is the result.
 
-    ``bound`` gives the positions of arguments that stand for vectors.  ``made`` has the helpers
-    that were lowered before for the same class.
+    - ``bound`` gives the positions of arguments that stand for vectors.
+    - ``made`` has the helpers that were lowered before for the same class.
+    - ``whole``: the result has all arguments of the form, not only those that it uses.
+    - ``callers`` are the helpers that are being lowered.
     """
 
-    cls: type[NamedSignals]
-    original: Any
-    form: Form
-    bound: tuple[tuple[int, str], ...]
-    made: Lowered
-    whole: bool = True
-    """Whether the result has all arguments of the form, or only those that it uses."""
-    used: set[str] = field(default_factory=set)
-    writes: set[str] = field(default_factory=set)
-    callers: tuple[Any, ...] = ()
-    own: dict[str, Any] = field(default_factory=dict)
-    """Helpers and constants of the class, which become variables around the function."""
-
-    def __post_init__(self) -> None:
-        original = getattr(self.original, "py_func", self.original)
+    def __init__(
+        self,
+        cls: type[NamedSignals],
+        method: Any,
+        form: Form,
+        bound: tuple[tuple[int, str], ...],
+        made: Lowered,
+        whole: bool = True,
+        callers: tuple[Any, ...] = (),
+    ) -> None:
+        original = getattr(method, "py_func", method)
         if hasattr(original, "__wrapped__"):
             raise ModelError(
                 f"{where(original.__wrapped__)}: {original.__qualname__} has a decorator, which "
                 "rtsim cannot run in an equation; remove the decorator, or call a function instead"
             )
-        self.original = original
-        self.outside = Outside(original)
-        self.places = self.made.places
+        super().__init__(original, original.__qualname__)
+        self.cls, self.form, self.made, self.callers = cls, form, made, callers
+        self.used: set[str] = set()
+        self.writes: set[str] = set()
+        self.places = made.places
         definition = definition_of(original)
         names = argument_names(definition)
-        self.stands = {names[i]: what for i, what in self.bound if i < len(names)}
-        taken = {i for i, _ in self.bound}
+        self.meanings = {names[i]: what for i, what in bound if i < len(names)}
+        taken = {i for i, _ in bound}
         given = [*definition.args.posonlyargs, *definition.args.args]
         kept = [a for i, a in enumerate(given) if i not in taken]
         if len(original.__defaults__ or ()) > len(kept):
             self.refuse(definition, f"{names[0]} has a default; remove it")
         definition.body = [self.visit(node) for node in definition.body]
-        self.arguments = tuple(a for a in self.form.arguments if self.whole or a in self.used)
+        self.arguments = tuple(a for a in form.arguments if whole or a in self.used)
         definition.args.posonlyargs = []
         definition.args.args = [*map(ast.arg, self.arguments), *kept]
-        ast.fix_missing_locations(definition)
-        cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
-        code = code_of(definition, dict.fromkeys((*cells, *self.own)), original)
-        function: Any = types.FunctionType(
-            code,
-            original.__globals__,
-            original.__name__,
-            original.__defaults__,
-            tuple(
-                types.CellType(self.own[n]) if n in self.own else cells[n] for n in code.co_freevars
-            ),
-        )
-        function.__kwdefaults__ = original.__kwdefaults__
-        function.__module__, function.__doc__ = original.__module__, original.__doc__
-        function.__qualname__ = original.__qualname__
-        function.definition = definition
-        self.function = function
+        self.function = rebuilt(original, definition, self.own, original.__defaults__)
 
-    def refuse(self, node: ast.AST, problem: str) -> NoReturn:
-        method = self.original.__qualname__
-        raise ModelError(f"{where(self.original, node)}: {method}: {problem}")
+    def stands(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Name) and node.id in self.meanings
+
+    def place(self, node: ast.Attribute) -> Place | None:
+        return self.places.get(node.attr)
 
     # -- names of fields ---------------------------------------------------------------------------
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        if not isinstance(node.value, ast.Name) or node.value.id not in self.stands:
-            self.generic_visit(node)
-            return node
-        return self._named(node, node.ctx)
-
-    def _named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
+    def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
         """Return the place of ``self.NAME`` or ``d.NAME``; ``ctx`` is what is done with it."""
         assert isinstance(node.value, ast.Name)
-        what, name = self.stands[node.value.id], node.attr
+        what, name = self.meanings[node.value.id], node.attr
         stored = not isinstance(ctx, ast.Load)
         if what == SELF and name == "t":
             return self._time(node, stored)
@@ -293,9 +265,9 @@ class _Lowering(ast.NodeTransformer):
                     f"only {article(role)} has a {means}",
                 )
         self.used.add(vector)
-        return ast.copy_location(_part(vector, place, node.ctx), node)
+        return at(part(vector, place, node.ctx), node)
 
-    def _refuse_write(self, node: ast.Attribute, place: _Place) -> NoReturn:
+    def _refuse_write(self, node: ast.Attribute, place: Place) -> NoReturn:
         allowed = [n for n, p in self.places.items() if p.role in self.form.writes]
         remedy = f"it may assign {', '.join(allowed)}" if allowed else "it assigns no field"
         if place.role == STATE and self.form.second is not None:
@@ -307,7 +279,7 @@ class _Lowering(ast.NodeTransformer):
         )
 
     def _second_name(self) -> str:
-        return next((n for n, what in self.stands.items() if what != SELF), "d")
+        return next((n for n, what in self.meanings.items() if what != SELF), "d")
 
     def _time(self, node: ast.Attribute, stored: bool) -> ast.expr:
         if stored:
@@ -315,13 +287,13 @@ class _Lowering(ast.NodeTransformer):
         if TIME not in self.form.arguments:
             self.refuse(node, f"{self.form.name} has no time")
         self.used.add(TIME)
-        return ast.copy_location(ast.Name(TIME, ast.Load()), node)
+        return at(ast.Name(TIME, ast.Load()), node)
 
     def _other(self, node: ast.Attribute, stored: bool) -> ast.expr:
         """Return a property or a constant of the class; refuse every other name."""
         assert isinstance(node.value, ast.Name)
         name = node.attr
-        if self.stands[node.value.id] != SELF:
+        if self.meanings[node.value.id] != SELF:
             role = STATE if self.form.second is None else self.form.second[1]
             known = [n for n, p in self.places.items() if p.role == role]
             self.refuse(node, str(UnknownName(role, name, known, self.cls.__name__)))
@@ -333,10 +305,10 @@ class _Lowering(ast.NodeTransformer):
             self.refuse(node, problem)
         if isinstance(found, property):
             helper = self._helper(node, found.fget, ((0, SELF),))
-            return ast.copy_location(_call(helper, [], []), node)
+            return at(_call(helper, [], []), node)
         if callable(found) or isinstance(found, (staticmethod, classmethod)):
             self.refuse(node, f"self.{name} is a method; call it: self.{name}()")
-        return ast.copy_location(self._constant(name, found), node)
+        return at(self._constant(name, found), node)
 
     def _constant(self, name: str, value: Any) -> ast.expr:
         if isinstance(value, (bool, np.bool_)):
@@ -351,11 +323,11 @@ class _Lowering(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):
-            if node.id in self.stands:
+            if node.id in self.meanings:
                 self.refuse(node, f"{node.id} is assigned; give the variable another name")
             if node.id in self.form.arguments:
                 self.refuse(node, f"the name {node.id} is used by rtsim; give it another name")
-        if node.id in self.stands:
+        if node.id in self.meanings:
             self.refuse(
                 node,
                 f"{node.id} alone has no value here; read {node.id}.NAME, or pass {node.id} to a "
@@ -363,94 +335,7 @@ class _Lowering(ast.NodeTransformer):
             )
         return node
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """Turn ``self.velocity[0]`` into one element, if the index is a number."""
-        value = node.value
-        if not (
-            isinstance(value, ast.Attribute)
-            and isinstance(value.value, ast.Name)
-            and value.value.id in self.stands
-        ):
-            self.generic_visit(node)
-            return node
-        whole = self._named(value, node.ctx)
-        place = self.places.get(value.attr)
-        index = _constant_index(node.slice)
-        if place is not None and not place.shape:
-            self.refuse(node, f"{value.attr} is one number, so it has no elements")
-        if place is not None and index is not None and len(index) == len(place.shape):
-            for i, n in zip(index, place.shape, strict=True):
-                if not -n <= i < n:
-                    self.refuse(
-                        node, f"{ast.unparse(node)}: {value.attr} has the shape {place.shape}"
-                    )
-            inside = [i % n for i, n in zip(index, place.shape, strict=True)]
-            at = place.first + int(np.ravel_multi_index(inside, place.shape))
-            vector = whole
-            while not isinstance(vector, ast.Name):
-                vector = _inner(vector)
-            new: ast.expr = ast.Subscript(vector, ast.Constant(at), node.ctx)
-            return ast.copy_location(new, node)
-        if isinstance(whole, ast.Subscript):
-            whole.ctx = ast.Load()
-        node.value, node.slice = whole, self.visit(node.slice)
-        return node
-
     # -- statements and calls ----------------------------------------------------------------------
-
-    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
-        for target in node.targets:
-            node.value = self._numbered(target, node.value)
-        if any(not self._whole(target) for target in node.targets):
-            node.value = self._owned(node.value)
-        if len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
-            node.targets = [self._elements(node.targets[0], node.value)]
-        self.generic_visit(node)
-        return node
-
-    def _whole(self, node: ast.expr) -> bool:
-        """Return whether ``node`` is a field, or a part of one, to which values are copied."""
-        while isinstance(node, ast.Subscript):
-            node = node.value
-        return (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id in self.stands
-        )
-
-    def _owned(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with a copy of each vector field that would get a second name.
-
-        A part of a vector is a view: without a copy, a later change of the field would change the
-        other name too.
-        """
-        if isinstance(node, (ast.Tuple, ast.List)):
-            node.elts = [self._owned(e) for e in node.elts]
-            return node
-        if isinstance(node, ast.IfExp):
-            node.body, node.orelse = self._owned(node.body), self._owned(node.orelse)
-            return node
-        if not self._whole(node):
-            return node
-        part: ast.expr = node
-        indices = 0
-        while isinstance(part, ast.Subscript):
-            parts = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
-            indices += sum(not isinstance(one, ast.Slice) for one in parts)
-            part = part.value
-        assert isinstance(part, ast.Attribute)
-        place = self.places.get(part.attr)
-        if place is None or indices >= len(place.shape):
-            return node
-        copied = ast.Call(ast.Attribute(node, "copy", ast.Load()), [], [])
-        for one in (copied, copied.func):
-            ast.copy_location(one, node)
-        return copied
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
-        node.value = self._owned(node.value)
-        self.generic_visit(node)
-        return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         if self._mode(node.target) is not None:
@@ -458,49 +343,16 @@ class _Lowering(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
-    def _numbered(self, target: ast.expr, value: ast.expr) -> ast.expr:
+    def assigned(self, target: ast.expr, value: ast.expr) -> ast.expr:
         """Return ``value`` with the numbers of the modes that are assigned to ``target``."""
         several = (ast.Tuple, ast.List)
         if isinstance(target, several) and isinstance(value, several):
             if len(target.elts) == len(value.elts):
                 pairs = zip(target.elts, value.elts, strict=True)
-                value.elts = [self._numbered(*pair) for pair in pairs]
+                value.elts = [self.assigned(*pair) for pair in pairs]
             return value
         mode = self._mode(target)
         return value if mode is None else self._number(value, *mode)
-
-    def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
-        """Return ``self.velocity`` as its elements, to which a tuple is assigned one by one."""
-        if not (
-            isinstance(target, ast.Attribute)
-            and isinstance(target.value, ast.Name)
-            and target.value.id in self.stands
-            and (place := self.places.get(target.attr)) is not None
-        ):
-            return target
-        if len(value.elts) != place.size or len(place.shape) != 1:
-            self.refuse(
-                target,
-                f"{target.attr} has the shape {place.shape or 'of one number'}, but "
-                f"{len(value.elts)} values are assigned",
-            )
-        parts: list[ast.expr] = [
-            ast.Subscript(
-                ast.Attribute(ast.Name(target.value.id, ast.Load()), target.attr, ast.Load()),
-                ast.Constant(i),
-                ast.Store(),
-            )
-            for i in range(place.size)
-        ]
-        made = ast.Tuple(parts, ast.Store())
-        for part in ast.walk(made):
-            ast.copy_location(part, target)
-        return made
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
-        if node.value is None:
-            return ast.copy_location(ast.Pass(), node)
-        return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         if node.value is not None and self.form.second is not None:
@@ -509,10 +361,7 @@ class _Lowering(ast.NodeTransformer):
                 f"{self.form.name} returns a value, which nothing reads; assign "
                 f"{self._second_name()}.NAME for each {self.form.second[1]} instead",
             )
-        if node.value is not None:
-            node.value = self._owned(node.value)
-        self.generic_visit(node)
-        return node
+        return super().visit_Return(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         sides = [node.left, *node.comparators]
@@ -535,14 +384,14 @@ class _Lowering(ast.NodeTransformer):
             ast.Compare(
                 self._number(deepcopy(sides[0]), *mode),
                 [ast.Eq()],
-                [self._number(ast.copy_location(ast.Constant(text), node), *mode)],
+                [self._number(at(ast.Constant(text), node), *mode)],
             )
             for text in texts
         ]
         found: ast.expr = ast.BoolOp(ast.Or(), equal) if len(equal) > 1 else equal[0]
         if isinstance(node.ops[0], ast.NotIn):
             found = ast.UnaryOp(ast.Not(), found)
-        return ast.fix_missing_locations(ast.copy_location(found, node))
+        return at(found, node)
 
     def _text_of(self, node: ast.expr) -> Any:
         """Return the value of a constant, or of a name outside the method; None for others."""
@@ -552,25 +401,18 @@ class _Lowering(ast.NodeTransformer):
             return inspect.getattr_static(self.cls, node.attr, None)
         if isinstance(node, ast.Name) and node.id in self.original.__code__.co_varnames:
             return None
-        found = self._read(node)
+        found = self.read(node)
         self.made.read.append((self.original, node, found))
         return found
 
-    def _read(self, node: ast.expr) -> Any:
-        """Return the value of a dotted name outside the method; None if it has none."""
-        try:
-            return value_of(node, self.outside)
-        except (AttributeError, KeyError):
+    def _mode(self, node: ast.expr) -> tuple[str, Place] | None:
+        place = self.field(node)
+        if place is None or not place.modes:
             return None
+        assert isinstance(node, ast.Attribute)
+        return node.attr, place
 
-    def _mode(self, node: ast.expr) -> tuple[str, _Place] | None:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            place = self.places.get(node.attr)
-            if node.value.id in self.stands and place is not None and place.modes:
-                return node.attr, place
-        return None
-
-    def _number(self, node: ast.expr, name: str, place: _Place) -> ast.expr:
+    def _number(self, node: ast.expr, name: str, place: Place) -> ast.expr:
         """Return the number of a mode that is written as text."""
         if isinstance(node, ast.IfExp):
             node.body = self._number(node.body, name, place)
@@ -583,7 +425,7 @@ class _Lowering(ast.NodeTransformer):
                 self.refuse(node, f"{other[0]} and {name} are modes with different names")
             assert isinstance(node, ast.Attribute)
             self.used.add(VECTORS[MEMORY])
-            return ast.copy_location(_part(VECTORS[MEMORY], other[1], ast.Load()), node)
+            return at(part(VECTORS[MEMORY], other[1], ast.Load()), node)
         text = self._text_of(node)
         if not isinstance(text, str):
             self.refuse(
@@ -593,17 +435,17 @@ class _Lowering(ast.NodeTransformer):
             )
         if text not in place.modes:
             self.refuse(node, str(UnknownName("mode", text, place.modes, f"self.{name}")))
-        return ast.copy_location(ast.Constant(float(place.modes.index(text))), node)
+        return at(ast.Constant(float(place.modes.index(text))), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         function, bound = node.func, []
         stands = [
-            (i, self.stands[a.id])
+            (i, self.meanings[a.id])
             for i, a in enumerate(node.args)
-            if isinstance(a, ast.Name) and a.id in self.stands
+            if isinstance(a, ast.Name) and a.id in self.meanings
         ]
         for keyword in node.keywords:
-            if isinstance(keyword.value, ast.Name) and keyword.value.id in self.stands:
+            if isinstance(keyword.value, ast.Name) and keyword.value.id in self.meanings:
                 self.refuse(node, f"pass {keyword.value.id} by position, not as {keyword.arg}=")
         found, is_method = self._callee(function)
         if is_method:
@@ -611,8 +453,10 @@ class _Lowering(ast.NodeTransformer):
         else:
             bound = stands
         if not bound:
+            read_helper(found)
             if isinstance(function, ast.Attribute) and self._is_self(function.value):
-                node.func = self._constant(function.attr, compiled(found))  # a static method
+                static = self._constant(function.attr, like_its_caller(found))
+                node.func = at(static, node)
             self.generic_visit(node)
             return node
         if found is None:
@@ -624,7 +468,7 @@ class _Lowering(ast.NodeTransformer):
         rest = [self.visit(a) for i, a in enumerate(node.args) if i not in taken]
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
-        return ast.copy_location(_call(helper, rest, node.keywords), node)
+        return at(_call(helper, rest, node.keywords), node)
 
     def _callee(self, node: ast.expr) -> tuple[Any, bool]:
         """Return the function that ``node`` names, and whether it is a method of the class."""
@@ -641,15 +485,10 @@ class _Lowering(ast.NodeTransformer):
                 return found, True
             if isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()":
                 return self._above(node), True
-        name: ast.expr = node
-        while isinstance(name, ast.Attribute):
-            name = name.value
-        if isinstance(name, ast.Name) and name.id in self.original.__code__.co_varnames:
-            return None, False  # a local variable
-        return self._read(node), False
+        return self.called(node), False
 
     def _is_self(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and self.stands.get(node.id) == SELF
+        return isinstance(node, ast.Name) and self.meanings.get(node.id) == SELF
 
     def _methods(self) -> list[str]:
         return [
@@ -677,7 +516,7 @@ class _Lowering(ast.NodeTransformer):
         known = self.made.helpers.setdefault((plain, bound), [])
         helper = next((h for h in known if h.fits(self.form)), None)
         if helper is None:
-            helper = self._lower(node, plain, bound)
+            helper = self._lower(node, plain, bound, function)
             known.append(helper)
         self.own[helper.name] = helper.function
         self.used.update(helper.arguments)
@@ -685,7 +524,11 @@ class _Lowering(ast.NodeTransformer):
         return helper
 
     def _lower(
-        self, node: ast.AST, plain: types.FunctionType, bound: tuple[tuple[int, str], ...]
+        self,
+        node: ast.AST,
+        plain: types.FunctionType,
+        bound: tuple[tuple[int, str], ...],
+        given: Any,
     ) -> _Helper:
         if plain in self.callers:
             self.refuse(node, f"{plain.__name__} calls itself, which compiled code cannot do here")
@@ -697,7 +540,8 @@ class _Lowering(ast.NodeTransformer):
             callers=(*self.callers, plain),
         )  # fmt: skip
         inner.function.__name__ = plain.__name__
-        return _Helper(name, compiled(inner.function), inner.arguments, frozenset(inner.writes))
+        function = like_its_caller(inner.function, given)
+        return _Helper(name, function, inner.arguments, frozenset(inner.writes))
 
     def _inner_form(self, bound: tuple[tuple[int, str], ...]) -> Form:
         if any(what != SELF for _, what in bound) or self.form.second is None:
@@ -718,42 +562,6 @@ def _call(helper: _Helper, more: list[ast.expr], keywords: list[ast.keyword]) ->
     return ast.Call(ast.Name(helper.name, ast.Load()), [*vectors, *more], keywords)
 
 
-def _constant_index(node: ast.expr) -> tuple[int, ...] | None:
-    """Return an index, or several, that are written as numbers."""
-    parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    out = []
-    for part in parts:
-        negative = isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub)
-        number = part.operand if negative else part  # type: ignore[attr-defined]
-        if not (isinstance(number, ast.Constant) and type(number.value) is int):
-            return None
-        out.append(-number.value if negative else number.value)
-    return tuple(out)
-
-
-def _inner(node: ast.expr) -> ast.expr:
-    if isinstance(node, ast.Call):
-        node = node.func
-    assert isinstance(node, (ast.Attribute, ast.Subscript))
-    return node.value
-
-
-def _part(vector: str, place: _Place, ctx: ast.expr_context) -> ast.expr:
-    """Return the expression for a whole field: one element, a slice, or a slice as a matrix."""
-    name = ast.Name(vector, ast.Load())
-    if not place.shape:
-        return ast.Subscript(name, ast.Constant(place.first), ctx)
-    bounds = ast.Slice(ast.Constant(place.first), ast.Constant(place.first + place.size))
-    if len(place.shape) == 1:
-        return ast.Subscript(name, bounds, ctx)
-    flat = ast.Subscript(name, bounds, ast.Load())
-    shape = ast.Tuple([ast.Constant(n) for n in place.shape], ast.Load())
-    matrix = ast.Call(ast.Attribute(flat, "reshape", ast.Load()), [shape], [])
-    if isinstance(ctx, ast.Load):
-        return matrix
-    return ast.Subscript(matrix, ast.Slice(), ctx)
-
-
 def element_of_call(function: Any) -> tuple[Any, str, int] | None:
     """Return helper, arguments and index of a lowered ``return self.METHOD()[index]``, or None."""
     body = function.definition.body[ast.get_docstring(function.definition) is not None :]
@@ -762,16 +570,5 @@ def element_of_call(function: Any) -> tuple[Any, str, int] | None:
             ast.Return(ast.Subscript(ast.Call(ast.Name(name), given, []), ast.Constant(int(index))))
         ] if name in function.__code__.co_freevars and all(isinstance(a, ast.Name) for a in given):
             at = function.__code__.co_freevars.index(name)
-            return function.__closure__[at].cell_contents, ", ".join(a.id for a in given), index
+            return function.__closure__[at].cell_contents, ", ".join(map(ast.unparse, given)), index
     return None
-
-
-def calling(arguments: str, lines: Sequence[str], functions: Sequence[Any]) -> Any:
-    """Return a function of ``arguments`` whose ``lines`` call ``functions`` as _f0, _f1, ..."""
-    space: dict[str, Any] = {
-        f"_f{k}": one if hasattr(one, "py_func") else compiled(one)
-        for k, one in enumerate(functions)
-    }
-    space["__name__"] = functions[0].__module__
-    exec(f"def events{arguments}:\n" + "\n".join(lines), space)  # text of rtsim only
-    return space["events"]

@@ -11,8 +11,10 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import Duration, Period, declared_ns
+from rtsim.equations.compiling import like_its_caller
 from rtsim.equations.delays import Delayed, Guard, Timer
 from rtsim.equations.model import Model
+from rtsim.equations.rewriting import calling
 from rtsim.named.fields import (
     ALGEBRAIC,
     DELAYED,
@@ -30,7 +32,6 @@ from rtsim.named.lowering import (
     VECTORS,
     Form,
     Lowered,
-    calling,
     element_of_call,
     lowered,
     made_once,
@@ -394,13 +395,13 @@ def _filling(vector: str, base: tuple[str, ...], levels: Sequence[Any]) -> Any:
             call = (helper, given)
             if call not in results:
                 results[call] = f"_r{len(results)}"
-                lines.append(f"    {results[call]} = {result}")
+                lines.append(f"{results[call]} = {result}")
                 called.append(helper)
             result = f"{results[call]}[{index}]"
         else:
             called.append(helper)
-        lines.append(f"    {vector}[{k}] = {result}")
-    return calling(f"({', '.join((*base, vector))})", lines, called)
+        lines.append(f"{vector}[{k}] = {result}")
+    return calling((*base, vector), lines, list(map(like_its_caller, called)), levels[0])
 
 
 def _dispatcher(
@@ -413,8 +414,8 @@ def _dispatcher(
     """Return a function that calls those of ``methods`` whose ``condition`` holds."""
     lines = []
     for n, k in enumerate(numbers or range(len(methods))):
-        lines += [f"    if {condition.format(k=k)}:", f"        _f{n}({', '.join(base)})"]
-    return calling(f"({', '.join((first, *base))})", lines, methods)
+        lines += [f"if {condition.format(k=k)}:", f"    _f{n}({', '.join(base)})"]
+    return calling((first, *base), lines, list(map(like_its_caller, methods)), methods[0])
 
 
 def _delays(cls: type[Plant], base: tuple[str, ...], made: Lowered) -> list[Delayed]:

@@ -110,9 +110,10 @@ class MemoryRecorder:
 
     ``kept``: the rows and events before its first one.
 
-    recorder = MemoryRecorder()
-    simulate(scenario, recorder=recorder)
-    altitude = recorder.recording()["f16.altitude"]
+    Example:
+        recorder = MemoryRecorder()
+        simulate(scenario, recorder=recorder)
+        altitude = recorder.recording()["f16.altitude"]
     """
 
     def __init__(self, kept: KeptRows | None = None) -> None:

@@ -384,14 +384,12 @@ def _matching(known: Sequence[Values], pattern: str) -> list[tuple[int, dict[str
 def _unknown(recording: Recorded, known: Sequence[Values], name: str) -> UnknownName:
     """Return the error for a name without a signal, with the names nearest to it."""
     signals = names_of(known)
-    owner, dot, signal = name.partition(".")
-    if owner in signals and dot:
-        return UnknownName("signal", signal, signals[owner], owner)
-    every = [f"{one}.{each}" for one, some in signals.items() for each in some]
-    if owner in signals:  # a component, where a signal is wanted
-        every = [f"{owner}.{each}" for each in signals[owner]]
-        return UnknownName("signal", name, every, recording.source)
-    return UnknownName("signal", name, [*signals, *every], recording.source)
+    owner = name.partition(".")[0]
+    if owner in signals:
+        near = [f"{owner}.{one}" for one in signals[owner]]
+    else:
+        near = [*signals, *(f"{one}.{each}" for one, some in signals.items() for each in some)]
+    return UnknownName("signal", name, near, recording.source)
 
 
 def _rows(of: Values, columns: dict[str, str], side: Side, end: int) -> _Chosen:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rtsim.core.errors import OverrunError, RecordingError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
-from rtsim.core.signals import Vector
+from rtsim.core.signals import SignalName, Vector
 from rtsim.core.tag import START, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.system import System
@@ -138,12 +138,12 @@ class RunResult(SignalsByName, Judged):
                 found.append(f"senders that {medium} did not keep up with: {', '.join(behind)}")
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
 
-    def final(self, name: str) -> float | Vector:
+    def final(self, name: SignalName) -> float | Vector:
         """Return the last value of ``"component.signal"``: a number, or an array (n,) for an array.
 
         Raises :class:`UnknownName` if no component has this signal.
         """
-        component, _, signal = name.partition(".")
+        component, _, signal = str(name).partition(".")
         ports = self.system.ports
         if component not in ports:
             raise UnknownName("component", component, ports, "this run")

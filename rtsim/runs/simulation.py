@@ -22,8 +22,9 @@ from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.eligibility import AUTO
 from rtsim.engine.executive import Executive
 from rtsim.engine.faults.at_loop import DisturbedPacer
+from rtsim.engine.plain_start import begins_plain
 from rtsim.engine.system import System
-from rtsim.equations.compiling import Compilation
+from rtsim.equations.compiling import LATER, Compilation
 from rtsim.record.events import ERROR, RunEnding
 from rtsim.record.recorders import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.progress import progress_shown
@@ -39,6 +40,7 @@ from rtsim.runs.request import (
 )
 from rtsim.runs.result import RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import PlantComponent
 from rtsim.timing.certificate import certify
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Policy
@@ -131,8 +133,9 @@ class OpenRun:
         with ExitStack() as undo:
             undo.callback(getattr(recorder, "close", _nothing))
             system = scenario.build(
-                request.seed, compile=request.compile, external_inputs=fed.external_inputs,
-                controllers=fed.controllers, inserted=fed.inserted,
+                request.seed, compile=_compilation(request, inbox),
+                external_inputs=fed.external_inputs, controllers=fed.controllers,
+                inserted=fed.inserted,
             )  # fmt: skip
             undo.callback(system.close)
             if system.faults is not None and fed.events is not None:
@@ -196,6 +199,23 @@ class OpenRun:
             self._undo.pop_all()
         figures = {} if self._inbox is None else self._inbox.figures()
         return _closed(result, self._checkpoints, figures)
+
+
+def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
+    """Return how the functions of this run are prepared.
+
+    A run that is likely to be over before its functions are compiled begins with plain Python.  One
+    that is paced, or whose pace a command can change, is compiled before it starts, because its
+    frames have no time for that; so is one that is stopped early, because others use its system.
+    """
+    live = request.live
+    told = inbox is not None or live.publisher is not None
+    paced = live.clock is not None or request.pace.rate is not None
+    if request.compile is not True or request.engine != AUTO or request.stop_ns is not None:
+        return request.compile
+    plants = request.scenario.of(PlantComponent).values()
+    steps = sum(float(request.until_ns / plant.step.ns) for plant in plants)
+    return True if told or paced or not begins_plain(steps) else LATER
 
 
 def pacer_of(request: RunRequest, system: System) -> Pacer:

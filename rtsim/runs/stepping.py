@@ -74,11 +74,6 @@ class SavedSimulation:
 class Simulation:
     """A run of ``scenario`` that goes on only in :meth:`advance`.
 
-        with Simulation(loop) as s:
-            while s.advance(0.1):
-                s[wanted.speed] = 2.0 if s[cart.x] < 1.0 else 0.0
-        print(s.result()["cart.x"])
-
     ``s["cart.x"]``, or ``s[cart.x]`` with a handle, is the present value of a signal or of a
     parameter: a number, or an array (n,).  It is the value before what happens at :attr:`time`:
     events at this instant run in the next :meth:`advance`.  A value that is assigned acts at this
@@ -88,6 +83,12 @@ class Simulation:
 
     The trace is that of one run with the same values at the same times, for any division into
     steps and on each engine.  Use it in one thread only.
+
+    Example:
+        with Simulation(room) as s:
+            while s.advance(10):
+                s["thermostat.gain"] = 2.0 if s["heater.temperature"] < 290.0 else 1.0
+        print(s.result()["heater.temperature"])
     """
 
     def __init__(

@@ -276,6 +276,9 @@ def load_scenario(reference: str, settings: Settings | None = None) -> Scenario:
     numbers, or sequences of numbers.  An argument is converted to the type of its default.  A text
     of a value is a number, or several numbers separated by commas.  Raises
     :class:`ScenarioError`.
+
+    Example:
+        bounces = load_scenario("ball", {"ball.height": 2.0})
     """
     return ScenarioMaker(reference).make(settings)
 

@@ -36,6 +36,7 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
 from rtsim.discrete import Processes
 from rtsim.engine.system import Changeable
+from rtsim.equations.compiling import LATER
 from rtsim.equations.model import Model, bind
 from rtsim.scenario.component import (
     Built,
@@ -69,8 +70,7 @@ class PlantComponent(Component):
     priority: int
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
-        model = self.model
-        return model.states + model.discrete + model.inputs + model.outputs
+        return self.model.readable
 
     def settable(self) -> list[Settable]:
         return [
@@ -119,7 +119,9 @@ class PlantComponent(Component):
         z = model.discrete.initial(self.discrete)
         u = model.inputs.initial(constants)
         p = model.parameters.initial(self.parameters)
-        bound = bind(model, compile=site.compile, x=x, p=p, u=u, z=z)
+        later = site.compile == LATER and getattr(self.solver, "plain_bits", False)
+        compile = site.compile if later or site.compile != LATER else True
+        bound = bind(model, compile=compile, x=x, p=p, u=u, z=z)
         wiring = site.wiring(u.copy(), model.inputs, self.inputs, name, items=False)
         plant = Plant(name, bound, self.solver, self.step, (x, z, u, p), wiring)
         tasks: list[Task] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
-from rtsim.solve.adaptive import BS32, DP54, Adaptive
+from rtsim.solve.adaptive import BS32, DP54, EVALUATIONS, UNBOUNDED, Adaptive
 from rtsim.solve.base import (
     GOOD,
     OUT_OF_BUDGET,
@@ -32,7 +32,7 @@ from rtsim.solve.fixed_step import (
     ExplicitRungeKutta,
     Nystrom,
 )
-from rtsim.solve.rosenbrock import RODAS5P, Rosenbrock, RosenbrockTableau
+from rtsim.solve.rosenbrock import FACTORS, JACOBIANS, RODAS5P, Rosenbrock, RosenbrockTableau
 from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
 from rtsim.solve.sundials import CVODE, IDA, Sundials
 
@@ -86,8 +86,11 @@ __all__ = [
     "DOP853",
     "DP54",
     "EULER",
+    "EVALUATIONS",
+    "FACTORS",
     "GOOD",
     "IDA",
+    "JACOBIANS",
     "LSODA",
     "MIDPOINT",
     "OUT_OF_BUDGET",
@@ -100,6 +103,7 @@ __all__ = [
     "SOLVERS",
     "TOO_MANY",
     "TOO_SMALL",
+    "UNBOUNDED",
     "Adaptive",
     "EmbeddedTableau",
     "ExplicitRungeKutta",

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -467,6 +467,7 @@ class Adaptive(StepControl):
     Raises :class:`ScenarioError` for a value outside its range.
     """
 
+    plain_bits: ClassVar[bool] = True
     tableau: EmbeddedTableau = DP54_TABLEAU
     budget: int | None = None
     fallback: str = "step"

@@ -93,7 +93,11 @@ class Stepper(Protocol):
 
 
 class Solver(Protocol):
-    """The protocol of a numerical method."""
+    """The protocol of a numerical method.
+
+    A solver may have an attribute ``plain_bits``: True if it gives equal bits as plain Python and
+    as machine code, so that a run can begin with the one and continue with the other.
+    """
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +62,7 @@ class _OfTableau:
     """A solver with the name and the order of its tableau."""
 
     tableau: Any
+    plain_bits: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -198,6 +199,7 @@ class AdamsBashforthMoulton:
 
     name: str = "abm4"
     order: int = 4
+    plain_bits: ClassVar[bool] = True
 
     def stepper(self, bound: BoundModel) -> Stepper:
         own = explicit_arrays(RK4.tableau)
@@ -340,6 +342,7 @@ class SemiImplicitEuler:
 
     name: str = "semi_implicit_euler"
     order: int = 1
+    plain_bits: ClassVar[bool] = True
 
     def stepper(self, bound: BoundModel) -> Stepper:
         own = {"pairs": paired_states(bound.model, self.name)}

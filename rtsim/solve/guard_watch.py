@@ -116,6 +116,10 @@ class OwnResets:
         self._move = moving(bound, self._vectors, self._found)
         self._known: dict[int, tuple[float, float]] = {}
 
+    def continue_from(self, other: OwnResets) -> None:
+        """Take over what ``other`` noted of the same guards."""
+        self._known = other._known
+
     def clear(self) -> None:
         """Begin a microstep: no reset has run."""
         self._known.clear()
@@ -289,6 +293,16 @@ class GuardWatch:
         self._tried: set[tuple[Any, int]] = set()
         """Resets and stop modes, by guard, whose first call was checked."""
         self._crossings = Crossings(len(guards))
+
+    def continue_from(self, other: GuardWatch) -> None:
+        """Take over what ``other``, a watch of the same guards, knows between two tags."""
+        self._here[:] = other._here
+        for kept, known in zip(self._then, other._then, strict=True):
+            kept[:] = known
+        self._levels, self._noted, self._crossed = other._levels, other._noted, other._crossed
+        self._starting, self.fired = other._starting, other.fired
+        self._crossings, self._tried = other._crossings, other._tried
+        self._own.continue_from(other._own)
 
     # -- within a step
 

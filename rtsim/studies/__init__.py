@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from rtsim.core.estimates import batch_means, stratified, warm_up
     from rtsim.studies.designs import (
         DESIGNS,
         Antithetic,
@@ -52,13 +53,52 @@ if TYPE_CHECKING:
     from rtsim.studies.summary import interactions, sensitivity, summarise
 
 __all__ = [
-    "DESIGNS", "REDUCTIONS", "Antithetic", "CommonRandomNumbers", "Design", "FirstCrossing",
-    "Folder", "Grid", "IntegralSquaredError", "Last", "LatinHypercube", "Max", "MaxAbs", "Mean",
-    "MeanOfRows", "Min", "MonteCarlo", "Morris", "OneAtATime", "Overshoot", "Points", "Reduction",
-    "Replications", "Requirement", "Running", "Saltelli", "Search", "SettlingTime",
-    "SobolSequence", "Space", "Stop", "Strata", "Study", "Table", "UnitDesign", "interactions",
-    "normals", "repeat", "resume", "sensitivity", "start", "summarise",
+    "DESIGNS",
+    "REDUCTIONS",
+    "Antithetic",
+    "CommonRandomNumbers",
+    "Design",
+    "FirstCrossing",
+    "Folder",
+    "Grid",
+    "IntegralSquaredError",
+    "Last",
+    "LatinHypercube",
+    "Max",
+    "MaxAbs",
+    "Mean",
+    "MeanOfRows",
+    "Min",
+    "MonteCarlo",
+    "Morris",
+    "OneAtATime",
+    "Overshoot",
+    "Points",
+    "Reduction",
+    "Replications",
+    "Requirement",
+    "Running",
+    "Saltelli",
+    "Search",
+    "SettlingTime",
+    "SobolSequence",
+    "Space",
+    "Stop",
+    "Strata",
+    "Study",
+    "Table",
+    "UnitDesign",
+    "batch_means",
+    "interactions",
+    "normals",
+    "repeat",
+    "resume",
+    "sensitivity",
+    "start",
+    "stratified",
+    "summarise",
+    "warm_up",
     "write_report",
-]  # fmt: skip
+]
 
 __getattr__, __dir__ = lazy_exports(__name__)

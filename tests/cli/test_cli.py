@@ -256,11 +256,11 @@ def test_keys_without_an_address(tmp_path: Path) -> None:
     [
         (
             HEAD + "def fall(t, x):\n    x[0] = 1.0\n" + LAW + END,
-            "model ball takes the arguments (t, x), but rtsim calls it with (t, x, z, u, p",
+            "mine.py:2: derivative of model ball takes (t, x), but dx is missing.",
         ),
         (
             HEAD + FALL + "def law(t, u):\n    pass\n" + END,
-            "law of controller takes the arguments (t, u), but rtsim calls it with (t, u, s, p, y)",
+            "function law of controller takes (t, u), but y is missing. It may take any of (t, u,",
         ),
         (
             HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = u[3]\n" + END,

@@ -289,7 +289,7 @@ def test_what_is_kept(runs: int) -> None:
         some = prepared.run(seed=5, record=("tank",))
         none = prepared.run(seed=5, record=False)
     assert list(some.recording().tracks) == ["tank"]
-    assert np.array_equal(some.recording()["tank.y"], recording.track("tank").column("y"))
+    assert np.array_equal(some.recording().track("tank").words, recording.track("tank").words)
     with pytest.raises(RecordingError, match="not recorded"):
         none.recording()
     for result in (some, none):

@@ -6,6 +6,7 @@ The source hash changes with what is computed, and with nothing else.
 from __future__ import annotations
 
 import copyreg
+import dis
 import itertools
 import math
 import os
@@ -14,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -26,6 +27,7 @@ from rtsim.core import file_hash as file_hash_module
 from rtsim.core.errors import TrustError
 from rtsim.core.file_hash import file_hash
 from rtsim.core.signals import Signal, Signals
+from rtsim.equations import source_hash as hashes
 from rtsim.equations.source_hash import source_hash
 from rtsim.scenario import trust
 from rtsim.scenario.trust import anything_given, check_compiled, check_device, permitted, project
@@ -405,6 +407,29 @@ def test_recursion_ends() -> None:
     loop: list[object] = []
     loop.append(loop)
     assert source_hash(loop)
+
+
+def test_names_and_constants_are_those_that_dis_finds() -> None:
+    """In the functions of rtsim and of the standard library, with and without long arguments."""
+    found = [
+        value.__code__
+        for module in (hashes, file_hash_module, subprocess, warnings, dis)
+        for value in vars(module).values()
+        if isinstance(value, FunctionType)
+    ]
+    many = "".join(f"    x = name_{k}.attribute_{k} + {k}.5\n" for k in range(400))
+    found.append(load(f"def derivative(x):\n{many}    return x")["derivative"].__code__)
+    assert len(found) > 60
+    for code in found:
+        loads, attributes = hashes._names_used(code)
+        steps = [step for one in hashes._codes(code) for step in dis.get_instructions(one)]
+        assert loads == {s.argval for s in steps if s.opname in LOADS}
+        assert attributes == {s.argval for s in steps if s.opname in ("LOAD_ATTR", "LOAD_METHOD")}
+        first = any(s.arg == 0 and s.opcode in dis.hasconst for s in dis.get_instructions(code))
+        assert hashes._loads_first_constant(code) == first
+
+
+LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 
 
 def plain(x: float) -> float:

@@ -159,10 +159,18 @@ def refused(residual: Any, *algebraic: str, step: str = "0.1", **model: Any) -> 
 def test_declarations_that_do_not_fit_together() -> None:
     with pytest.raises(ModelError, match="both algebraic variables and the function residual"):
         Model("m", Signals("x"), rates, algebraic=Signals("y"))
-    with pytest.raises(ModelError, match=r"residual of model m takes the arguments .*, p, r\)"):
+    with pytest.raises(ModelError, match=r"m is none of its .* of \(t, x, y, z, u, p, r\)"):
         Model("m", Signals("x"), rates, algebraic=Signals("y"), residual=weights)  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match=r"derivative of model m takes .* \(t, x, y, z, u, p, dx"):
-        Model("m", Signals("x"), weighed, algebraic=Signals("y"), residual=pipe)
+    with pytest.raises(ModelError, match=r"output of model m .* but out is missing"):
+        Model(
+            "m",
+            Signals("x"),
+            rates,
+            algebraic=Signals("y"),
+            residual=pipe,
+            outputs=Signals("o"),
+            output=shown,
+        )
     with pytest.raises(ModelError, match=r"residual of model m is 3; give a function of \(t, x, y"):
         Model("m", Signals("x"), rates, algebraic=Signals("y"), residual=3)  # type: ignore[arg-type]
 
@@ -259,14 +267,18 @@ def test_a_model_of_constraints_alone_needs_no_derivative(
 # -- mass matrices
 
 
-def pull(t: float, x: Any, z: Any, u: Any, p: Any, f: Any) -> None:  # noqa: ARG001
-    f[0] = 2.0 * x[1]
-    f[1] = -x[0] + x[1]
+def pull(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+    dx[0] = 2.0 * x[1]
+    dx[1] = -x[0] + x[1]
 
 
 def weights(t: float, x: Any, z: Any, u: Any, p: Any, m: Any) -> None:  # noqa: ARG001
     m[0, 0], m[0, 1] = 2.0 + x[0] ** 2, 0.5
     m[1, 0], m[1, 1] = 0.0, 4.0
+
+
+def shown(t: float, x: Any, z: Any, u: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+    y[0] = x[0]
 
 
 def weighed(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
@@ -288,8 +300,8 @@ def test_a_mass_matrix_divides_the_derivative(compile: bool) -> None:
 
 
 def test_a_mass_matrix_and_constraints_together() -> None:
-    def rate(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, f: Any) -> None:  # noqa: ARG001
-        f[0] = -y[0]
+    def rate(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[0] = -y[0]
 
     def heavy(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, m: Any) -> None:  # noqa: ARG001
         m[0, 0] = 2.0 + 0.0 * y[0]

@@ -186,13 +186,13 @@ A_MODE: Any = Mode
             "level of transition low takes .* returns a num",
         ),
         (
-            lambda: A_TRANSITION("low", below, "on", 1, lambda: None),
+            lambda: A_TRANSITION("low", below, "on", 1, heats),
             "action of transition low takes .* sets x and z in place",
         ),
         (lambda: A_MODE("on", heats, WARM), r"mode on needs a tuple .*write \(Transition\(…\),\)"),
         (
             lambda: A_MODE("on", below),
-            "derivative of mode on takes .* fills the last argument in place",
+            "derivative of mode on takes .* but dx is missing. .* fills dx in place",
         ),
         (lambda: A_MODE("on", heats, (), below), "output of mode on takes"),
         (lambda: heater(modes=A_MODE("on")), r"heater needs a list of modes; write \[Mode"),

@@ -88,6 +88,13 @@ def _write(
 
 MODE = "mode = { type = 'uint8', low = 0, high = 7 }\nready = { type = 'bool' }\n"
 """Two further inputs of the motor controller of ``rtsim sil init``."""
+_INPUTS = "    mode = rt.input()\n    ready = rt.input()\n"
+_HELD = """\
+    held = loop.source("held", rt.Signals("mode", "ready"))
+    loop.connect(held.mode, controller.mode)
+    loop.connect(held.ready, controller.ready)
+"""
+"""The inputs in the reference model, and what the run holds them at."""
 
 
 def write_motor_with_mode(folder: Path) -> Path:
@@ -103,14 +110,10 @@ def write_motor_with_mode(folder: Path) -> Path:
     )
     _change(
         folder / "scenario.py",
-        (
-            'speed [rad/s]"),\n        outputs=Signals(',
-            'speed [rad/s]", "mode", "ready"),\n        outputs=Signals("state", ',
-        ),
-        ("y[0]", "y[1]"),
-        ("    wanted = p[0]", "    y[0] = u[2]\n    wanted = p[0]"),
-        ("    design = ", '    out.source("held", Signals("mode", "ready"))\n    design = '),
-        ('"motor.speed"}', '"motor.speed", "mode": "held.mode", "ready": "held.ready"}'),
+        ('    speed = rt.input("rad/s")\n', f'    speed = rt.input("rad/s")\n{_INPUTS}'),
+        ("    voltage = rt.output", "    state = rt.output()\n    voltage = rt.output"),
+        ("        wanted = ", "        self.state = self.mode\n        wanted = "),
+        ('    loop.plot("speed', f'{_HELD}    loop.plot("speed'),
     )
     return folder / "motor.stimuli.toml"
 

@@ -356,9 +356,9 @@ def test_a_plant_of_a_scenario_is_trimmed_and_linearised_but_a_loop_through_it_i
         linearise(scenario, start="pump.flow")
 
 
-def moves(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, f: Any) -> None:  # noqa: ARG001
-    f[0] = x[1]
-    f[1] = -math.sin(x[0]) - y[0] + u[0]
+def moves(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+    dx[0] = x[1]
+    dx[1] = -math.sin(x[0]) - y[0] + u[0]
 
 
 def inertia(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, m: Any) -> None:  # noqa: ARG001

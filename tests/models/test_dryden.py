@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,9 +168,8 @@ def test_a_first_order_filter_in_place_of_the_second_is_caught() -> None:
 @cache
 def ensemble(ticks: int, count: int = 3000) -> Array:
     """Outputs (count, 6) after ``ticks`` ticks of independent turbulence."""
-    rng, model, none = np.random.default_rng(5), dryden(0.4), np.zeros(0)
-    assert model.tick is not None
-    assert model.output is not None
+    rng, none = np.random.default_rng(5), np.zeros(0)
+    model: Any = dryden(0.4)
     u, p = np.array([SPEED, ALTITUDE, 0.0, 0.0]), np.array([WIND, 0.0, 0.1, 1e-3, SPAN])
     # a level aircraft below 1000 ft: the axes of the turbulence are those of the body
     rows = np.zeros((count, DRYDEN_OUTPUTS.size))
@@ -330,8 +330,7 @@ def test_mean_wind_is_logarithmic_and_comes_from_where_it_says() -> None:
 
 
 def test_near_the_ground_the_turbulence_is_level_and_far_above_it_in_body_axes() -> None:
-    model = dryden()
-    assert model.output is not None
+    model: Any = dryden()
     z = model.discrete.initial()
     z[8:16] = np.arange(1.0, 9.0)
     p = np.array([WIND, 0.0, 0.1, 1e-3, SPAN])
@@ -388,7 +387,7 @@ def test_a_flight_in_turbulence_is_shaken_and_stays_controlled() -> None:
         trace_of(load_scenario("f16", {"case": "13.1", "turbulence": level}), until=20, seed=4)
         for level in ("0", "1e-3")
     )
-    before = calm.track("f16").ns < 5e9, shaken.track("f16").ns < 5e9  # then it climbs
+    before = calm.time < 5, shaken.time < 5  # then it climbs
     still, moved = (
         np.ptp(r["f16.alpha_deg"][b]) for r, b in zip((calm, shaken), before, strict=True)
     )

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -449,3 +450,61 @@ def test_arguments_by_position_only() -> None:
 
     for compile in (True, False):
         assert _values(Grows.model(), compile, [4])[0].tolist() == [8.0]
+
+
+def test_a_controller_that_is_not_compiled_calls_its_methods_as_python() -> None:
+    class Worded(rt.Controller):
+        seen = rt.input("m")
+        said = rt.output("m")
+
+        def step(self) -> None:
+            self.said = self._read() + self._half()
+
+        def _read(self) -> float:
+            return float({"text": str(self.seen)}["text"])
+
+        @staticmethod
+        def _half() -> float:
+            return float("0.5")
+
+    controller = Worded().controller()
+    controller.send(Tag(0), np.array([2.25]))
+    answer = controller.receive(Tag(0), 0.0)
+    assert answer is not None
+    assert answer[0] == 2.75
+
+
+def pull(body: Any) -> Any:
+    return 0.5 * body.speed**2
+
+
+def test_a_helper_serves_a_method_and_a_function_of_vectors() -> None:
+    class Slide(rt.Plant):
+        speed = rt.state("m/s", 3)
+
+        def derivative(self, d: Any) -> None:
+            d.speed = -pull(self)
+
+    def derivative(dx: Any, x: Any) -> None:
+        dx.speed = -pull(x)
+
+    function = rt.Model("slide", rt.Signals("speed [m/s] = 3"), derivative)
+    out, none = np.zeros((2, 1)), np.zeros(0)
+    for row, model in zip(out, (Slide.model(), function), strict=True):
+        bind(model).derivative.call(0.0, np.array([3.0]), none, none, none, row)
+    assert out.tolist() == [[-4.5], [-4.5]]
+
+
+def test_a_method_may_use_the_names_of_arguments_for_its_own() -> None:
+    class Slide(rt.Plant):
+        speed = rt.state("m/s", 3)
+        _t = 2.0
+
+        def derivative(self, d: Any) -> None:
+            x, u = self.speed, 1.0
+            d.speed = self._t * x * u
+
+    model = Slide.model()
+    out, none = np.zeros(1), np.zeros(0)
+    replace(model, name="other").derivative(0.0, np.array([3.0]), none, none, none, out)  # type: ignore[misc]
+    assert out[0] == 6.0

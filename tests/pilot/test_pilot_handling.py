@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from pilot_parts import Script, flight
 from scipy.optimize import least_squares
 
@@ -50,12 +49,10 @@ class Flown:
     """A flight, with one row for each time."""
 
     time: Vector
-    last: NDArray[np.intp]
-    """The number of the last row of each time."""
     rec: Recording
 
     def __getitem__(self, name: str) -> Vector:
-        return np.array(self.rec[f"f16.{name}"][self.last], dtype=float)
+        return self.rec[f"f16.{name}"]
 
     def at(self, name: str, seconds: float) -> float:
         return float(np.interp(seconds, self.time, self[name]))
@@ -68,9 +65,7 @@ def fly(tmp_path: Path):  # type: ignore[no-untyped-def]
         path.unlink(missing_ok=True)
         simulate(flight(script, **settings), until=until, recorder=FileRecorder(path, stopwatch))
         rec = Recording.open(path)
-        time = rec.track("f16").ns
-        last = np.append(np.flatnonzero(np.diff(time)), len(time) - 1)
-        return Flown(time[last] / 1e9, last, rec)
+        return Flown(rec.time, rec)
 
     return flown
 

@@ -170,9 +170,11 @@ def test_only_the_clock_reads_a_wall_clock() -> None:
 
 def test_nothing_unpickles_and_no_text_becomes_code() -> None:
     found = offenders(unsafe, sources(*SHIPPED))
-    assert list(found) == ["rtsim/blocks/source.py", "rtsim/named/lowering.py"]
+    assert list(found) == ["rtsim/blocks/source.py", "rtsim/equations/rewriting.py"]
     assert len(found["rtsim/blocks/source.py"]) == 2, "exec(compile(...)) of its own equations"
-    assert len(found["rtsim/named/lowering.py"]) == 2, "the user's own methods, and calls of them"
+    assert len(found["rtsim/equations/rewriting.py"]) == 2, (
+        "the user's own methods, and calls of them"
+    )
 
 
 def test_tests_sleep_only_where_marked_realtime() -> None:

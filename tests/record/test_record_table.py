@@ -128,7 +128,7 @@ def test_a_rate_gives_a_grid_and_a_span_its_ends(result: RunResult) -> None:
 @pytest.mark.parametrize(
     ("names", "how", "says"),
     [
-        (["cart.z"], {}, "known: s, w"),
+        (["cart.z"], {}, "did you mean cart"),
         (["cat"], {}, "cart"),
         (["*.zz"], {}, "unknown signal"),
         ([], {"side": "both"}, r"side of an instant 'both'; known: plus, \+, minus"),

@@ -90,11 +90,12 @@ WITHOUT_RATES = Nystrom(
 def around(solver: Any, step: Duration) -> tuple[float, int]:
     """How far from its start the moon is after one turn, and the evaluations of its pull."""
     count = -1  # the model is tried out once before the run
+    derivative: Any = orbit.ORBIT.derivative
 
     def counted(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
         nonlocal count
         count += 1
-        orbit.derivative(t, x, z, u, p, dx)
+        derivative(t, x, z, u, p, dx)
 
     rows = flown(replace(orbit.ORBIT, derivative=counted), 30, step, solver).track("d").rows.floats
     return math.dist(rows[0, :2], rows[-1, :2]), count

@@ -323,6 +323,10 @@ def sum_of(t: float, x: Vector, z: Vector, u: Vector, p: Vector, v: Vector) -> N
     v[0] = x[0]
 
 
+def all_of(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
+    y[0] = x[0]
+
+
 def _past(t: float) -> float:
     return 1.0
 
@@ -340,7 +344,7 @@ def _short(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:
         (lambda: Delayed("x", _short), ModelError, r"bounds least=0\.0 and most=None"),
         (lambda: Delayed("x", _short, least=0.1, most=math.inf), ModelError, "both finite"),
         (lambda: Delayed("x", [1]), ModelError, r"lag \[1\]; give a number in s"),  # type: ignore
-        (lambda: Delayed("x", _past, 1, 2), ModelError, "takes the arguments"),  # type: ignore
+        (lambda: Delayed("x", sum_of, 1, 2), ModelError, "but v is none of its arguments"),
         (lambda: model(Delayed("v", 1.0)), UnknownName, "no delayed signal 'v'|v.*x"),
         (lambda: model(Delayed("x", "lag")), UnknownName, "lag"),
         (lambda: model(Delayed("x", 1.0, before="past")), UnknownName, "past"),
@@ -352,7 +356,7 @@ def _short(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:
             "signal x_delayed is declared twice",
         ),
         (
-            lambda: model(Delayed("y", 1.0), outputs=Signals("y"), output=sum_of),
+            lambda: model(Delayed("y", 1.0), outputs=Signals("y"), output=all_of),
             ModelError,
             "delays its output y; compute the signal in line",
         ),

@@ -8,88 +8,101 @@ its period.  ``deep``: the stack overflows into the static data.
 from __future__ import annotations
 
 import math
+from typing import Self
 
-from rtsim import Model, PythonController, Scenario, Signal, Signals
-from rtsim.core.signals import Vector
+import rtsim as rt
 
 METRES_PER_DEGREE = 111132.0
 HOME_DEG = 45.5017
 
 
-def level_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    s[0] += 0.005 * u[0]
-    y[0] = s[0]
+class Level(rt.Controller):
+    """Integrates its input at 200 Hz."""
+
+    rate = rt.input("1/s")
+    level = rt.output()
+    sum = rt.memory("1", 1)
+
+    def step(self) -> None:
+        self.sum += 0.005 * self.rate
+        self.level = self.sum
 
 
-def level(rate: float = 1e-5, until: float = 0.5) -> Scenario:
+def level(rate: float = 1e-5, until: float = 0.5) -> rt.Scenario:
     """Return a scenario that integrates ``rate`` (1/s) in steps too small for a float32."""
-    out = Scenario("level", until=until)
-    design = PythonController(
-        level_law,
-        inputs=Signals("rate [1/s]"),
-        outputs=Signals("level [1]"),
-        memory=Signals(Signal("level", "1", initial=1.0)),
-    )
-    out.controller("level", design, period="1/200", inputs={"rate": rate})
+    out = rt.Scenario("level", until=until)
+    level = out.controller(Level(), period="1/200")
+    out.connect(rate, level.rate)
     return out
 
 
-def run(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Compute the derivative of the latitude ``x`` (deg) for the speed ``p`` to the north (m/s)."""
-    dx[0] = p[0] / METRES_PER_DEGREE
+class Runner(rt.Plant):
+    """Runs north at a constant speed."""
+
+    latitude = rt.state("deg", HOME_DEG)
+    speed = rt.parameter("m/s", 10)
+
+    def derivative(self, d: Self) -> None:
+        d.latitude = self.speed / METRES_PER_DEGREE
 
 
-RUNNER = Model(
-    name="runner",
-    states=Signals(Signal("latitude", "deg", initial=HOME_DEG)),
-    derivative=run,
-    parameters=Signals(Signal("speed", "m/s", initial=10.0)),
-)
+class Position(rt.Controller):
+    """Computes the distance north of home."""
+
+    latitude = rt.input("deg")
+    home = rt.input("deg")
+    north = rt.output("m")
+
+    def step(self) -> None:
+        self.north = (self.latitude - self.home) * METRES_PER_DEGREE
 
 
-def north_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    y[0] = (u[0] - u[1]) * METRES_PER_DEGREE
-
-
-def position(until: float = 0.2) -> Scenario:
+def position(until: float = 0.2) -> rt.Scenario:
     """Return a scenario with the distance of a runner, who moves 0.1 m north in each step."""
-    out = Scenario("position", until=until)
-    out.plant("runner", RUNNER, step=0.01)
-    design = PythonController(
-        north_law,
-        inputs=Signals("latitude [deg]", "home [deg]"),
-        outputs=Signals("north [m]"),
-    )
-    inputs: dict[str, str | float] = {"latitude": "runner.latitude", "home": HOME_DEG}
-    out.controller("position", design, period="1/100", inputs=inputs)
+    out = rt.Scenario("position", until=until)
+    runner = out.plant(Runner(), step=0.01)
+    position = out.controller(Position(), period="1/100")
+    out.connect(runner.latitude, position.latitude)
+    out.connect(HOME_DEG, position.home)
     return out
 
 
-def busy_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    y[0] = sum(math.sin(k * u[1]) for k in range(1, int(u[0]) + 1))
+class Busy(rt.Controller):
+    """Computes a sum of sines."""
+
+    terms = rt.input()
+    angle = rt.input("rad")
+    sum = rt.output()
+
+    def step(self) -> None:
+        self.sum = sum(math.sin(k * self.angle) for k in range(1, int(self.terms) + 1))
 
 
-def busy(terms: int = 20, until: float = 0.02) -> Scenario:
+def busy(terms: int = 20, until: float = 0.02) -> rt.Scenario:
     """Return a scenario that computes a sum of ``terms`` sines a thousand times per second."""
-    out = Scenario("busy", until=until)
-    design = PythonController(
-        busy_law, inputs=Signals("terms [1]", "angle [rad]"), outputs=Signals("sum [1]")
-    )
-    inputs: dict[str, str | float] = {"terms": float(terms), "angle": 0.1}
-    out.controller("busy", design, period="1/1000", inputs=inputs)
+    out = rt.Scenario("busy", until=until)
+    busy = out.controller(Busy(), period="1/1000")
+    out.connect(terms, busy.terms)
+    out.connect(0.1, busy.angle)
     return out
 
 
-def deep_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    y[0] = u[0]
+class Deep(rt.Controller):
+    """Returns the depth that is wanted."""
+
+    wanted = rt.input()
+    depth = rt.output()
+
+    def step(self) -> None:
+        self.depth = self.wanted
 
 
-def deep(deepest: int = 100, until: float = 0.24) -> Scenario:
+def deep(deepest: int = 100, until: float = 0.24) -> rt.Scenario:
     """Return a scenario whose recursion gets four calls deeper in each step, up to ``deepest``."""
-    out = Scenario("deep", until=until)
-    out.source("wanted", Signals("depth [1]"))
+    out = rt.Scenario("deep", until=until)
+    wanted = out.source("wanted", rt.Signals("depth [1]"))
     for step in range(deepest // 4):
-        out.at(f"{step}/100", "wanted.depth", 4 * (step + 1))
-    design = PythonController(deep_law, inputs=Signals("wanted [1]"), outputs=Signals("depth [1]"))
-    out.controller("deep", design, period="1/100", inputs={"wanted": "wanted.depth"})
+        out.at(f"{step}/100", wanted.depth, 4 * (step + 1))
+    deep = out.controller(Deep(), period="1/100")
+    out.connect(wanted.depth, deep.wanted)
     return out

@@ -55,7 +55,9 @@ def examine(
     if not system.plants:
         found.why_not.append("the scenario has no plant")
     for plant in system.plants:
-        if plant.native_step() is None:
+        if plant.bound.later:
+            found.why_not.append(f"{plant.name} is not compiled, because the run is short")
+        elif plant.native_step() is None:
             found.why_not.append(f"the solver or the model of {plant.name} is not compiled")
     if system.plants and pacer.clock.paced and (why := why_unpaceable(system, pacer)):
         found.why_not.append(why)

@@ -39,12 +39,13 @@ import rtsim as rt
 from rtsim.equations.compiling import compiled
 from rtsim.equations.earth import to_ned
 from rtsim.models.atmosphere import standard_atmosphere
+from rtsim.models.body import STILL_AIR
 from rtsim.models.f16.aerodynamics import AREA
 from rtsim.models.f16.plant import AT_ONCE, STANDARD_GRAVITY, Aircraft
 from rtsim.models.f16.stevens_lewis import power_rate
 from rtsim.models.terrain import HIGHEST, RUNWAY_LENGTH, along_runway, cover, local, terrain
 from rtsim.models.units import DEG
-from rtsim.models.wind import MOVING_AIR, STILL_AIR, MovingAir
+from rtsim.models.wind import MOVING_AIR, MovingAir
 from rtsim.scenario.body import ROAD, RUNWAY, WATER
 
 # The landing gear of the F-16: legs with spring and damper, tyres, brakes and nose-wheel steering.

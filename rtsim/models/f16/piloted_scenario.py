@@ -129,8 +129,7 @@ class Beginning:
 
     def outputs(self) -> dict[str, float]:
         """Return the outputs of the aircraft in the first state, by name."""
-        model = PILOTED_F16
-        assert model.output is not None
+        model: Any = PILOTED_F16
         x, z = model.states.initial(self.states), model.discrete.initial()
         u, p, y = model.inputs.initial(), model.parameters.initial(), model.outputs.initial()
         u[: self.controls.size] = self.controls

@@ -13,7 +13,7 @@ CFR 25.341.  Its components are in body axes, as in MIL-F-8785C, and equal over 
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import ClassVar, Self
 
 import rtsim as rt
 from rtsim.equations.compiling import compiled
@@ -129,7 +129,7 @@ class Aircraft(RigidBody, name="f16"):
     latitude_deg = rt.output("deg", kind="angle")
     longitude_deg = rt.output("deg", kind="angle")
     load_factor = rt.output(description="upward air load along the body's z axis over the weight")
-    assumptions = (
+    assumptions: ClassVar[tuple[str, ...]] = (
         *BODY_ASSUMPTIONS,
         GUST_ASSUMPTION,
         f"aerodynamics, thrust and inertia: {SOURCE}",
@@ -137,7 +137,7 @@ class Aircraft(RigidBody, name="f16"):
         "thrust acts through the centre of mass; the engine has no angular momentum",
         "the leading-edge flap, gear and fuel state of the tables; no ground effect",
     )
-    limits = (
+    limits: ClassVar[tuple[str, ...]] = (
         *BODY_LIMITS,
         "alpha -10 to 45 deg, |beta| up to 30 deg, elevator -24 to 24 deg: tables clamp outside",
         "thrust tables end at Mach 1 and 50,000 ft; the aerodynamics are low-speed data throughout",

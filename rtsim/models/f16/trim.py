@@ -14,13 +14,14 @@ from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel, bind
 from rtsim.linear.plants import Point
 from rtsim.linear.trimming import trim as find_trim
-from rtsim.models.body import direction_cosines, initial_state
+from rtsim.models.body import BODY_STATES, direction_cosines, initial_state
 from rtsim.models.f16.plant import CONTROLS, F16
 
 _cosines = getattr(direction_cosines, "py_func", direction_cosines)
 """The uncompiled Python function: compiling it in each process would take longer."""
 Solution = tuple[float, float, float]
 """Pitch angle rad, elevator deg, power %."""
+_PARTS = [BODY_STATES.slice(name) for name in ("position", "velocity", "attitude", "rates")]
 _STEADY = 1e-8
 """Largest acceleration (m/s2, rad/s2) of a trimmed flight."""
 
@@ -96,7 +97,7 @@ def trim(
 
     def residual(unknown: Vector) -> Vector:
         x = state_at(unknown[0])
-        return _unsteadiness(x, _controls(unknown), p, values["earth_rate"], unknown[0])
+        return _unsteadiness(x, _controls(unknown), p, values["earth_rate"], float(unknown[0]))
 
     found = None if known is None else np.array(known)
     if found is None or not _worst(residual, found) <= _STEADY:
@@ -143,7 +144,8 @@ def _worst(residual: Callable[[Vector], Vector], unknown: Vector) -> float:
 
 
 def _controls(unknown: Vector) -> Vector:
-    return np.array([unknown[1], 0.0, 0.0, unknown[2]])
+    _, elevator, power = unknown
+    return np.array([elevator, 0.0, 0.0, power])
 
 
 def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) -> Vector:
@@ -152,19 +154,20 @@ def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) ->
     The accelerations are the derivative of the velocity over the Earth in the local frame.  Because
     the Euler angles are constant, the rates in the state are those of the local frame in body axes.
     """
-    dx = np.zeros(13)
+    dx = np.zeros(F16.states.size)
     bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)
     return _accelerations(x, dx, rate, theta)
 
 
 def _accelerations(x: Vector, dx: Vector, rate: float, theta: float) -> Vector:
     """Return the accelerations of :func:`_unsteadiness` for the derivative ``dx`` (13,)."""
-    to_body = np.array(_cosines(*map(float, x[6:10]))).reshape(3, 3)
+    position, velocity, attitude, rates = (x[part] for part in _PARTS)
+    _, change, _, turning = (dx[part] for part in _PARTS)
+    to_body = np.array(_cosines(*map(float, attitude))).reshape(3, 3)
     spin = np.array([0.0, 0.0, rate])
-    velocity = to_body @ (x[3:6] - np.cross(spin, x[0:3]))
-    acceleration = to_body @ (dx[3:6] - np.cross(spin, x[3:6]))
-    unsteady = acceleration - np.cross(x[10:13], velocity)
+    over_earth = to_body @ (velocity - np.cross(spin, position))
+    acceleration = to_body @ (change - np.cross(spin, velocity))
+    ahead, _, downward = acceleration - np.cross(rates, over_earth)
     sine, cosine = math.sin(theta), math.cos(theta)
-    along = cosine * unsteady[0] + sine * unsteady[2]
-    down = cosine * unsteady[2] - sine * unsteady[0]
-    return np.array([along, down, dx[11]])
+    _, pitching, _ = turning
+    return np.array([cosine * ahead + sine * downward, cosine * downward - sine * ahead, pitching])

@@ -15,19 +15,23 @@ if TYPE_CHECKING:
     from rtsim.models.piloting.formation import Formation
     from rtsim.models.piloting.gates import Gates
     from rtsim.models.piloting.pilot_model import PilotModel, link, pilot
-    from rtsim.models.piloting.task import Task, add_task, measure, task_named
+    from rtsim.models.piloting.task import Flying, Task, add_flying, add_task, measure, task_named
     from rtsim.models.piloting.tracking import Tracking
+    from rtsim.models.piloting.tracking_measures import closed_loop_error
 
 __all__ = [
     "Approach",
     "Findings",
+    "Flying",
     "Formation",
     "Gates",
     "PilotModel",
     "Row",
     "Task",
     "Tracking",
+    "add_flying",
     "add_task",
+    "closed_loop_error",
     "link",
     "measure",
     "pilot",

@@ -17,6 +17,8 @@ The link between stick and aircraft: it delays the stick by a latency that can b
 The link is a controller that samples the stick at fixed ticks, keeps the last samples, and sends
 the stick as it was ``latency`` s ago.  Between two samples it interpolates linearly.  ``latency``
 is a parameter, so ``rtsim ctl set link.latency 0.2`` changes it in flight.
+
+Pilot and link are functions of vectors, not classes: the stick of a scenario names the signals.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ cross coupling, and not an answer to its own target.
 
 Source of the method: D. T. McRuer and E. S. Krendel, "Mathematical Models of Human Pilot
 Behavior", AGARDograph 188 (1974).
+
+The equations are functions of vectors, not methods of a class: the task's data name the signals.
 """
 
 from __future__ import annotations

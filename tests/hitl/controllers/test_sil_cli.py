@@ -32,13 +32,14 @@ from rtsim.scenario.scenario import Scenario
 
 TWO = """
 
-def two() -> Scenario:
-    out = scenario(until=1.0)
-    out.plant("other", MOTOR, step=0.002, inputs={"voltage": "second.voltage"})
-    inputs = {"setpoint": "wanted.speed", "speed": "other.speed"}
-    design = out.component("controller").controller
-    out.controller("second", design, period=0.02, inputs=inputs)
-    return out
+def two() -> rt.Scenario:
+    loop = scenario(until=1.0)
+    other = loop.plant("other", Motor(), step=0.002)
+    second = loop.controller("second", Regulator(), period=0.02)
+    loop.connect("wanted.speed", second.setpoint)
+    loop.connect(other.speed, second.speed)
+    loop.connect(second.voltage, other.voltage)
+    return loop
 """
 
 

@@ -1,4 +1,9 @@
-"""The source of running functions: their parsed definitions, and the names that they read."""
+"""Functions of the user that are read from their source, changed, and made into functions again.
+
+A rewritten function has the globals, the closure, the defaults and the line numbers of the original
+one, so that changed constants, debuggers and tracebacks act as they did before.  Its attribute
+``definition`` is the changed syntax tree, which :mod:`rtsim.equations.reading_functions` reads.
+"""
 
 from __future__ import annotations
 import __future__
@@ -8,10 +13,12 @@ import dis
 import inspect
 import linecache
 import types
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from rtsim.core.errors import ModelError
+from rtsim.equations.compiling import Compiled
 
 
 def where(function: Any, node: ast.AST | None = None) -> str:
@@ -34,7 +41,10 @@ def definition_of(function: Any) -> ast.FunctionDef:
         except SyntaxError:
             continue  # the function ends after its last instruction
         if definition is None:
-            raise ModelError(f"{where(function)}: {function.__qualname__} is not written with def")
+            raise ModelError(
+                f"{where(function)}: {function.__qualname__} is not written with def; rtsim reads "
+                "the names of signals in a def only"
+            )
         if _same(code, code_of(definition, code.co_freevars, function)):
             return definition
     raise ModelError(
@@ -55,8 +65,8 @@ def _sources(function: Any) -> Iterator[list[str]]:
         yield inspect.getsourcelines(function)[0]
     except (OSError, TypeError) as error:
         raise ModelError(
-            f"the source of {function.__qualname__} cannot be read; define the class in a file or "
-            "in a notebook"
+            f"the source of {function.__qualname__} cannot be read; define it in a file or in a "
+            "notebook"
         ) from error
 
 
@@ -173,3 +183,84 @@ def value_of(node: ast.expr, space: Outside) -> Any:
     if isinstance(node, ast.Attribute):
         return getattr(value_of(node.value, space), node.attr)
     raise KeyError
+
+
+def rebuilt(
+    original: Any,
+    definition: ast.FunctionDef,
+    own: Mapping[str, Any],
+    defaults: tuple[Any, ...] | None = None,
+) -> Any:
+    """Return the function of ``definition``, with the globals and the closure of ``original``.
+
+    ``own`` are further variables around it.  ``defaults`` are those of its last arguments.
+    """
+    at(definition.args, definition)
+    cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
+    code = code_of(definition, dict.fromkeys((*cells, *own)), original)
+    function: Any = types.FunctionType(
+        code,
+        original.__globals__,
+        original.__name__,
+        defaults,
+        tuple(types.CellType(own[n]) if n in own else cells[n] for n in code.co_freevars),
+    )
+    function.__kwdefaults__ = original.__kwdefaults__
+    function.__module__, function.__doc__ = original.__module__, original.__doc__
+    function.__qualname__ = original.__qualname__
+    function.definition = definition
+    return function
+
+
+N = TypeVar("N", bound=ast.AST)
+LEAVES = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+"""Nodes that name nothing."""
+
+
+def at(new: N, old: Any) -> N:
+    """Return ``new``, in which nodes without a place have that of ``old``."""
+    waiting: list[ast.AST] = [new]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, LEAVES[1:]) or hasattr(node, "lineno"):
+            continue
+        if "lineno" in node._attributes:
+            node.lineno, node.col_offset = old.lineno, old.col_offset  # type: ignore[attr-defined]
+            node.end_lineno = old.end_lineno  # type: ignore[attr-defined]
+            node.end_col_offset = old.end_col_offset  # type: ignore[attr-defined]
+        waiting.extend(ast.iter_child_nodes(node))
+    return new
+
+
+def calling(
+    arguments: Sequence[str], lines: Sequence[str], functions: Sequence[Any], like: Any
+) -> Any:
+    """Return a function of ``arguments`` whose ``lines`` call ``functions`` as _f0, _f1, ...
+
+    It has the module of ``like``.
+    """
+    text = f"def events({', '.join(arguments)}):\n" + "\n".join(f"    {line}" for line in lines)
+    space: dict[str, Any] = {f"_f{k}": one for k, one in enumerate(functions)}
+    space["__name__"] = getattr(like, "__module__", __name__)
+    exec(text, space)  # text of rtsim only
+    made: Any = space["events"]
+    made.definition = ast.parse(text).body[0]
+    return made
+
+
+def read_helper(function: Any) -> None:
+    """Read the definition of a function marked with ``@rtsim.compiled``, and of those it calls.
+
+    With these definitions at hand, a run can begin as plain Python
+    (:mod:`rtsim.equations.same_bits`).
+    """
+    if not isinstance(function, Compiled) or hasattr(function.py_func, "definition"):
+        return
+    helper: Any = function.py_func
+    with suppress(ModelError):  # without its source, it is compiled at the start
+        helper.definition = definition_of(helper)
+        outside = Outside(helper)
+        for node in ast.walk(helper.definition):
+            if isinstance(node, ast.Call):
+                with suppress(AttributeError, KeyError):
+                    read_helper(value_of(node.func, outside))

@@ -1,0 +1,267 @@
+"""Names of signals in functions: ``x.speed`` and ``self.speed`` become elements of vectors.
+
+:class:`FieldNames` rewrites the syntax tree of one function.  What the names mean is said by two
+derived classes: one for functions of vectors (:mod:`rtsim.equations.named_arguments`), one for the
+methods of classes (:mod:`rtsim.named.lowering`).
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Signals
+from rtsim.equations.rewriting import LEAVES, Outside, at, value_of, where
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a field lies: its vector, its first element and its shape."""
+
+    role: str
+    first: int
+    shape: tuple[int, ...]
+    modes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+def places_of(signals: Signals, role: str) -> dict[str, Place]:
+    """Return the place of each of ``signals`` in their vector."""
+    return {s.name: Place(role, signals.slice(s.name).start, s.shape) for s in signals}
+
+
+def article(role: str) -> str:
+    """Return ``role`` with its article: "an input"."""
+    return f"{'an' if role[0] in 'aio' else 'a'} {role}"
+
+
+class FieldNames(ast.NodeTransformer):
+    """One function whose names of fields become elements of vectors.
+
+    ``what`` names the function in messages.
+    """
+
+    def __init__(self, original: Any, what: str) -> None:
+        self.original, self._what = original, what
+        self.outside = Outside(original)
+        self.own: dict[str, Any] = {}
+        """Helpers and constants that become variables around the function."""
+
+    def refuse(self, node: ast.AST, problem: str) -> NoReturn:
+        raise ModelError(f"{where(self.original, node)}: {self._what}: {problem}")
+
+    # -- what a derived class says -----------------------------------------------------------------
+
+    def stands(self, node: ast.AST) -> bool:
+        """Return whether ``node`` is a name that has fields."""
+        raise NotImplementedError
+
+    def place(self, node: ast.Attribute) -> Place | None:
+        """Return the place of ``NAME.field``; None if it is no field."""
+        raise NotImplementedError
+
+    def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
+        """Return what ``NAME.field`` becomes; ``ctx`` is what is done with it."""
+        raise NotImplementedError
+
+    def assigned(self, target: ast.expr, value: ast.expr) -> ast.expr:  # noqa: ARG002
+        """Return what is assigned to ``target`` in place of ``value``."""
+        return value
+
+    # -- names of fields ---------------------------------------------------------------------------
+
+    def field(self, node: ast.AST) -> Place | None:
+        """Return the place of ``node``; None if it is no field."""
+        if isinstance(node, ast.Attribute) and self.stands(node.value):
+            return self.place(node)
+        return None
+
+    def visit(self, node: ast.AST) -> Any:
+        return node if isinstance(node, LEAVES) else super().visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if not self.stands(node.value):
+            self.generic_visit(node)
+            return node
+        return self.named(node, node.ctx)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """Turn ``self.velocity[0]`` into one element, if the index is a number."""
+        value = node.value
+        if not (isinstance(value, ast.Attribute) and self.stands(value.value)):
+            self.generic_visit(node)
+            return node
+        place = self.field(value)
+        whole = self.named(value, node.ctx)
+        if whole is value:
+            self.generic_visit(node)
+            return node
+        index = _constant_index(node.slice)
+        if place is not None and not place.shape:
+            self.refuse(node, f"{value.attr} is one number, so it has no elements")
+        if place is not None and index is not None and len(index) == len(place.shape):
+            for i, n in zip(index, place.shape, strict=True):
+                if not -n <= i < n:
+                    self.refuse(
+                        node, f"{ast.unparse(node)}: {value.attr} has the shape {place.shape}"
+                    )
+            inside = [i % n for i, n in zip(index, place.shape, strict=True)]
+            element = place.first + int(np.ravel_multi_index(inside, place.shape))
+            vector = whole
+            while not isinstance(vector, ast.Name):
+                vector = _inner(vector)
+            new: ast.expr = ast.Subscript(vector, ast.Constant(element), node.ctx)
+            return at(new, node)
+        if isinstance(whole, ast.Subscript):
+            whole.ctx = ast.Load()
+        node.value, node.slice = whole, self.visit(node.slice)
+        return node
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        for target in node.targets:
+            node.value = self.assigned(target, node.value)
+        if any(not self._whole(target) for target in node.targets):
+            node.value = self.owned(node.value)
+        if len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
+            node.targets = [self._elements(node.targets[0], node.value)]
+        self.generic_visit(node)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if node.value is None:
+            return at(ast.Pass(), node)
+        return self.visit_Assign(at(ast.Assign([node.target], node.value), node))
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
+        node.value = self.owned(node.value)
+        self.generic_visit(node)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        if node.value is not None:
+            node.value = self.owned(node.value)
+        self.generic_visit(node)
+        return node
+
+    def _whole(self, node: ast.expr) -> bool:
+        """Return whether ``node`` is a field, or a part of one, to which values are copied."""
+        while isinstance(node, ast.Subscript):
+            node = node.value
+        return isinstance(node, ast.Attribute) and self.stands(node.value)
+
+    def owned(self, node: ast.expr) -> ast.expr:
+        """Return ``node`` with a copy of each vector field that would get a second name.
+
+        A part of a vector is a view: without a copy, a later change of the field would change the
+        other name too.
+        """
+        if isinstance(node, (ast.Tuple, ast.List)):
+            node.elts = [self.owned(e) for e in node.elts]
+            return node
+        if isinstance(node, ast.IfExp):
+            node.body, node.orelse = self.owned(node.body), self.owned(node.orelse)
+            return node
+        if not self._whole(node):
+            return node
+        part: ast.expr = node
+        indices = 0
+        while isinstance(part, ast.Subscript):
+            parts = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+            indices += sum(not isinstance(one, ast.Slice) for one in parts)
+            part = part.value
+        place = self.field(part)
+        if place is None or indices >= len(place.shape):
+            return node
+        copied = ast.Call(ast.Attribute(node, "copy", ast.Load()), [], [])
+        for one in (copied, copied.func):
+            at(one, node)
+        return copied
+
+    def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
+        """Return ``self.velocity`` as its elements, to which a tuple is assigned one by one."""
+        place = self.field(target)
+        if place is None:
+            return target
+        assert isinstance(target, ast.Attribute)
+        assert isinstance(target.value, ast.Name)
+        if len(value.elts) != place.size or len(place.shape) != 1:
+            self.refuse(
+                target,
+                f"{target.attr} has the shape {place.shape or 'of one number'}, but "
+                f"{len(value.elts)} values are assigned",
+            )
+        parts: list[ast.expr] = [
+            ast.Subscript(
+                ast.Attribute(ast.Name(target.value.id, ast.Load()), target.attr, ast.Load()),
+                ast.Constant(i),
+                ast.Store(),
+            )
+            for i in range(place.size)
+        ]
+        made = ast.Tuple(parts, ast.Store())
+        for part in ast.walk(made):
+            at(part, target)
+        return made
+
+    # -- functions that are called -----------------------------------------------------------------
+
+    def called(self, node: ast.expr) -> Any:
+        """Return the function that a dotted name means outside the function; None if unknown."""
+        name: ast.expr = node
+        while isinstance(name, ast.Attribute):
+            name = name.value
+        if isinstance(name, ast.Name) and name.id in self.original.__code__.co_varnames:
+            return None  # a local variable
+        return self.read(node)
+
+    def read(self, node: ast.expr) -> Any:
+        """Return the value of a dotted name outside the function; None if it has none."""
+        try:
+            return value_of(node, self.outside)
+        except (AttributeError, KeyError):
+            return None
+
+
+def _constant_index(node: ast.expr) -> tuple[int, ...] | None:
+    """Return an index, or several, that are written as numbers."""
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    out = []
+    for part in parts:
+        negative = isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub)
+        number = part.operand if negative else part  # type: ignore[attr-defined]
+        if not (isinstance(number, ast.Constant) and type(number.value) is int):
+            return None
+        out.append(-number.value if negative else number.value)
+    return tuple(out)
+
+
+def _inner(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Call):
+        node = node.func
+    assert isinstance(node, (ast.Attribute, ast.Subscript))
+    return node.value
+
+
+def part(vector: str, place: Place, ctx: ast.expr_context) -> ast.expr:
+    """Return the expression for a whole field: one element, a slice, or a slice as a matrix."""
+    name = ast.Name(vector, ast.Load())
+    if not place.shape:
+        return ast.Subscript(name, ast.Constant(place.first), ctx)
+    bounds = ast.Slice(ast.Constant(place.first), ast.Constant(place.first + place.size))
+    if len(place.shape) == 1:
+        return ast.Subscript(name, bounds, ctx)
+    flat = ast.Subscript(name, bounds, ast.Load())
+    shape = ast.Tuple([ast.Constant(n) for n in place.shape], ast.Load())
+    matrix = ast.Call(ast.Attribute(flat, "reshape", ast.Load()), [shape], [])
+    if isinstance(ctx, ast.Load):
+        return matrix
+    return ast.Subscript(matrix, ast.Slice(), ctx)

@@ -113,7 +113,8 @@ class Environment(gymnasium.Env[Array, Array]):
         self.simulation.close()
         drawn = {} if self._initial is None else self._initial(self.np_random)
         run_seed = int(self.np_random.integers(2**31))
-        self.simulation = self._begun(run_seed, {**drawn, **(options or {})})
+        values: dict[Any, object] = {**drawn, **(options or {})}
+        self.simulation = self._begun(run_seed, values)
         return self._observation(), self._info()
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
@@ -166,7 +167,7 @@ def _check_bounds(name: str, signal: Signal) -> None:
         )
 
 
-def _box(signals: Sequence[Signal]) -> Box:
+def _box(signals: Sequence[Signal]) -> Any:  # types of Gymnasium's spaces differ by release
     """Return the space of vectors of ``signals``, with their bounds."""
     low = np.concatenate([np.full(signal.size, signal.low) for signal in signals])
     high = np.concatenate([np.full(signal.size, signal.high) for signal in signals])

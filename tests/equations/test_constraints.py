@@ -160,7 +160,7 @@ def test_declarations_that_do_not_fit_together() -> None:
     with pytest.raises(ModelError, match="both algebraic variables and the function residual"):
         Model("m", Signals("x"), rates, algebraic=Signals("y"))
     with pytest.raises(ModelError, match=r"m is none of its .* of \(t, x, y, z, u, p, r\)"):
-        Model("m", Signals("x"), rates, algebraic=Signals("y"), residual=weights)  # type: ignore[arg-type]
+        Model("m", Signals("x"), rates, algebraic=Signals("y"), residual=weights)
     with pytest.raises(ModelError, match=r"output of model m .* but out is missing"):
         Model(
             "m",

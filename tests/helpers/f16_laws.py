@@ -15,7 +15,7 @@ def _law(kind: type[Controller]) -> Law:
     step = kind().controller().law
 
     def law(inputs: Vector, parameters: Vector, outputs: Vector) -> None:
-        step(0.0, inputs, (), parameters, outputs)  # type: ignore[arg-type]
+        step(0.0, inputs, (), parameters, outputs)
 
     return law
 

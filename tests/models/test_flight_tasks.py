@@ -51,7 +51,7 @@ class Path3:
             latitude, longitude = north / 6335439.3, east / 6378137.0  # radii at the equator
             u = np.array([latitude, longitude, up, *more])
             with plainly():
-                self.model.update(self.t, np.zeros(0), self.z, u, self.p)  # type: ignore[call-arg]
+                self.model.update(self.t, np.zeros(0), self.z, u, self.p)
             self.t += 1.0
         signals = self.model.discrete
         return {s.name: self.z[signals.slice(s.name)].tolist() for s in signals}

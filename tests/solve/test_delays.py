@@ -344,7 +344,7 @@ def _short(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:
         (lambda: Delayed("x", _short), ModelError, r"bounds least=0\.0 and most=None"),
         (lambda: Delayed("x", _short, least=0.1, most=math.inf), ModelError, "both finite"),
         (lambda: Delayed("x", [1]), ModelError, r"lag \[1\]; give a number in s"),  # type: ignore
-        (lambda: Delayed("x", sum_of, 1, 2), ModelError, "but v is none of its arguments"),
+        (lambda: Delayed("x", sum_of, 1, 2), ModelError, "but v is none of its arguments"),  # type: ignore[arg-type]
         (lambda: model(Delayed("v", 1.0)), UnknownName, "no delayed signal 'v'|v.*x"),
         (lambda: model(Delayed("x", "lag")), UnknownName, "lag"),
         (lambda: model(Delayed("x", 1.0, before="past")), UnknownName, "past"),

@@ -153,7 +153,7 @@ def test_float_build_is_the_design_in_float_arithmetic(name: str) -> None:
     s, p, y = (v.astype(np.float32) for v in (design.s, design.p, np.zeros(1)))
     expected = np.zeros((len(rows), 1))
     for row, answer in zip(rows, expected, strict=True):
-        design.law(0.0, row, s, p, y)  # type: ignore[arg-type]
+        design.law(0.0, row, s, p, y)
         answer[:] = y
     np.testing.assert_array_equal(run_c(f"{name}.toml:single", rows.astype(float)), expected)
 

@@ -22,7 +22,7 @@ class Cart(rt.Plant):
 
     @rt.falling(terminal=True)
     def end(self) -> float:
-        return self.x + 5.0 + self.offset[1]
+        return self.x + 5.0 + float(self.offset[1])
 
     @end.reset
     def stop(self) -> None:

@@ -2,8 +2,8 @@
 
 ``mkdocs.yml`` names this file as a hook.  It adds the pages that stand outside ``docs/``.
 The site begins with docs/index.md; README.md is for the repository.  A link from a page to another
-file of the repository leads to a copy of that file in the site; a link to a folder becomes plain
-text.
+file of the repository leads to a copy of that file in the site; a link to a folder or to a page of
+the repository alone, such as README.md, becomes plain text.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def for_the_site(text: str, page: str) -> str:
 
     def link(match: re.Match[str]) -> str:
         path = _from_root(match[2], page)
-        if (ROOT / path).is_dir():
+        if not in_the_site(path):
             return match[1]
         target = posixpath.relpath(site_uri(path), posixpath.dirname(uri) or ".")
         return f"[{match[1]}]({target}{match[3] or ''})"
@@ -62,7 +62,14 @@ def site_uri(path: str) -> str:
 def outside_files(pages: dict[str, str]) -> set[str]:
     """The files outside ``docs/`` to which ``pages`` link: text by path from the root folder."""
     found = {path for page, text in pages.items() for path in linked(text, page)}
-    return {path for path in found if not path.startswith("docs/") and path not in OUTSIDE}
+    copies = {path for path in found if not path.startswith("docs/") and path not in OUTSIDE}
+    return {path for path in copies if in_the_site(path)}
+
+
+def in_the_site(path: str) -> bool:
+    """Whether the site has ``path``: as a page of its own, or as a file that is no page."""
+    page = path.startswith("docs/") or path in OUTSIDE
+    return not (ROOT / path).is_dir() and (page or not path.endswith(".md"))
 
 
 def pages_of_the_project() -> dict[str, str]:
@@ -85,9 +92,8 @@ def on_files(files: Any, config: Any) -> Any:
     for name in OUTSIDE:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for path in sorted(outside_files(pages_of_the_project())):
-        if (ROOT / path).is_file():
-            text = (ROOT / path).read_text(encoding="utf-8")
-            files.append(File.generated(config, site_uri(path), content=text))
+        text = (ROOT / path).read_text(encoding="utf-8")
+        files.append(File.generated(config, site_uri(path), content=text))
     return files
 
 

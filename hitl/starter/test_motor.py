@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def test_the_c_does_what_the_design_does(back_to_back: Any) -> None:
+def test_the_c_does_what_its_reference_model_does(back_to_back: Any) -> None:
     with back_to_back("scenario.py", {"controller": "motor.toml"}) as result:
         result.assert_ok()
 

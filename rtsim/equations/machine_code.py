@@ -15,6 +15,7 @@ import ctypes
 import hashlib
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -105,6 +106,19 @@ def processor() -> str:
     """Return the name and features of the processor for which machine code is compiled."""
     features = llvm.get_host_cpu_features().flatten()
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
+
+
+@cache
+def vectors_have_their_own_functions() -> bool:
+    """Return whether loops use Intel's library of vector functions, whose last bits differ."""
+    names = {"linux": "libsvml.so", "darwin": "libsvml.dylib", "win32": "svml_dispmd"}
+    if not llvm.targets.has_svml() or sys.platform not in names:
+        return False
+    try:
+        ctypes.CDLL(names[sys.platform])
+    except OSError:
+        return False
+    return True
 
 
 @cache

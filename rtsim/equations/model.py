@@ -300,7 +300,7 @@ def _prepared(model: Model, compile: Compilation) -> BoundModel:
     functions = {name: function for name, function in given.items() if function is not None}
     plain = _plain_at_first(model, functions) if compile == LATER else {}
     if plain:
-        return BoundModel(model, **_all(plain), compiled=False, later=True)
+        return replace(_bound(model, plain, compiled=False), later=True)
     ready = {}
     for name, function in functions.items():
         what, signature = f"{name} of model {model.name}", _SIGNATURES[name]
@@ -310,11 +310,26 @@ def _prepared(model: Model, compile: Compilation) -> BoundModel:
             own = getattr(function, "py_func", function)
             alike = like_compiled_code(own, in_place=signature != EQUATION)
             ready[name] = replace(Native.plain(alike, signature), py_func=own)
-    return BoundModel(model, **_all(ready), compiled=bool(compile))
+    return _bound(model, ready, compiled=bool(compile))
 
 
-def _all(natives: Mapping[str, Native]) -> dict[str, Native]:
-    return {name: natives.get(name, ABSENT) for name in _SIGNATURES}
+def _bound(model: Model, natives: Mapping[str, Native], compiled: bool) -> BoundModel:
+    def made(name: str) -> Native:
+        return natives.get(name, ABSENT)
+
+    return BoundModel(
+        model,
+        made("derivative"),
+        made("output"),
+        made("update"),
+        made("project"),
+        compiled,
+        made("guard"),
+        made("reset"),
+        made("stop"),
+        made("tick"),
+        made("jacobian"),
+    )
 
 
 def _plain_at_first(model: Model, functions: Mapping[str, Any]) -> dict[str, Native]:

@@ -13,10 +13,17 @@ import dis
 import inspect
 import linecache
 import types
+<<<<<<< HEAD:rtsim/equations/rewriting.py
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+=======
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+>>>>>>> h/cold:rtsim/named/source.py
 
 from rtsim.core.errors import ModelError
+from rtsim.equations.compiling import Compiled
 
 
 def where(function: Any, node: ast.AST | None = None) -> str:
@@ -183,6 +190,7 @@ def value_of(node: ast.expr, space: Outside) -> Any:
     raise KeyError
 
 
+<<<<<<< HEAD:rtsim/equations/rewriting.py
 def rebuilt(
     original: Any,
     definition: ast.FunctionDef,
@@ -244,3 +252,22 @@ def calling(
     made: Any = space["events"]
     made.definition = ast.parse(text).body[0]
     return made
+=======
+
+def read_helper(function: Any) -> None:
+    """Read the definition of a function marked with ``@rtsim.compiled``, and of those it calls.
+
+    With these definitions at hand, a run can begin as plain Python
+    (:mod:`rtsim.equations.same_bits`).
+    """
+    if not isinstance(function, Compiled) or hasattr(function.py_func, "definition"):
+        return
+    helper: Any = function.py_func
+    with suppress(ModelError):  # without its source, it is compiled at the start
+        helper.definition = definition_of(helper)
+        outside = Outside(helper)
+        for node in ast.walk(helper.definition):
+            if isinstance(node, ast.Call):
+                with suppress(AttributeError, KeyError):
+                    read_helper(value_of(node.func, outside))
+>>>>>>> h/cold:rtsim/named/source.py

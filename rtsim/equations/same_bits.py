@@ -28,6 +28,7 @@ import numpy as np
 
 from rtsim.equations.addresses import EQUATION, INTEGER, NUMBER, Signature, is_array
 from rtsim.equations.compiling import Compiled, Native, kept
+from rtsim.equations.machine_code import vectors_have_their_own_functions
 from rtsim.equations.other_math import constants_kept, like_compiled_code
 
 MATH = {
@@ -86,8 +87,8 @@ def _whole(bound: float) -> _Kind:
 def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
     """Return whether ``function`` surely gives equal bits as plain Python and as machine code.
 
-    Only a method of a class with fields can be known: the source of another function may have
-    changed since it was read.
+    Only a method of a class with fields can be known, and what it calls: the source of another
+    function may have changed since it was read.
     """
     kinds = tuple(map(_argument, signature))
     try:
@@ -111,7 +112,7 @@ def plain_at_first(functions: Mapping[str, tuple[Any, Signature]]) -> dict[str, 
     code of all is in the cache, so that nothing is gained.
     """
     plain = {name: (getattr(f, "py_func", f), kinds) for name, (f, kinds) in functions.items()}
-    if not all(same_bits(*one) for one in plain.values()):
+    if vectors_have_their_own_functions() or not all(same_bits(*one) for one in plain.values()):
         return {}
     if all(kept(*one) for one in plain.values()):
         return {}

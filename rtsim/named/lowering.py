@@ -26,6 +26,7 @@ from rtsim.equations.rewriting import (
     argument_names,
     at,
     definition_of,
+    read_helper,
     rebuilt,
     value_of,
     where,
@@ -452,6 +453,7 @@ class _Lowering(FieldNames):
         else:
             bound = stands
         if not bound:
+            read_helper(found)
             if isinstance(function, ast.Attribute) and self._is_self(function.value):
                 static = self._constant(function.attr, like_its_caller(found))
                 node.func = at(static, node)

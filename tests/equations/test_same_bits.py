@@ -7,6 +7,7 @@ import math
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,8 +112,8 @@ class Branches(rt.Plant):
 
     def slope(self, k: float) -> float:
         if self.x[0] > k:
-            return -self.x[1] * GAIN
-        return self.x[1] / k if self.x[2] != 0.0 else self.x[3]
+            return float(-self.x[1] * GAIN)
+        return float(self.x[1] / k if self.x[2] != 0.0 else self.x[3])
 
     def derivative(self, d: Any) -> None:
         total = 0
@@ -142,8 +143,42 @@ def doubled(value: float) -> float:
     return 2.0 * value
 
 
-def has_no_definition(self: Any, d: Any) -> None:
-    d.x = doubled(self.x)
+@compiled
+def drag(value: float) -> float:
+    held = doubled(value)
+    return -held * abs(held)
+
+
+class Helped(rt.Plant):
+    x = rt.state("1", 1.0)
+
+    def derivative(self, d: Any) -> None:
+        d.x = drag(self.x) / 3
+
+
+def test_marked_helpers_and_the_helpers_that_they_call_give_equal_bits() -> None:
+    calls, draw = both(Helped), random.Random(3)
+    for _ in range(1000):
+        equal_at(calls, np.array([draw.gauss(0, 10)]))
+
+
+@compiled
+def squared(value: float) -> float:
+    return value**2
+
+
+def helper_with_a_power(self: Any, d: Any) -> None:
+    d.x = squared(self.x)
+    d.v[0] = d.v[1] = d.v[2] = 0.0
+
+
+text: dict[str, Any] = {"__name__": __name__}
+exec("def without_source(value):\n    return value", text)
+without_source = compiled(text["without_source"])
+
+
+def helper_without_source(self: Any, d: Any) -> None:
+    d.x = without_source(self.x)
     d.v[0] = d.v[1] = d.v[2] = 0.0
 
 
@@ -242,7 +277,7 @@ def rounds(self: Any, d: Any) -> None:
     [
         *(power, own_sine, remainder, sums, whole_vector, negative_zero, zero_times, counts),
         *(grows, whole_of, by_a_constant, does_not_compile, rounds),
-        has_no_definition,
+        *(helper_with_a_power, helper_without_source),
     ],
 )
 def test_what_python_and_the_compiler_may_compute_differently_is_not_used(
@@ -278,3 +313,19 @@ def test_with_its_machine_code_in_the_cache_nothing_begins_as_plain_python(
 ) -> None:
     monkeypatch.setattr(subject, "kept", lambda *_: True)
     assert plain_at_first({"f": (derivative_of(Branches), EQUATION)}) == {}
+
+
+def test_with_a_library_for_vectors_nothing_begins_as_plain_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subject, "vectors_have_their_own_functions", lambda: True)
+    assert plain_at_first({"f": (derivative_of(Branches), EQUATION)}) == {}
+
+
+def test_the_page_names_each_allowed_function() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "compiling.md").read_text("utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| functions | `abs`"))
+    of_python, of_math, of_numpy = re.split("; of `math`:|; of NumPy:", row)
+    assert re.findall(r"`(\w+)`", of_math) == sorted(subject.MATH)
+    assert re.findall(r"`(\w+)`", of_numpy) == sorted(subject.NUMPY)
+    assert re.findall(r"`(\w+)`", of_python) == ["abs", "float", "max", "min"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,17 @@ def begins_plain(result: Any) -> bool:
     )
 
 
+def after(looks: int) -> Callable[[PlainStart], bool]:
+    """Let the allowance be used up after this number of looks."""
+    left = iter([False] * looks)
+    return lambda _: next(left, True)
+
+
+def from_the_time(ns: int) -> Callable[[PlainStart], bool]:
+    """Let the allowance be used up from this time on."""
+    return lambda plain: plain._system.ns >= ns
+
+
 @pytest.mark.parametrize("solver", SOLVERS_WITH_EQUAL_BITS)
 def test_plain_python_machine_code_and_a_change_between_them_give_equal_rows(
     solver: str, monkeypatch: pytest.MonkeyPatch
@@ -116,8 +128,7 @@ def test_plain_python_machine_code_and_a_change_between_them_give_equal_rows(
     wanted = compiled.recording().digest()
     assert plain.recording().digest() == wanted
     for tags in (1, 47, 120):
-        left = iter([False] * tags)
-        monkeypatch.setattr(PlainStart, "over", property(lambda _, left=left: next(left, True)))
+        monkeypatch.setattr(PlainStart, "over", property(after(tags)))
         changed = run(loop(solver))
         assert changed.system.plants[0].bound.compiled
         assert not changed.system.controllers[0].controller.later
@@ -137,9 +148,7 @@ def test_events_fall_on_the_tag_at_which_machine_code_takes_over(
     tags = [event.tag.ns for event in wanted.events if event.kind == "Crossed"]
     assert len(tags) > 4
     for tag in tags[:5]:
-        monkeypatch.setattr(
-            PlainStart, "over", property(lambda plain, tag=tag: plain._system.ns >= tag)
-        )
+        monkeypatch.setattr(PlainStart, "over", property(from_the_time(tag)))
         assert run(loop("dp54")).recording().digest() == wanted.digest()
 
 

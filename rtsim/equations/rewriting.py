@@ -13,14 +13,9 @@ import dis
 import inspect
 import linecache
 import types
-<<<<<<< HEAD:rtsim/equations/rewriting.py
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
-=======
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
->>>>>>> h/cold:rtsim/named/source.py
+from typing import Any, TypeVar
 
 from rtsim.core.errors import ModelError
 from rtsim.equations.compiling import Compiled
@@ -190,7 +185,6 @@ def value_of(node: ast.expr, space: Outside) -> Any:
     raise KeyError
 
 
-<<<<<<< HEAD:rtsim/equations/rewriting.py
 def rebuilt(
     original: Any,
     definition: ast.FunctionDef,
@@ -252,7 +246,7 @@ def calling(
     made: Any = space["events"]
     made.definition = ast.parse(text).body[0]
     return made
-=======
+
 
 def read_helper(function: Any) -> None:
     """Read the definition of a function marked with ``@rtsim.compiled``, and of those it calls.
@@ -270,4 +264,3 @@ def read_helper(function: Any) -> None:
             if isinstance(node, ast.Call):
                 with suppress(AttributeError, KeyError):
                     read_helper(value_of(node.func, outside))
->>>>>>> h/cold:rtsim/named/source.py

@@ -112,7 +112,7 @@ class PythonController:
         self.s = self.memory.initial()
         owner = name if name == "controller" else f"controller {name}"
         self.name = f"control function {getattr(law, '__name__', 'without a name')} of {owner}"
-        self._of_class = hasattr(law, "definition")
+        self._of_class = hasattr(law, "rewritten")
         self.law = named(law, _LAW, self.name, self._vectors())
         self._compile: Compilation = compile
         self._pending: Tag | None = None

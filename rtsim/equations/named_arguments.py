@@ -25,7 +25,7 @@ from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.equations.compiling import like_its_caller
 from rtsim.equations.field_names import FieldNames, Place, article, part, places_of
-from rtsim.equations.rewriting import at, calling, definition_of, rebuilt
+from rtsim.equations.rewriting import at, calling, definition_of, read_helper, rebuilt
 
 OUT = "out"
 """Another name of the vector that a function fills."""
@@ -106,8 +106,8 @@ def _wanted(
 ) -> _Wanted | None:
     """Return ``function`` with its checked arguments; None if its arguments are not known."""
     plain = getattr(function, "py_func", function)
-    if hasattr(plain, "definition"):
-        return None  # made by rtsim
+    if hasattr(plain, "rewritten"):
+        return None
     try:
         parameters = list(inspect.signature(plain).parameters.values())
     except (TypeError, ValueError):
@@ -416,6 +416,8 @@ class _SignalNames(FieldNames):
                 return node
         elif whole and (name := self._helper(node)):
             node.func = at(ast.Name(name, ast.Load()), function)
+        else:
+            read_helper(self.called(function))
         self.generic_visit(node)
         return node
 

@@ -3,6 +3,7 @@
 A rewritten function has the globals, the closure, the defaults and the line numbers of the original
 one, so that changed constants, debuggers and tracebacks act as they did before.  Its attribute
 ``definition`` is the changed syntax tree, which :mod:`rtsim.equations.reading_functions` reads.
+``rewritten`` says that rtsim made the function, with all arguments in their order.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def rebuilt(
     function.__kwdefaults__ = original.__kwdefaults__
     function.__module__, function.__doc__ = original.__module__, original.__doc__
     function.__qualname__ = original.__qualname__
-    function.definition = definition
+    function.definition, function.rewritten = definition, True
     return function
 
 
@@ -244,7 +245,7 @@ def calling(
     space["__name__"] = getattr(like, "__module__", __name__)
     exec(text, space)  # text of rtsim only
     made: Any = space["events"]
-    made.definition = ast.parse(text).body[0]
+    made.definition, made.rewritten = ast.parse(text).body[0], True
     return made
 
 

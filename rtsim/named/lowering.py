@@ -569,6 +569,10 @@ def element_of_call(function: Any) -> tuple[Any, str, int] | None:
         case [
             ast.Return(ast.Subscript(ast.Call(ast.Name(name), given, []), ast.Constant(int(index))))
         ] if name in function.__code__.co_freevars and all(isinstance(a, ast.Name) for a in given):
-            at = function.__code__.co_freevars.index(name)
-            return function.__closure__[at].cell_contents, ", ".join(map(ast.unparse, given)), index
+            cell = function.__code__.co_freevars.index(name)
+            return (
+                function.__closure__[cell].cell_contents,
+                ", ".join(map(ast.unparse, given)),
+                index,
+            )
     return None

@@ -508,3 +508,25 @@ def test_a_method_may_use_the_names_of_arguments_for_its_own() -> None:
     out, none = np.zeros(1), np.zeros(0)
     replace(model, name="other").derivative(0.0, np.array([3.0]), none, none, none, out)  # type: ignore[misc]
     assert out[0] == 6.0
+
+
+@rt.compiled
+def exchanged(t: Any, x: Any, u: Any, z: Any, p: Any, dx: Any) -> None:
+    dx[0] = z[0] - u[0]
+
+
+def test_a_helper_of_a_class_is_checked_as_a_function_of_a_model() -> None:
+    class Calls(rt.Plant):
+        x = rt.state("m", shape=(1,))
+
+        def derivative(self, d: Any) -> None:
+            exchanged(0.0, np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1))
+            d.x[0] = 0.0
+
+    Calls.model()
+    model = rt.Model(
+        "m", rt.Signals("x"), exchanged, discrete=rt.Signals("z = 5"), inputs=rt.Signals("u = 3")
+    )
+    out, none = np.zeros(1), np.zeros(0)
+    bind(model).derivative.call(0.0, none, np.array([5.0]), np.array([3.0]), none, out)
+    assert out[0] == 2.0

@@ -1,5 +1,5 @@
 """Beside pyproject.toml for three steps: the project's C goes into the wheel, inside of ``hitl``,
-an editable installation is the path of the checkout (docs/decisions/xxx-editors.md), and
+an editable installation is the path of the checkout (docs/decisions/207-editors.md), and
 the addresses of the repository go into the metadata, if it is built where they are known."""
 
 import os

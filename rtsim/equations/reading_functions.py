@@ -99,6 +99,8 @@ class _Reader(ast.NodeVisitor):
             return
         if not isinstance(node.ctx, ast.Load):
             self.found.add(self._index(node.slice))
+        elif isinstance(node.slice, ast.Slice):
+            raise _Unknown  # a view of the vector, through which its elements can be written
         self.visit(node.slice)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:

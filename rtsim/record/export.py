@@ -118,6 +118,11 @@ def _numbers(table: SignalTable) -> dict[str, Any]:
 
 
 def _checked(name: str, made: object) -> Export:
+    if name != name.strip(". "):
+        raise ScenarioError(
+            f"export format {name!r} cannot be chosen: give the suffix without its dot, "
+            f"{name.strip('. ')!r}"
+        )
     if not callable(made):
         raise ScenarioError(
             f"export format {name!r} is a {type(made).__name__}; expected a function (table, path)"

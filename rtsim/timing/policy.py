@@ -14,8 +14,9 @@
 count starts again, even if the wait for this frame then ends late: that is an overrun, but the loop
 has not fallen behind.
 
-To add a policy, write a subclass of :class:`Policy` and register it in :data:`POLICIES`, by the
-entry point ``rtsim.overrun_policies`` or by :func:`add_policy` (docs/extending.md).
+To add a policy, write a subclass of :class:`Policy` and register it by the entry point
+``rtsim.overrun_policies`` or by :func:`add_policy` (docs/extending.md).  rtsim's own are in
+:data:`OWN_POLICIES`.
 """
 
 from __future__ import annotations

@@ -207,6 +207,12 @@ def read(path: Path) -> dict[str, Any]:
     return {name: found[plain] for name, plain in names.items()} | {"time_ns": found["time_ns"]}
 
 
+def test_the_suffix_of_a_format_has_no_dot() -> None:
+    with pytest.raises(ScenarioError, match=r"'\.feather' cannot be chosen.* its dot, 'feather'"):
+        EXPORTS.add(".feather", lambda table, path: None)  # noqa: ARG005
+    assert ".feather" not in EXPORTS
+
+
 @pytest.mark.parametrize("suffix", sorted(EXPORTS))
 def test_an_exported_file_holds_every_bit(suffix: str, tmp_path: Path) -> None:
     values = np.array([0.1, -0.0, 5e-324, 1.7976931348623157e308, np.inf, -np.inf, np.nan])

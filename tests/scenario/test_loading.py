@@ -173,6 +173,10 @@ def renamed(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
     out[1] = 1.0
 
 
+def through_a_part(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+    y[0:2][:] = 1.0
+
+
 @compiled
 def second(y: Any) -> None:
     y[1] = 2.0
@@ -184,7 +188,7 @@ def both(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
 
 
 @pytest.mark.parametrize(
-    "law", [sometimes, by_name, in_a_loop, at_once, handed_on, renamed, both],
+    "law", [sometimes, by_name, in_a_loop, at_once, handed_on, renamed, through_a_part, both],
     ids=lambda f: f.__name__,
 )  # fmt: skip
 def test_one_that_may_be_written_is_no_error(law: Callable[..., None]) -> None:

@@ -94,7 +94,7 @@ def _guard(direction: int, level: Any, options: dict[str, Any]) -> Any:
     return guard(level, direction, options)
 
 
-Level = Callable[[Any], float]
+Level = Callable[[Any], Any]
 
 
 @overload

@@ -18,7 +18,6 @@ from hitl.boards.emulators import find_node
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("rtsim", "hitl", "firmware", "LICENSES")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "REUSE.toml")
-STRICT = {"typeCheckingMode": "strict", "pythonVersion": "3.11"}
 _BUILD = "import sys, setuptools.build_meta as b; getattr(b, 'build_' + sys.argv[1])(sys.argv[2])"
 _PATIENCE_S = 600
 
@@ -65,9 +64,11 @@ def script(name: str) -> list[str]:
     return [str(find_node()), str(Path(package.origin).parent / "dist" / name)]
 
 
-def findings(folder: Path, python: Path) -> list[str]:
-    """Return what pyright says in strict mode about the programs of ``folder``, a line each."""
-    (folder / "pyrightconfig.json").write_text(json.dumps(STRICT))
+def findings(folder: Path, python: Path, mode: str = "strict") -> list[str]:
+    """Return what pyright says in a mode about the programs of ``folder``, a line each."""
+    (folder / "pyrightconfig.json").write_text(
+        json.dumps({"typeCheckingMode": mode, "pythonVersion": "3.11"})
+    )
     done = subprocess.run(
         [*script("index.js"), "--outputjson", "--pythonpath", str(python), "-p", str(folder)],
         capture_output=True, text=True, timeout=_PATIENCE_S, cwd=folder,

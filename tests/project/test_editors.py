@@ -6,6 +6,7 @@ installation, and run.
 
 from __future__ import annotations
 
+import re
 import runpy
 import shutil
 from collections.abc import Iterator
@@ -43,6 +44,17 @@ def test_strict_types_of_programs(python: Path, tmp_path_factory: pytest.TempPat
     wrong = (folder / "by_name.py").read_text().replace("self.speed", "self.sped")
     (folder / "by_name.py").write_text(wrong)
     assert any('"sped"' in line for line in findings(folder, python))
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_pages_without_annotations_have_no_errors(python: Path, tmp_path: Path) -> None:
+    text = (ROOT / "docs/classes.md").read_text(encoding="utf-8")
+    for name, code in re.findall(r"^```python file=(\w+\.py)\n(.*?)^```", text, re.M | re.S):
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    assert (tmp_path / "ball.py").exists()
+    assert findings(tmp_path, python, "standard") == []
 
 
 @pytest.fixture(scope="module")

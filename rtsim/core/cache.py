@@ -98,8 +98,9 @@ def _entries(folder: Path) -> Iterator[tuple[Path, int]]:
         for entry in found:
             with suppress(OSError):
                 about = [one.stat() for one in (os.scandir(entry) if entry.is_dir() else [entry])]
-                times = [entry.stat().st_mtime_ns, *(s.st_mtime_ns for s in about)]
-                yield Path(entry.path), max(*times, *(s.st_atime_ns for s in about))
+                times = [entry.stat().st_mtime_ns]  # the only one of an empty folder
+                times += [ns for one in about for ns in (one.st_mtime_ns, one.st_atime_ns)]
+                yield Path(entry.path), max(times)
 
 
 def _remove(path: Path) -> None:

@@ -8,6 +8,7 @@ methods of classes (:mod:`rtsim.named.lowering`).
 from __future__ import annotations
 
 import ast
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -135,6 +136,19 @@ class FieldNames(ast.NodeTransformer):
             node.targets = [self._elements(node.targets[0], node.value)]
         self.generic_visit(node)
         return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        """Compute all elements before one is stored: machine code would change them in place."""
+        self.generic_visit(node)
+        target = node.target
+        if not isinstance(target, ast.Subscript):
+            return node
+        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+        if not any(isinstance(part, ast.Slice) for part in parts):
+            return node
+        read = deepcopy(target)
+        read.ctx = ast.Load()
+        return at(ast.Assign([target], ast.BinOp(read, node.op, node.value)), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is None:

@@ -40,6 +40,7 @@ from rtsim.equations.delays import standing as standing
 from rtsim.equations.history import History
 from rtsim.equations.named_arguments import OUT, Arguments, NamedVector, named
 from rtsim.equations.other_math import like_compiled_code
+from rtsim.equations.reading_functions import sometimes_unwritten
 from rtsim.equations.same_bits import plain_at_first
 from rtsim.equations.sparsity import Sparsity
 
@@ -375,6 +376,7 @@ def bind(
         ("jacobian", bound.jacobian, model.elements),
     ):
         if native is not ABSENT:
+            _check_paths(model, name, out)
             _probe(model, name, native, out, start)
     if bound.project is not ABSENT:
         states = model.states.initial() if x is None else x
@@ -427,6 +429,18 @@ def _begin(model: Model, start: Mapping[str, Vector | None]) -> None:
 
 def _no_such(error: IndexError) -> str:
     return f"uses an element that does not exist ({in_words(error)})"
+
+
+def _check_paths(model: Model, name: str, out: Signals) -> None:
+    """Raise :class:`ModelError` if a path through a function leaves an element unwritten."""
+    function = getattr(model, name)
+    position = len(arguments_of()[name].names) - 1
+    for i, line in sometimes_unwritten(function, position, out.size).items():
+        raise ModelError(
+            f"{name} of model {model.name} does not write {out.columns[i]} on every path "
+            f"({function.__code__.co_filename}:{line}); without a value it would keep that of an "
+            "earlier call: write it before the if, or in its else"
+        )
 
 
 def _probe(

@@ -152,6 +152,93 @@ def _value(function: Any, node: ast.expr) -> Any:
     raise _Unknown
 
 
+def sometimes_unwritten(function: Callable[..., Any], position: int, size: int) -> dict[int, int]:
+    """Return the elements of a vector argument that a path through ``function`` leaves unwritten.
+
+    The value is the line in the file: of the ``if`` that decides, or of the ``return``.  The
+    arguments are those of :func:`never_written`.  A chain with ``elif`` counts as complete, and so
+    does an element that several statements write: the source does not show that they miss a case.
+    A loop counts as run.
+    """
+    try:
+        plain, definition, arguments = _source(function, ())
+        if position >= len(arguments):
+            raise _Unknown
+        paths = _Paths(plain, arguments[position], size)
+        rest = paths.block(definition.body, frozenset())
+    except _Unknown:
+        return {}
+    first = min(n.lineno for n in (definition, *definition.decorator_list))
+    found = {i: line for written, line in paths.ends for i in range(size) if i not in written}
+    for i, line in paths.branches.items():
+        if rest is not None and i not in rest and line is not None:
+            found[i] = line
+    return {i: plain.__code__.co_firstlineno + line - first for i, line in found.items()}
+
+
+class _Paths:
+    """Which elements of ``vector`` are written on each path through a function."""
+
+    def __init__(self, function: Any, vector: str, size: int) -> None:
+        self.ends: list[tuple[frozenset[int], int]] = []
+        """What is written at each ``return``, and its line."""
+        self.branches: dict[int, int | None] = {}
+        """The line of the only ``if`` around the writing of an element; ``None`` for several."""
+        self._function, self._vector, self._size = function, vector, size
+        self._line: int | None = None
+
+    def block(self, body: Iterable[ast.stmt], written: frozenset[int]) -> frozenset[int] | None:
+        """Return what is written after ``body``; ``None`` if no path reaches its end."""
+        for node in body:
+            if isinstance(node, ast.Return):
+                called = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
+                self.ends.append((written | self._new(called), node.lineno))
+                return None
+            if isinstance(node, ast.Raise | ast.Break | ast.Continue):
+                return None
+            after = self._statement(node, written)
+            if after is None:
+                return None
+            written = after
+        return written
+
+    def _statement(self, node: ast.stmt, written: frozenset[int]) -> frozenset[int] | None:
+        if isinstance(node, ast.If):
+            return self._branches(node, written)
+        if isinstance(node, ast.For | ast.While):
+            inside = self.block(node.body, written)
+            return self.block(node.orelse, written if inside is None else inside)
+        simple = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Assert)
+        if not isinstance(node, simple):
+            raise _Unknown
+        new = self._new(node)
+        for i in new:
+            self.branches[i] = None if i in self.branches else self._line
+        return written | new
+
+    def _new(self, node: ast.AST) -> frozenset[int]:
+        """Return the elements that a simple statement writes."""
+        found = _Reader(self._function, self._vector, (self._function,))
+        found.visit(node)
+        return frozenset(i % self._size for i in found.found if -self._size <= i < self._size)
+
+    def _branches(self, node: ast.If, written: frozenset[int]) -> frozenset[int] | None:
+        chain = len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
+        before, self._line = self._line, node.lineno
+        ways = [self.block(node.body, written)]
+        if node.orelse:
+            ways.append(self.block(node.orelse, written))
+        self._line = before
+        if not node.orelse:
+            ways.append(written)
+        reached = [way for way in ways if way is not None]
+        if not reached:
+            return None
+        if chain:
+            return frozenset().union(*reached)
+        return frozenset.intersection(*reached)
+
+
 Inputs = frozenset[int]
 _READ, _WRITTEN = 3, 5
 """Positions of the inputs and of the outputs in ``output(t, x, z, u, p, y)``."""

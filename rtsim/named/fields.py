@@ -79,6 +79,11 @@ def _field(
     name: str = "",
     **more: Any,
 ) -> Any:
+    if not isinstance(unit, str):
+        raise ModelError(
+            f"the unit of this {role} is {unit!r}; the unit comes first, as a text: "
+            f'("m", {unit!r}), or ("1", {unit!r}) for a number without a unit'
+        )
     values = np.asarray(initial, dtype=object)
     size = values.shape if shape is None else tuple(shape)
     flat = tuple(values.ravel().tolist())

@@ -210,7 +210,7 @@ class _Lowering(FieldNames):
         self.meanings = {names[i]: what for i, what in bound if i < len(names)}
         taken = {i for i, _ in bound}
         given = [*definition.args.posonlyargs, *definition.args.args]
-        kept = [a for i, a in enumerate(given) if i not in taken]
+        kept = [self.visit(a) for i, a in enumerate(given) if i not in taken]
         if len(original.__defaults__ or ()) > len(kept):
             self.refuse(definition, f"{names[0]} has a default; remove it")
         definition.body = [self.visit(node) for node in definition.body]
@@ -322,11 +322,9 @@ class _Lowering(FieldNames):
         return ast.Name(own, ast.Load())
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if not isinstance(node.ctx, ast.Load):
-            if node.id in self.meanings:
-                self.refuse(node, f"{node.id} is assigned; give the variable another name")
-            if node.id in self.form.arguments:
-                self.refuse(node, f"the name {node.id} is used by rtsim; give it another name")
+        if not isinstance(node.ctx, ast.Load) and node.id in self.meanings:
+            self.refuse(node, f"{node.id} is assigned; give the variable another name")
+        self._check_free(node, node.id)
         if node.id in self.meanings:
             self.refuse(
                 node,
@@ -335,13 +333,21 @@ class _Lowering(FieldNames):
             )
         return node
 
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        self._check_free(node, node.arg)
+        return node
+
+    def _check_free(self, node: ast.AST, name: str) -> None:
+        """Refuse a name of the user's that would mean a vector or the time."""
+        if name in self.form.arguments:
+            self.refuse(node, f"the name {name} is used by rtsim; give it another name")
+
     # -- statements and calls ----------------------------------------------------------------------
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         if self._mode(node.target) is not None:
             self.refuse(node, f"{ast.unparse(node.target)} is a mode; assign one of its names")
-        self.generic_visit(node)
-        return node
+        return super().visit_AugAssign(node)
 
     def assigned(self, target: ast.expr, value: ast.expr) -> ast.expr:
         """Return ``value`` with the numbers of the modes that are assigned to ``target``."""

@@ -68,6 +68,11 @@ class guard:
                 f"{getattr(method, '__qualname__', method)} would change guard {self.name} of the "
                 "base class; define a method with the name of its reset or stop instead"
             )
+        if getattr(method, "__name__", "") == getattr(self.level, "__name__", ""):
+            raise ModelError(
+                f"{method.__qualname__} takes the name of its guard, which would be lost; give the "
+                "method of @reset or @stop a name of its own"
+            )
 
     @property
     def functions(self) -> tuple[Any, ...]:

@@ -93,7 +93,9 @@ class Environment(gymnasium.Env[Array, Array]):
         for name in self.acted:
             _check_bounds(name, signals[name])
             self.simulation[name] = self.simulation[name]
-        self.observation_space = _box([signals[name] for name in self.observed])
+        size = sum(signals[name].size for name in self.observed)
+        # A range bounds the initial value of a state, not what the run makes of it.
+        self.observation_space = Box(-np.inf, np.inf, (size,), np.float64)
         self.action_space = _box([signals[name] for name in self.acted])
 
     def _begun(self, seed: int, values: Mapping[SignalName, object]) -> Simulation:

@@ -111,16 +111,20 @@ DP54_TABLEAU = EmbeddedTableau(
 """The pair of Dormand and Prince, of order 5(4)."""
 
 
-STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, BEGAN, KNOWN, SLOPE = range(8)
+STEP, STEPS, REJECTED, BEGAN, KNOWN, SLOPE = 0, 2, 3, 5, 6, 7
 """Elements of the solver memory:
 
 - ``STEP``: length of the next step (s), or 0 if it is not known.
-- ``EVALUATIONS``, ``STEPS``, ``REJECTED``, ``UNBOUNDED``: counts of the whole run; ``UNBOUNDED``
-  counts the steps that ignored the tolerance because the budget was used up.
+- ``STEPS``, ``REJECTED``: counts of the whole run.
 - ``BEGAN``: the number of evaluations before the present frame.
 - ``KNOWN``: 1 if the derivative at the end of the last step is known; ``SLOPE`` is its first
   element.
 """
+EVALUATIONS = 1
+"""Element of the solver memory: the number of evaluations of the derivative in the whole run."""
+UNBOUNDED = 4
+"""Element of the solver memory: the number of steps of the whole run that ignored the tolerance,
+because the budget was used up."""
 RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, FIRST, MOST_STEPS, STOPS = range(9)
 """Elements of the array ``settings``; see :class:`Adaptive`.
 

@@ -195,12 +195,13 @@ RODAS5P_TABLEAU = RosenbrockTableau(
 
 # The internal steps of a Rosenbrock method between two tags.
 
-JACOBIANS, FACTORS, BEFORE, ERROR = 4, 5, 6, 7
-"""Elements of the memory after those of an adaptive step, which this solver uses up to
-``REJECTED``:
-
-- ``JACOBIANS``, ``FACTORS``: the number of Jacobians and of factorisations of the whole run.
-- ``BEFORE``, ``ERROR``: length (s) and error of the last step that no tag shortened, or 0.
+# The memory has these elements after those of an adaptive step, which are used up to REJECTED.
+JACOBIANS = 4
+"""Element of the solver memory: the number of Jacobians of the whole run."""
+FACTORS = 5
+"""Element of the solver memory: the number of factorisations of the whole run."""
+BEFORE, ERROR = 6, 7
+"""Elements of the solver memory: length (s) and error of the last step that no tag shortened, or 0.
 """
 KEPT = BEFORE
 """The number of elements that ``Stepper.forget`` does not clear."""

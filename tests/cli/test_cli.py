@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -100,11 +99,12 @@ def test_replay_notices_another_law(recording: Path, monkeypatch: pytest.MonkeyP
     """The sources differ, which is said, and the values differ, which fails."""
     from rtsim.models import unstable
 
-    def other(t: float, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
-        y[0] = -1.001 * (p[0] * u[0] + p[1] * u[1]) - s[0]
-        s[0] += p[2] * u[0]
+    class Other(unstable.Stabiliser, compile=True):
+        def step(self) -> None:
+            self.force = -1.001 * (self.proportional * self.x + self.derivative * self.v) - self.sum
+            self.sum += self.integral * self.x
 
-    monkeypatch.setattr(unstable, "control", other)
+    monkeypatch.setattr(unstable, "Stabiliser", Other)
     result = rtsim("replay", recording)
     assert result.exit_code == 1
     assert "sources of the scenario's functions have changed" in result.stdout

@@ -172,3 +172,14 @@ def test_only_who_compiles_tidies(folder: Path, monkeypatch: pytest.MonkeyPatch)
     compiling._tidy.cache_clear()
     value(law)  # read from its file
     assert len(tidied) == 2
+
+
+def test_an_empty_folder_of_a_program_that_did_not_compile_ends_no_later_program(
+    tmp_path: Path,
+) -> None:
+    """As a first use of a function makes it, whose compilation then fails."""
+    (tmp_path / "0123.numba").mkdir()
+    prune(tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["0123.numba"]
+    prune(tmp_path, now_ns=(tmp_path / "0123.numba").stat().st_mtime_ns + UNUSED_NS + 1)
+    assert list(tmp_path.iterdir()) == []

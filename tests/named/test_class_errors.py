@@ -14,6 +14,7 @@ import pytest
 
 import rtsim as rt
 from rtsim.core.errors import ModelError, ScenarioError
+from rtsim.equations.model import bind
 
 
 class Base(rt.Plant):
@@ -476,3 +477,137 @@ def test_a_controller_can_be_replaced_by_an_object_of_a_class() -> None:
 
     loop.replace_controller("brake", Idle())
     assert rt.simulate(loop, until=1, compile=False)["cart.x"][-1] == 1.0
+
+
+_t = 0.25
+
+
+def shifted(body: Any, _t: float) -> Any:
+    return body.speed * _t
+
+
+def test_the_names_of_rtsim_are_no_names_of_the_user() -> None:
+    """They would mean the time or a vector, without a word."""
+
+    class OfModule(rt.Plant):
+        speed = rt.state("m/s")
+
+        def derivative(self, d: Any) -> None:
+            d.speed = -_t
+
+    class OfLambda(rt.Plant):
+        speed = rt.state("m/s")
+
+        def derivative(self, d: Any) -> None:
+            f = lambda _t: self.speed * _t  # noqa: E731
+            d.speed = f(2.0)
+
+    class OfHelper(rt.Plant):
+        speed = rt.state("m/s")
+
+        def derivative(self, d: Any) -> None:
+            d.speed = shifted(self, 2.0)
+
+    for kind in (OfModule, OfLambda, OfHelper):
+        with pytest.raises(ModelError, match=r"\.py:\d+: .*the name _t is used by rtsim"):
+            kind.model()
+
+
+def test_a_reset_with_the_name_of_its_guard_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"floor takes the name of its guard"):
+
+        class Ball(rt.Plant):
+            height = rt.state("m")
+
+            @rt.falling
+            def floor(self) -> float:
+                return self.height
+
+            @floor.reset
+            def floor(self) -> None:  # type: ignore[no-redef]
+                self.height = 0.0
+
+
+@pytest.mark.parametrize("field", [rt.state, rt.parameter, rt.input, rt.memory])
+def test_a_value_in_place_of_the_unit_is_refused(field: Any) -> None:
+    with pytest.raises(ModelError, match=r"is 5\.0; the unit comes first.*\(\"m\", 5\.0\)"):
+        field(5.0)
+
+
+def one_way(plant: Any, d: Any) -> None:
+    d.level = 1.0
+    if plant.level < 1.0:
+        d.flow = 1.0
+
+
+def early(plant: Any, d: Any) -> None:
+    d.level = 1.0
+    if plant.level > 1.0:
+        return
+    d.flow = 1.0
+
+
+def covered(plant: Any, d: Any) -> None:
+    d.level, d.flow = 1.0, 0.0
+    if plant.level < 1.0:
+        d.flow = 1.0
+
+
+def chained(plant: Any, d: Any) -> None:
+    d.level = 1.0
+    if plant.level < 1.0:
+        d.flow = 1.0
+    elif plant.level < 2.0:
+        d.flow = 2.0
+
+
+def twice(plant: Any, d: Any) -> None:
+    d.level = 1.0
+    if plant.level < 1.0:
+        d.flow = 1.0
+    if plant.level >= 1.0:
+        d.flow = 2.0
+
+
+def filled(derivative: Any) -> Any:
+    class Tank(rt.Plant):
+        level = rt.state("m")
+        flow = rt.state("m/s")
+
+    Tank.derivative = derivative  # type: ignore[attr-defined]
+    return bind(Tank.model(), compile=False)
+
+
+@pytest.mark.parametrize("derivative", [one_way, early])
+def test_a_derivative_that_a_path_leaves_out_is_refused(derivative: Any) -> None:
+    """It would keep the value of an earlier call: a silent wrong number."""
+    with pytest.raises(ModelError, match=r"not write flow on every path .*errors\.py:\d+\)"):
+        filled(derivative)
+
+
+@pytest.mark.parametrize("derivative", [covered, chained, twice])
+def test_a_derivative_that_may_be_complete_is_accepted(derivative: Any) -> None:
+    filled(derivative)
+
+
+def test_parts_of_a_vector_are_changed_as_in_python() -> None:
+    """Machine code would change them in place, one after the other."""
+    found = []
+    for compile in (False, True):
+
+        class Sums(rt.Controller, compile=compile):
+            kept = rt.memory("1", (1.0, 2.0, 3.0))
+            table = rt.memory("1", ((1.0, 2.0), (3.0, 4.0)))
+            last = rt.output()
+            corner = rt.output()
+
+            def step(self) -> None:
+                self.kept[1:] += self.kept[:-1]
+                self.table += self.table.T
+                self.last, self.corner = self.kept[2], self.table[0, 1]
+
+        loop = rt.Scenario("sums", until=0.4)
+        loop.controller(Sums(), period=0.1)
+        run = rt.simulate(loop)
+        found.append([run["sums.last"].tolist()[:4], run["sums.corner"].tolist()[:4]])
+    assert found == [[[5.0, 8.0, 12.0, 17.0], [5.0, 10.0, 20.0, 40.0]]] * 2

@@ -468,7 +468,7 @@ def test_table_3_5_2_needs_the_tables_as_printed() -> None:
         "BOOK_SURFACES": NASA_SURFACES,
     }
     with_nasa = FunctionType(source.__code__, names, "derivative")
-    model = replace(STEVENS_LEWIS, derivative=with_nasa)
+    model = replace(STEVENS_LEWIS, derivative=lambda *arguments: with_nasa(*arguments))
     dx = np.zeros(13)
     bind(model, compile=False).derivative.call(0.0, STATE, np.zeros(0), INPUTS, np.array([0.4]), dx)
     differs = np.abs(dx / np.array(DERIVATIVES) - 1.0) > 1e-6

@@ -132,7 +132,7 @@ def test_spaces_have_the_bounds_of_the_signals() -> None:
     assert isinstance(env.action_space, gymnasium.spaces.Box)
     assert env.action_space.low.tolist() == [-10]
     assert env.action_space.high.tolist() == [10]
-    assert env.observation_space.shape == (2,)
+    assert env.observation_space == gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float64)
     env.reset()
     with pytest.raises(ScenarioError, match=r"hand.push.*outside its range"):
         env.step(np.array([11.0]))

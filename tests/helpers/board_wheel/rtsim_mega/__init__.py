@@ -2,15 +2,7 @@
 
 from pathlib import Path
 
-from hitl.boards.description import (
-    BoardDescription,
-    BoardPins,
-    Compiler,
-    CTypes,
-    Flasher,
-    Line,
-    Memory,
-)
+from hitl.boards import BoardDescription, BoardPins, Compiler, CTypes, Flasher, Line, Memory
 
 ANALOG = {f"A{n}": 54 + n for n in range(16)}
 

@@ -168,7 +168,7 @@ def sometimes_unwritten(function: Callable[..., Any], position: int, size: int) 
         rest = paths.block(definition.body, frozenset())
     except _Unknown:
         return {}
-    first = min(n.lineno for n in (definition, *definition.decorator_list))
+    first = min([definition.lineno, *(one.lineno for one in definition.decorator_list)])
     found = {i: line for written, line in paths.ends for i in range(size) if i not in written}
     for i, line in paths.branches.items():
         if rest is not None and i not in rest and line is not None:

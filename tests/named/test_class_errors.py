@@ -500,7 +500,7 @@ def test_the_names_of_rtsim_are_no_names_of_the_user() -> None:
 
         def derivative(self, d: Any) -> None:
             f = lambda _t: self.speed * _t  # noqa: E731
-            d.speed = f(2.0)
+            d.speed = f(2.0)  # type: ignore[no-untyped-call]
 
     class OfHelper(rt.Plant):
         speed = rt.state("m/s")
@@ -523,8 +523,8 @@ def test_a_reset_with_the_name_of_its_guard_is_refused() -> None:
             def floor(self) -> float:
                 return self.height
 
-            @floor.reset
-            def floor(self) -> None:  # type: ignore[no-redef]
+            @floor.reset  # type: ignore[no-redef]
+            def floor(self) -> None:
                 self.height = 0.0
 
 
@@ -574,7 +574,7 @@ def filled(derivative: Any) -> Any:
         level = rt.state("m")
         flow = rt.state("m/s")
 
-    Tank.derivative = derivative  # type: ignore[attr-defined]
+    Tank.derivative = derivative
     return bind(Tank.model(), compile=False)
 
 

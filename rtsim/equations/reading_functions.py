@@ -224,6 +224,9 @@ class _Paths:
 
     def _branches(self, node: ast.If, written: frozenset[int]) -> frozenset[int] | None:
         chain = len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
+        asked = {one.id for one in ast.walk(node.test) if isinstance(one, ast.Name)}
+        if self._vector in asked:
+            raise _Unknown  # a condition on its size: all calls take the same branch
         before, self._line = self._line, node.lineno
         ways = [self.block(node.body, written)]
         if node.orelse:

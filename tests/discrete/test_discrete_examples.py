@@ -178,7 +178,7 @@ def rich(other: bool = False) -> Scenario:
                 got = yield agenda.inbox("law").get()
                 total[0] += got["y"]
                 yield agenda.timeout(0)
-                agenda.send("told", value=total[0])
+                agenda.send("totals", value=total[0])
 
         def bounced() -> Steps:
             while True:
@@ -207,7 +207,7 @@ def rich(other: bool = False) -> Scenario:
     out.controller("law", law_of(law), period=0.1, inputs={"u": "x.x"})
     processes = Processes(
         setup, inputs=Signals("u [1]"), outputs=Signals("y [1]"),
-        parameters=Signals("gain = 1"), messages={"told": Signals("value [1]")},
+        parameters=Signals("gain = 1"), messages={"totals": Signals("value [1]")},
     )  # fmt: skip
     out.processes("p", processes, inputs={"u": "x.x"}, on=("law", "ball.floor"))
     out.at(0.6, "p.gain", -0.5)

@@ -458,8 +458,8 @@ def test_the_functions_of_modes_delays_and_lines_have_names() -> None:
         lines=Signals("twice"), line=line,
     )  # fmt: skip
     loop = Scenario("loop", until=0.25)
-    loop.plant("late", late, step=0.05)
-    assert rt.simulate(loop)["late.x"][-1] == pytest.approx(1.0 + 5.0 * 0.25)
+    loop.plant("lagging", late, step=0.05)
+    assert rt.simulate(loop)["lagging.x"][-1] == pytest.approx(1.0 + 5.0 * 0.25)
 
 
 def test_a_wrong_name_in_a_mode_is_refused() -> None:

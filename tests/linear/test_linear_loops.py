@@ -375,8 +375,8 @@ def transport_delay() -> Scenario:
     d.add("sum", Integrator(), "late")
     d.output("sum", "y")
     out = Scenario("late", until=1)
-    out.plant("late", d.model(), step=0.01, inputs={"u": "brake.force"})
-    out.controller("brake", controller(half), period=0.1, inputs={"at": "late.y"})
+    out.plant("behind", d.model(), step=0.01, inputs={"u": "brake.force"})
+    out.controller("brake", controller(half), period=0.1, inputs={"at": "behind.y"})
     return out
 
 

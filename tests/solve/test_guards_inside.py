@@ -317,9 +317,9 @@ def test_a_belt_that_a_discrete_value_stops_at_its_level_fires_once(
     )  # fmt: skip
     scenario, inputs = Scenario("belt", until=2), {}
     if beside:
-        scenario.source("source", Signals("u"))
-        scenario.at("5/4", "source.u", 1.0)
-        inputs["u"] = "source.u"
+        scenario.source("given", Signals("u"))
+        scenario.at("5/4", "given.u", 1.0)
+        inputs["u"] = "given.u"
     scenario.plant("w", model, step=step, solver="midpoint", inputs=inputs)
     recording, outcome = flown(scenario)
     assert len(crossed(recording)) == 1

@@ -295,9 +295,9 @@ def test_every_crossing_fires_exactly_once(
     out = Scenario("once", until=2)
     given: dict[str, Any] = {}
     if "input" in beside:
-        out.source("source", Signals("u"))
-        out.at("1/2", "source.u", 1.0)
-        given["inputs"] = {"u": "source.u"}
+        out.source("other", Signals("u"))
+        out.at("1/2", "other.u", 1.0)
+        given["inputs"] = {"u": "other.u"}
     out.plant("p", model, step=step, solver=solver, parameters=parameters, **given)
     if "sensor" in beside:
         out.sensor("tacho", {"amount": "p.amount"}, period="1/10")

@@ -296,7 +296,7 @@ def late(period: float) -> Scenario:
 
     out = unstable(until=1)
     out.controller(
-        "late",
+        "slow",
         PythonController(law, inputs=Signals("x"), outputs=Signals("y = 4"), compile=False),
         period=period, offset=0.3, inputs={"x": "plant.x"}, transport=Fixed(0.1),
     )  # fmt: skip
@@ -305,7 +305,7 @@ def late(period: float) -> Scenario:
 
 def test_a_controller_holds_its_declared_output_until_its_first_answer_arrives() -> None:
     recording = simulate(late(0.5), recorder=MemoryRecorder()).recording()
-    results: dict[str, Any] = {"mean": Mean("late.y"), "first": FirstCrossing("late.y", level=2.0)}
+    results: dict[str, Any] = {"mean": Mean("slow.y"), "first": FirstCrossing("slow.y", level=2.0)}
     measures = Measures(results, ())
     measures.take_recording(recording)
     values = measures.values(S, pytest.fail)

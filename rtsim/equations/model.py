@@ -359,6 +359,7 @@ def bind(
     finite.
     """
 
+    _check_paths(model.origin or model)  # the functions of the user
     bound = _prepared(explicit(model), compile)
     model = bound.model
     history = History(bound, compile) if model.delays else None
@@ -376,7 +377,6 @@ def bind(
         ("jacobian", bound.jacobian, model.elements),
     ):
         if native is not ABSENT:
-            _check_paths(model, name, out)
             _probe(model, name, native, out, start)
     if bound.project is not ABSENT:
         states = model.states.initial() if x is None else x
@@ -431,16 +431,27 @@ def _no_such(error: IndexError) -> str:
     return f"uses an element that does not exist ({in_words(error)})"
 
 
-def _check_paths(model: Model, name: str, out: Signals) -> None:
+def _check_paths(model: Model) -> None:
     """Raise :class:`ModelError` if a path through a function leaves an element unwritten."""
-    function = getattr(model, name)
-    position = len(arguments_of()[name].names) - 1
-    for i, line in sometimes_unwritten(function, position, out.size).items():
-        raise ModelError(
-            f"{name} of model {model.name} does not write {out.columns[i]} on every path "
-            f"({function.__code__.co_filename}:{line}); without a value it would keep that of an "
-            "earlier call: write it before the if, or in its else"
-        )
+    arguments = arguments_of(model.algebraic.size > 0)
+    for name, out in (
+        ("derivative", model.states),
+        ("output", model.outputs),
+        ("residual", model.algebraic),
+        ("guard", Signals(*(g.name for g in model.guards))),
+        ("line", model.lines),
+        ("jacobian", model.elements),
+    ):
+        function, position = getattr(model, name), len(arguments[name].names) - 1
+        if function is None:
+            continue
+        for i, line in sometimes_unwritten(function, position, out.size).items():
+            place = f"{getattr(function, 'py_func', function).__code__.co_filename}:{line}"
+            raise ModelError(
+                f"{name} of model {model.name} does not write {out.columns[i]} on every path "
+                f"({place}); without a value it would keep that of an earlier call: write it "
+                "before the if, or in its else"
+            )
 
 
 def _probe(

@@ -547,6 +547,12 @@ def early(plant: Any, d: Any) -> None:
     d.flow = 1.0
 
 
+@rt.compiled
+def sometimes(t: Any, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+    if x[0] < 1.0:
+        dx[0] = 1.0
+
+
 def covered(plant: Any, d: Any) -> None:
     d.level, d.flow = 1.0, 0.0
     if plant.level < 1.0:
@@ -611,3 +617,52 @@ def test_parts_of_a_vector_are_changed_as_in_python() -> None:
         run = rt.simulate(loop)
         found.append([run["sums.last"].tolist()[:4], run["sums.corner"].tolist()[:4]])
     assert found == [[[5.0, 8.0, 12.0, 17.0], [5.0, 10.0, 20.0, 40.0]]] * 2
+
+
+@pytest.mark.parametrize("where", ["derivative", "residual", "outputs", "a marked function"])
+def test_the_functions_of_a_constrained_plant_are_complete_too(where: str) -> None:
+    class Loop(rt.Plant):
+        level = rt.state("m")
+        flow = rt.algebraic("m/s", 1.0)
+        seen = rt.output("m")
+
+        def derivative(self, d: Any) -> None:
+            d.level = self.flow
+
+        def residual(self, r: Any) -> None:
+            r.flow = self.flow - 1.0
+
+        def outputs(self) -> None:
+            self.seen = self.level
+
+    class Incomplete(Loop):
+        if where == "derivative":
+
+            def derivative(self, d: Any) -> None:
+                if self.level < 1.0:
+                    d.level = self.flow
+
+        elif where == "residual":
+
+            def residual(self, r: Any) -> None:
+                if self.level < 1.0:
+                    r.flow = self.flow - 1.0
+
+        elif where == "outputs":
+
+            def outputs(self) -> None:
+                if self.level < 1.0:
+                    self.seen = self.level
+
+    bind(Loop.model(), compile=False)
+    if where == "a marked function":
+        model = rt.Model("m", rt.Signals("level"), sometimes)
+        with pytest.raises(ModelError, match=r"does not write level on every path"):
+            bind(model, compile=False)
+        return
+    with pytest.raises(ModelError, match=r"does not write (level|flow|seen) on every path"):
+        bind(Incomplete.model(), compile=False)
+    scenario = rt.Scenario("loop", until=2)
+    scenario.plant(Incomplete(), step=0.01)
+    with pytest.raises(ModelError, match=r"does not write (level|flow|seen) on every path"):
+        rt.simulate(scenario)

@@ -13,7 +13,7 @@ import numpy as np
 
 from rtsim.core import toml
 from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Kind, Signal
+from rtsim.core.signals import UNDECLARED, Kind, Signal
 from rtsim.core.toml import NEEDED, Entries, Key, ListKey, choice, flag, shown, text
 
 
@@ -306,6 +306,8 @@ def _signal(name: str, row: Entries, real: str) -> Signal:
     try:
         listed = isinstance(initial, list)
         start = _values(initial, shape) if listed else exact_number(initial)
+        if "initial" not in row.given:
+            start = UNDECLARED
     except (TypeError, ValueError, ArithmeticError) as error:
         why = f" ({error})" if str(error) else ""
         text = f"initial = {shown(initial)} is not valid{why}; write a number, or a list of them"

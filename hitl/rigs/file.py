@@ -65,7 +65,7 @@ from hitl.rigs.rig import (
     unfit,
 )
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.signals import Signal
+from rtsim.core.signals import Signal, Undeclared
 from rtsim.core.tag import to_ns
 from rtsim.core.toml import (
     NEEDED,
@@ -139,7 +139,7 @@ def read_channel(name: str, row: Entries, node: IoNode) -> Channel:
     with row.checking():
         signal = Signal(
             name, unit if row["unit"] is None else row["unit"], type=type,
-            initial=initial if row["initial"] is None else row["initial"],
+            initial=Undeclared(initial) if row["initial"] is None else row["initial"],
             low=low, high=high, description=row["description"],
         )  # fmt: skip
     overflow = row.get("overflow", OVERFLOW[0])

@@ -30,6 +30,12 @@ class SignalPort:
     early: Vector = field(init=False)
     """The values for later controllers of a declared order.  After an answer they are newer than
     ``value`` until the end of the microstep."""
+    awaited: bool = False
+    """True if the values come with messages or from a device, so that the first can come late."""
+    held: list[Vector] = field(default_factory=list)
+    """Copies of ``value`` for readers that have other values until the first :meth:`put`."""
+    held_early: list[Vector] = field(default_factory=list)
+    """The same for ``early``."""
 
     def __post_init__(self) -> None:
         self.early = self.value.copy()
@@ -37,18 +43,45 @@ class SignalPort:
     def put(self, payload: Vector) -> None:
         """Write the values of a message or of a source, for all readers."""
         self.value[:] = payload
+        for held in self.held:
+            held[:] = payload
+        self.put_early(payload)
+
+    def put_early(self, payload: Vector) -> None:
+        """Write the values of an answer for the later controllers of a declared order only."""
         self.early[:] = payload
+        for held in self.held_early:
+            held[:] = payload
+
+    def hold(self, where: slice, values: Vector, early: bool) -> Vector:
+        """Return a vector (n,) like ``value`` for one reader, with ``values`` in the elements
+        ``where`` until the first :meth:`put`."""
+        held = self.value.copy()
+        held[where] = values
+        (self.held_early if early else self.held).append(held)
+        return held
 
 
 class Wiring:
-    """Copies elements of ports into the vector ``into``, as ``sources`` declares by name."""
+    """Copies elements of ports into the vector ``into``, as ``sources`` declares by name.
+
+    Until the first message of its source has arrived, an input has the value that ``initial`` gives
+    by its name, or else its declared initial value, or else the one of the signal that it reads.
+    """
 
     def __init__(
-        self, into: Vector, signals: Signals, sources: Mapping[str, Source], owner: str
+        self,
+        into: Vector,
+        signals: Signals,
+        sources: Mapping[str, Source],
+        owner: str,
+        initial: Mapping[str, object] | None = None,
     ) -> None:
         self.into = into
         self.sources = dict(sources)
         self._signals = signals
+        self._initial = signals.initial(initial)
+        self._given = {*(initial or ()), *(s.name for s in signals if s.declares_initial)}
         self._owner = owner
         self._links: list[tuple[Any, Vector, Any]] = []
         for name, source in self.sources.items():
@@ -62,7 +95,7 @@ class Wiring:
 
         ``early``: ports of the controllers that come before the owner in a declared order.
         """
-        runs: dict[str, tuple[list[int], list[int]]] = {}
+        runs: dict[tuple[str, str], tuple[list[int], list[int], Vector]] = {}
         for name, source in sorted(self.sources.items()):
             if not isinstance(source, str):
                 continue
@@ -76,14 +109,19 @@ class Wiring:
             check_units(
                 source, port.signals[source.partition(".")[2]], self._signals[name], self._owner
             )
-            into, out = runs.setdefault(port.name, ([], []))
+            own = self._initial[here]
+            differs = own.tobytes() != port.value[where].tobytes()
+            apart = port.awaited and name in self._given and differs
+            value = port.early if port.name in early else port.value
+            if apart:
+                value = port.hold(where, own, early=port.name in early)
+            # inputs of one port are copied together, except those that begin apart
+            into, out, _ = runs.setdefault((port.name, name if apart else ""), ([], [], value))
             into.extend(range(here.start, here.stop))
             out.extend(range(where.start, where.stop))
-        for name, (into, out) in runs.items():
-            port = ports[name]
-            value = port.early if name in early else port.value
+        for into, out, value in runs.values():
             self._links.append((_compact(into), value, _compact(out)))
-        return set(runs)
+        return {port for port, _ in runs}
 
     def copies(self) -> list[tuple[Vector, Vector]]:
         """Return the pairs of vectors (into, from), of equal length, that :meth:`gather` copies."""

@@ -36,11 +36,19 @@ TYPES = frozenset(
 )
 
 
+class Undeclared(float):
+    """The initial value of a signal that declares none, mostly 0."""
+
+
+UNDECLARED = Undeclared(0.0)
+
+
 @dataclass(frozen=True)
 class Signal:
     """A named quantity with a unit: a scalar, or an array that is flattened row by row.
 
-    ``initial`` is its value before the first message has arrived.  ``low`` and ``high`` are its
+    ``initial`` is its value before the first message has arrived; without it, an input has the
+    initial value of the signal that it reads, and other signals 0.  ``low`` and ``high`` are its
     allowed range; parameters and commands are checked against them.  ``kind`` is ``angle`` for an
     angle that wraps (unit ``rad`` or ``deg``), and ``quaternion`` for four elements with the scalar
     first.  ``derivative_of`` names the signal whose time derivative this signal is.
@@ -58,7 +66,7 @@ class Signal:
     shape: tuple[int, ...] = ()
     kind: Kind = "scalar"
     derivative_of: str = ""
-    initial: float | tuple[float, ...] = 0.0
+    initial: float | tuple[float, ...] = UNDECLARED
     low: float = -math.inf
     high: float = math.inf
     description: str = field(default="", compare=False)
@@ -94,6 +102,12 @@ class Signal:
         return math.prod(self.shape)
 
     @property
+    def declares_initial(self) -> bool:
+        """Whether an initial value was given, be it 0."""
+        first = self.initial[0] if isinstance(self.initial, tuple) else self.initial
+        return not isinstance(first, Undeclared)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """One name per element: ``q_0 … q_3`` for an array, the signal's name for a scalar."""
         if not self.shape:
@@ -112,7 +126,7 @@ class Signal:
         if match is None:
             raise ScenarioError(f"cannot read signal {spec!r}; write 'name [unit] = initial'")
         try:
-            initial = float(match["initial"] or 0.0)
+            initial = UNDECLARED if match["initial"] is None else float(match["initial"])
         except ValueError as error:
             raise ScenarioError(f"initial value in {spec!r} is not a number") from error
         return cls(match["name"], match["unit"] or "1", initial=initial)
@@ -120,7 +134,7 @@ class Signal:
 
 def _is_numeric(value: object) -> bool:
     """Return whether ``value`` is a number or an array of numbers; a text is neither."""
-    if type(value) in (float, int):
+    if type(value) in (float, int, Undeclared):
         return True
     elements = np.asarray(value, dtype=object).ravel().tolist()
     if any(isinstance(e, str | bytes) for e in elements):
@@ -247,6 +261,28 @@ class Signals:
             out[where] = given
         return out
 
+    def beginning_with(self, values: Mapping[str, object]) -> Signals:
+        """Return the same layout, which declares the initial values ``values``, by name.
+
+        Raises the errors of :meth:`initial`.
+        """
+        vector = self.initial(values)
+        found = {name: vector[self.slice(name)].tolist() for name in values}
+        return Signals(
+            *(
+                replace(s, initial=tuple(found[s.name]) if s.shape else found[s.name][0])
+                if s.name in found
+                else s
+                for s in self
+            )
+        )
+
+    def declared_initial(self) -> dict[str, float | list[float]]:
+        """Return the initial values that were given, by name: a number, or a list for an array."""
+        vector = self.initial()
+        found = {s: vector[self.slice(s.name)].tolist() for s in self if s.declares_initial}
+        return {s.name: values if s.shape else values[0] for s, values in found.items()}
+
     def check(self, vector: Vector, where: str) -> Vector:
         """Return ``vector`` if its shape is (n,) of this layout, else raise :class:`ShapeError`.
 
@@ -283,6 +319,8 @@ class Signals:
         for row in rows:
             values = dict(row)
             values["shape"] = tuple(values.get("shape") or ())  # type: ignore[arg-type]
+            if values.get("initial") == 0.0:  # plain data do not say whether it was declared
+                values["initial"] = UNDECLARED
             if isinstance(values.get("initial"), list):
                 values["initial"] = tuple(values["initial"])  # type: ignore[arg-type]
             if values.get("low") is None:

@@ -278,7 +278,7 @@ class Microsteps:
     def _answer_in_order(self, task: ControllerTask, message: Message) -> None:
         """Deliver an undelayed answer: to later controllers now, to others one microstep later."""
         port = self._system.ports[message.topic]
-        port.early[:] = message.payload
+        port.put_early(message.payload)
         self._writes.append((port.value, message.payload, port))
         for name in self._system.triggers.get(message.topic, ()):
             (self._triggered if name in task.successors else self._set_off_next).add(name)

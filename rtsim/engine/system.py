@@ -237,12 +237,21 @@ class System:
             "next_change": self.next_change,
             "plants": {p.name: p.save() for p in self.plants},
             "ports": {n: p.value.tolist() for n, p in self.ports.items()},
+            **({"held": held} if (held := self._held()) else {}),
             "tasks": {t.name: t.save() for t in self.tasks},
             "inserted": list(self.inserted),
             "postponed": [[change.name, change.value.tolist()] for change in self.postponed],
             "bus": self.bus.save(),
             "streams": self.streams.save(),
             **({} if self.faults is None else {"faults": self.faults.save()}),
+        }
+
+    def _held(self) -> dict[str, list[list[float]]]:
+        """Return what readers of each port have instead of its values, before a first message."""
+        return {
+            name: [vector.tolist() for vector in (*port.held, *port.held_early)]
+            for name, port in self.ports.items()
+            if port.held or port.held_early
         }
 
     def restore(self, saved: Mapping[str, Any], inserted: Sequence[int] = ()) -> None:
@@ -260,6 +269,10 @@ class System:
         self.ns, self.next_change = saved["ns"], saved["next_change"]
         for name, value in saved["ports"].items():
             self.ports[name].put(np.array(value))
+        for name, values in saved.get("held", {}).items():
+            port = self.ports[name]
+            for vector, value in zip((*port.held, *port.held_early), values, strict=True):
+                vector[:] = value
         for plant in self.plants:
             plant.restore(saved["plants"][plant.name])
         for task in self.tasks:

@@ -454,11 +454,17 @@ class Trim:
         return "\n".join(lines)
 
     def set_in(self, scenario: Scenario, plant: str = "") -> None:
-        """Set the states, discrete values, parameters and constant inputs of a plant."""
+        """Set the states, discrete values, parameters and inputs of a plant.
+
+        A connected input has the value until the first message of its source arrives; an input that
+        is connected to a source or to another plant has the value of that.
+        """
         name, component = plant_of(scenario, plant)
         wired = {n for n, source in component.inputs.items() if isinstance(source, str)}
         for signal, value in self.values.items():
-            if signal not in wired:
+            if signal in wired:
+                component.initial_inputs[signal] = value
+            else:
                 scenario.set(f"{name}.{signal}", value)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ModelError
-from rtsim.core.signals import Signals
 from rtsim.named.fields import INPUT, MEMORY, OUTPUT, PARAMETER, NamedSignals
 from rtsim.named.lowering import TIME, VECTORS, Form, Lowered, lowered, made_once
 
@@ -47,13 +45,12 @@ class Controller(NamedSignals):
         Raises :class:`ModelError` for the mistakes of the class.
         """
         cls: Any = type(self)
-        given = self.given(MEMORY, INPUT)
         return PythonController(
             made_once(cls, _law),
-            _with(cls.signals(INPUT), given),
+            cls.signals(INPUT).beginning_with(self.given(INPUT)),
             cls.signals(OUTPUT),
             parameters=cls.signals(PARAMETER),
-            memory=_with(cls.signals(MEMORY), given),
+            memory=cls.signals(MEMORY).beginning_with(self.given(MEMORY)),
             values=self.given(PARAMETER),
             compile=cls._compile,
             name=name or cls.default_name(),
@@ -68,15 +65,3 @@ def _law(cls: Any, made: Lowered) -> Any:
     vectors = (VECTORS[role] for role in (INPUT, MEMORY, PARAMETER, OUTPUT))
     form = Form((TIME, *vectors), frozenset((MEMORY, OUTPUT)), name="step")
     return lowered(cls, cls.step, form, made)
-
-
-def _with(signals: Signals, given: dict[str, Any]) -> Signals:
-    """Return ``signals`` with the initial values of ``given``, by name."""
-    out = []
-    for signal in signals:
-        if signal.name in given:
-            value = Signals(signal).initial({signal.name: given[signal.name]})
-            first: Any = tuple(value.tolist()) if signal.shape else float(value[0])
-            signal = replace(signal, initial=first)
-        out.append(signal)
-    return Signals(*out)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar, overload
 import numpy as np
 
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
-from rtsim.core.signals import Kind, Signal, Signals, Vector
+from rtsim.core.signals import UNDECLARED, Kind, Signal, Signals, Vector
 from rtsim.equations.field_names import article
 
 STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER, OUTPUT, LINE, DELAYED = ROLES = (
@@ -194,24 +194,31 @@ def parameter(
 
 @overload
 def input(
-    unit: str = "1", initial: float = 0.0, *, kind: Kind = "scalar", low: float = -math.inf,
+    unit: str = "1", initial: float = UNDECLARED, *, kind: Kind = "scalar", low: float = -math.inf,
     high: float = math.inf, description: str = "", optional: bool = False,
     name: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def input(
-    unit: str = "1", initial: float = 0.0, *, shape: Shape, kind: Kind = "scalar",
+    unit: str, initial: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
+    shape: Shape | None = None, kind: Kind = "scalar", low: float = -math.inf,
+    high: float = math.inf, description: str = "", optional: bool = False, name: str = "",
+) -> Field[Vector, Elements]: ...  # fmt: skip
+@overload
+def input(
+    unit: str = "1", initial: float = UNDECLARED, *, shape: Shape, kind: Kind = "scalar",
     low: float = -math.inf, high: float = math.inf, description: str = "", optional: bool = False,
     name: str = "",
 ) -> Field[Vector, Elements]: ...  # fmt: skip
 def input(
-    unit: str = "1", initial: Initial = 0.0, *, shape: Shape | None = None, **more: Any
+    unit: str = "1", initial: Initial = UNDECLARED, *, shape: Shape | None = None, **more: Any
 ) -> Any:
     """Declare an input: a value that another component or a number supplies.
 
-    ``initial`` is its value before the first message has arrived.  ``optional``: the input may stay
-    unconnected.  ``name``: the name of the signal, if it is not that of the field.  The other
-    arguments are those of :func:`state`.
+    ``initial`` is its value before the first message has arrived; without it, the input has the
+    initial value of the signal that it reads.  ``optional``: the input may stay unconnected.
+    ``name``: the name of the signal, if it is not that of the field.  The other arguments are those
+    of :func:`state`.
 
     Example:
         force = input("N")
@@ -222,21 +229,22 @@ def input(
 @overload
 def output(
     unit: str = "1", *, kind: Kind = "scalar", derivative_of: str = "", low: float = -math.inf,
-    high: float = math.inf, description: str = "", optional: bool = False, initial: float = 0.0,
-    name: str = "",
+    high: float = math.inf, description: str = "", optional: bool = False,
+    initial: float = UNDECLARED, name: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def output(
     unit: str = "1", *, shape: Shape, kind: Kind = "scalar", derivative_of: str = "",
-    description: str = "", optional: bool = False, initial: float = 0.0, name: str = "",
+    description: str = "", optional: bool = False, initial: float = UNDECLARED, name: str = "",
 ) -> Field[Vector, Elements]: ...  # fmt: skip
 def output(
-    unit: str = "1", *, shape: Shape | None = None, initial: Initial = 0.0, **more: Any
+    unit: str = "1", *, shape: Shape | None = None, initial: Initial = UNDECLARED, **more: Any
 ) -> Any:
     """Declare an output: a value that the method ``outputs`` or ``step`` computes.
 
-    ``optional``: the output may stay unwritten; it is ``initial`` then.  ``name``: the name of the
-    signal, if it is not that of the field.  The other arguments are those of :func:`state`.
+    ``optional``: the output may stay unwritten; it is ``initial`` then.  ``initial`` of a
+    controller's output is also its value before the first message has arrived.  ``name``: the name
+    of the signal, if it is not that of the field.  The other arguments are those of :func:`state`.
 
     Example:
         lift = output("N")

@@ -119,6 +119,7 @@ class Builder:
         """Add to the system what ``build()`` of component ``name`` returned."""
         check_built(name, built)
         if built.port is not None:
+            built.port.awaited = built.topic is not None or built.external is not None
             self.ports[name] = built.port
         if built.topic is not None:
             transport = for_one_run(built.topic.transport, built.topic.link)

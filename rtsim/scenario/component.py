@@ -111,17 +111,19 @@ class Site:
         sources: Mapping[str, Source],
         owner: str,
         items: bool = True,
+        initial: Values | None = None,
     ) -> Wiring:
         """Return a wiring whose ``gather()`` fills ``into`` (m,) from ``sources``.
 
-        ``signals`` is the layout of ``into``; ``owner`` is the component's name.  Faults of this
-        run act on the wiring; with ``items``, each ``gather()`` is an item of the faults.  Raises
-        :class:`ScenarioError` for an input without a source.
+        ``signals`` is the layout of ``into``; ``owner`` is the component's name.  ``initial`` gives
+        values by name that inputs have before the first message of their source, in place of the
+        declared ones.  Faults of this run act on the wiring; with ``items``, each ``gather()`` is
+        an item of the faults.  Raises :class:`ScenarioError` for an input without a source.
         """
         check_wired(signals, sources, owner)
         if self.faults is None:
-            return Wiring(into, signals, sources, owner)
-        return FaultyWiring(into, signals, sources, owner, self.faults.present, items)
+            return Wiring(into, signals, sources, owner, initial)
+        return FaultyWiring(into, signals, sources, owner, self.faults.present, items, initial)
 
     def successors(self, name: str) -> frozenset[str]:
         """Return the controllers that come after ``name`` in a declared order."""
@@ -320,6 +322,18 @@ def initials(
     """
     wired = {name for name, source in (sources or {}).items() if isinstance(source, str)}
     return [InitialValue(s.name, signals, vectors) for s in signals if s.name not in wired]
+
+
+def before_messages(
+    signals: Signals, sources: Mapping[str, Source], initial: Values
+) -> dict[str, Any]:
+    """Return, for a description, the values that connected inputs have before the first message.
+
+    The dict is empty if no input declares one, and if ``initial`` has none.
+    """
+    declared = signals.beginning_with(initial).declared_initial()
+    found = {n: value for n, value in declared.items() if isinstance(sources.get(n), str)}
+    return {"before_messages": found} if found else {}
 
 
 def declared_values(signals: Signals, values: Values) -> dict[str, Any]:

@@ -353,12 +353,14 @@ class Scenario(NamedComponents, Presented, Drawn):
         """
         name, part = _named(name, model, "plant")
         model = part
+        given: Values = {}
         if isinstance(model, Plant):
+            given = model.given(INPUT)
             states = {**model.given(STATE), **(states or {})}
             parameters = {**model.given(PARAMETER), **(parameters or {})}
             discrete = {**model.given(MEMORY), **(discrete or {})}
             algebraic = {**model.given(ALGEBRAIC), **(algebraic or {})}
-            inputs = {**model.given(INPUT), **(inputs or {})}
+            inputs = {**given, **(inputs or {})}
             model = model.model()
         check_plant(name, model, solver, update_period)
         self.add(
@@ -377,6 +379,7 @@ class Scenario(NamedComponents, Presented, Drawn):
                 None if update_period is None else Period.of(update_period),
                 declared_ns(update_offset),
                 priority,
+                dict(given),
             ),
         )
         return self._handle(name, part)
@@ -490,15 +493,21 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Replace controller ``name`` by ``controller``, such as its C code.
 
         Both controllers must have the same signals, in any order.  The new controller takes over
-        the values of the parameters that both have.  ``latency``: the time in which
-        it must answer, s or measured.  An argument that is not given leaves the declared value.
+        the values of the parameters that both have, and the values that the design declares for
+        the time before the first message.  ``latency``: the time in which it must answer, s or
+        measured.  An argument that is not given leaves the declared value.
         """
         component = self.controller_component(
             name, f"{name} is not a controller, so no controller can replace it"
         )
         if isinstance(controller, Controller):
             controller = controller.controller(name)
-        component.controller = taking_over(name, component.controller, controller)
+        design = component.controller
+        component.controller = taking_over(name, design, controller)
+        component.initial_inputs = {**design.inputs.declared_initial(), **component.initial_inputs}
+        component.initial_outputs = {
+            **design.outputs.declared_initial(), **component.initial_outputs,
+        }  # fmt: skip
         if latency is not None:
             component.compute = allowing(latency)
         component.late = component.late if late is None else late

@@ -45,6 +45,7 @@ from rtsim.scenario.component import (
     Settable,
     Site,
     Validity,
+    before_messages,
     changeable,
     initials,
     start_values,
@@ -68,6 +69,8 @@ class PlantComponent(Component):
     update_period: Period | None
     update_offset_ns: int
     priority: int
+    initial_inputs: dict[str, object] = field(default_factory=dict)
+    """Values of inputs before the first message, in place of the declared ones, by name."""
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
         return self.model.readable
@@ -104,6 +107,7 @@ class PlantComponent(Component):
             "priority": self.priority,
             "discrete": start_values(self.model.discrete, self.discrete),
             "inputs": {k: str(v) for k, v in sorted(self.inputs.items())},
+            **before_messages(self.model.inputs, self.inputs, self.initial_inputs),
             "states": start_values(self.model.states, self.states),
             "parameters": start_values(self.model.parameters, self.parameters),
             **({"delays": list(map(str, self.model.delays))} if self.model.delays else {}),
@@ -117,12 +121,14 @@ class PlantComponent(Component):
         constants = {k: v for k, v in self.inputs.items() if not isinstance(v, str)}
         x = model.states.initial(self.states)
         z = model.discrete.initial(self.discrete)
-        u = model.inputs.initial(constants)
+        u = model.inputs.initial({**self.initial_inputs, **constants})
         p = model.parameters.initial(self.parameters)
         later = site.compile == LATER and getattr(self.solver, "plain_bits", False)
         compile = site.compile if later or site.compile != LATER else True
         bound = bind(model, compile=compile, x=x, p=p, u=u, z=z)
-        wiring = site.wiring(u.copy(), model.inputs, self.inputs, name, items=False)
+        wiring = site.wiring(
+            u.copy(), model.inputs, self.inputs, name, items=False, initial=self.initial_inputs
+        )
         plant = RunningPlant(name, bound, self.solver, self.step, (x, z, u, p), wiring)
         tasks: list[Task] = []
         if self.update_period is not None:
@@ -427,6 +433,10 @@ class ControllerComponent(Component):
     late: str
     on: tuple[str, ...]
     failure: str = "end"
+    initial_inputs: dict[str, object] = field(default_factory=dict)
+    """Values of inputs before the first message, in place of the declared ones, by name."""
+    initial_outputs: dict[str, object] = field(default_factory=dict)
+    """The same for what others read of the controller."""
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
         return self.controller.outputs
@@ -461,6 +471,7 @@ class ControllerComponent(Component):
             "priority": self.priority,
             "on": list(self.on),
             "inputs": {k: str(v) for k, v in sorted(self.inputs.items())},
+            **before_messages(self.controller.inputs, self.inputs, self.initial_inputs),
             "compute": repr(self.compute),
             "transport": repr(self.transport),
             "late": self.late,
@@ -474,8 +485,12 @@ class ControllerComponent(Component):
 
     def build(self, name: str, site: Site) -> Built:
         controller = site.controller(name, self.controller)
-        inputs, outputs = controller.inputs, controller.outputs
-        wiring = site.wiring(inputs.initial(), inputs, self.inputs, name)
+        inputs = controller.inputs
+        outputs = controller.outputs.beginning_with(self.initial_outputs)
+        wiring = site.wiring(
+            inputs.initial(self.initial_inputs), inputs, self.inputs, name,
+            initial=self.initial_inputs,
+        )  # fmt: skip
         after = site.successors(name)
         task = ControllerTask(
             name,

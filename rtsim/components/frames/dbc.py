@@ -18,7 +18,7 @@ from typing import Any
 from rtsim.components.frames.contract import FrameError, RawType, check_identifiers, integer
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extras import extra
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Signal, Signals, Undeclared, Vector
 
 MOST_FILE_BYTES = 1 << 24
 _NOT_SENT = "VECTOR__INDEPENDENT_SIG_MSG"
@@ -174,6 +174,6 @@ def _raw_type(message: str, signal: Any, overflow: str) -> RawType:
 
 def _signal(signal: Any, raw: RawType) -> Signal:
     """Return the signal of rtsim: its unit, and the initial value of the file, or raw 0."""
-    initial = signal.raw_initial
-    value = raw.value(0.0 if initial is None else float(initial))
-    return Signal(signal.name, signal.unit or "1", initial=value)
+    given = signal.raw_initial
+    initial = Undeclared(raw.value(0.0)) if given is None else raw.value(float(given))
+    return Signal(signal.name, signal.unit or "1", initial=initial)

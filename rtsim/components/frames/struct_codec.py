@@ -26,7 +26,7 @@ from typing import Any
 
 from rtsim.components.frames.contract import FrameError, RawType, check_identifiers, integer
 from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Signal, Signals, Undeclared, Vector
 from rtsim.core.tag import to_ns
 from rtsim.core.toml import (
     Entries,
@@ -114,7 +114,8 @@ class StructCodec:
         if row["value"] is not None:
             with row.checking("value"):
                 return _Field(raw, count, _CODES[kind], _constant(raw, row["value"])), None
-        initial = raw.value(0.0) if row["initial"] is None else row["initial"]
+        given = row["initial"]
+        initial = Undeclared(raw.value(0.0)) if given is None else given
         shape = () if row["count"] is None else (count,)
         start: float | tuple[float, ...] = (initial,) * count if shape else initial
         with row.checking():

@@ -254,6 +254,8 @@ def deliver(t: Any, ns: int, step: int) -> None:
         for j in range(value.size):
             value[j] = payloads[first + j]
             early[j] = payloads[first + j]
+        gather(t, topic.held)
+        gather(t, topic.held_early)
         wrote(t, topic.readers)
 
 
@@ -262,10 +264,12 @@ def answer_in_order(t: Any, ns: int, step: int) -> None:
     """Deliver zero-delay answers to later controllers of a declared order at once."""
     while arrives(t, ns, step):
         message = _take(t)
+        topic = records_of(t.topics, TOPIC)[message.topic]
         first, payloads = message.slot * t.payload_width, vector_of(t.payloads)
-        early = vector_of(records_of(t.topics, TOPIC)[message.topic].early)
+        early = vector_of(topic.early)
         for j in range(early.size):
             early[j] = payloads[first + j]
+        gather(t, topic.held_early)
         records_of(t.topic_states, TOPIC_STATE)[message.topic].writes = 1
 
 
@@ -280,6 +284,7 @@ def apply_answers(t: Any) -> None:
             value, early = vector_of(topic.value), vector_of(topic.early)
             for j in range(value.size):
                 value[j] = early[j]
+            gather(t, topic.held)
             wrote(t, topic.readers)
 
 

@@ -134,6 +134,7 @@ TOPIC = _record(
     "delay", "draw", "ordered", "track",
     "immediate",  # 1 if a zero delay arrives within the sender's microstep
     value=PLACE, early=PLACE, readers=RANGE,
+    held=RANGE, held_early=RANGE,  # wires to readers with other values before the first message
 )  # fmt: skip
 TOPIC_STATE = _record("sequence", "last", "last_step", "writes")
 

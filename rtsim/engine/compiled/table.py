@@ -296,17 +296,24 @@ class Table:
             own = [] if wiring is None else wiring.copies()
             self._wires[name] = len(wires), len(own)
             wires += own
+        self._held: dict[str, list[tuple[int, int]]] = {}
+        for name in self.topic_list:
+            port = self.system.ports[name]
+            self._held[name] = []
+            for source, readers in ((port.value, port.held), (port.early, port.held_early)):
+                self._held[name].append((len(wires), len(readers)))
+                wires += [(held, source) for held in readers]
         rows = np.zeros(len(wires), COPY)
         for row, (into, source) in zip(rows, wires, strict=True):
             row["into"], row["source"] = self._place(into), self._place(source)
         self.header["wires"] = self._place(rows)
-        readers: list[int] = []
+        plants: list[int] = []
         self._readers: dict[str, tuple[int, int]] = {}
         for name in (*self.topic_list, *self.noises):
             found = [i for i, plant in enumerate(self.system.plants) if name in plant.sources]
-            self._readers[name] = len(readers), len(found)
-            readers += found
-        self.header["readers"] = self._place(np.array(readers, np.int64))
+            self._readers[name] = len(plants), len(found)
+            plants += found
+        self.header["readers"] = self._place(np.array(plants, np.int64))
         first = 0
         self.timer_ranges: dict[str, tuple[int, int]] = {}
         for task in self.task_list:
@@ -322,6 +329,7 @@ class Table:
         row["draw"], row["immediate"] = self._draw("transport", name), topic.immediate
         row["value"], row["early"] = self._place(port.value), self._place(port.early)
         row["readers"] = self._readers[name]
+        row["held"], row["held_early"] = self._held[name]
 
     def _draw(self, what: str, name: str) -> int:
         """The index of these draws; NOTHING if nothing is drawn."""
@@ -349,7 +357,8 @@ class Table:
             if reaction.port is not None:
                 found += [reaction.port.value, reaction.port.early]
         for name in self.topic_list:
-            found += [system.ports[name].value, system.ports[name].early]
+            port = system.ports[name]
+            found += [port.value, port.early, *port.held, *port.held_early]
         return [f for f in found if f.size]
 
     def _all_draws(self) -> dict[tuple[str, str], Draws]:

@@ -227,8 +227,9 @@ class FaultyWiring(Wiring):
         owner: str,
         present: Present,
         items: bool,
+        initial: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(into, signals, sources, owner)
+        super().__init__(into, signals, sources, owner, initial)
         self.signals = signals
         self._constants = into.copy()
         self._faults: list[tuple[SignalFault, Vector]] = []

@@ -371,6 +371,12 @@ def parameters_of(controller: ControllerProtocol) -> Signals:
     return controller.parameters if isinstance(controller, Parametrised) else Signals()
 
 
+def memory_of(controller: ControllerProtocol) -> Signals:
+    """Return the declared memory of ``controller``; empty if there is none, or it is not known."""
+    found = getattr(controller, "memory", None)
+    return found if isinstance(found, Signals) else Signals()
+
+
 def values_of(controller: ControllerProtocol) -> dict[str, object]:
     """Return the parameter values of ``controller`` by name."""
     return controller.values if isinstance(controller, Assignable) else {}

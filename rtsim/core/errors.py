@@ -4,7 +4,7 @@
 
     RtsimError
     ├── ScenarioError        the scenario, or a component of it, is invalid
-    │   ├── UnknownName      a signal, component or parameter does not exist
+    │   ├── UnknownName      a signal, component or parameter does not exist, or is not recorded
     │   └── ShapeError       a vector and its Signals have different lengths
     ├── ModelError           a model broke its contract (NaN, wrong shape, exception)
     ├── ControllerError      a controller stopped, did not answer or answered wrongly
@@ -45,6 +45,23 @@ class UnknownName(ScenarioError):
         )
         place = f" in {where}" if where else ""
         super().__init__(f"unknown {what} {name!r}{place}; {hint}")
+
+
+class NotRecorded(UnknownName):
+    """A name exists, but there are no values of it to read; ``why`` says what to do instead."""
+
+    def __init__(self, name: str, why: str) -> None:
+        ScenarioError.__init__(self, f"{name} {why}")
+
+
+def memory_is_hidden(name: str, unit: str) -> NotRecorded:
+    """Return the error for reading ``name``, ``component.memory``, of a controller."""
+    own = name.partition(".")[2]
+    return NotRecorded(
+        name,
+        "is memory of a controller, which results do not have; declare an output, such as "
+        f"shown = rtsim.output({unit!r}), and assign it in step: self.shown = self.{own}",
+    )
 
 
 class ShapeError(ScenarioError):

@@ -143,7 +143,7 @@ class Microsteps:
             if discrete:
                 self._react(tag)
             if self._writes:
-                self._apply_writes()
+                self._apply_writes(tag)
             self._refresh(tag)
             if self._happened:
                 self._tell()
@@ -285,7 +285,7 @@ class Microsteps:
         if message.topic in self._system.listeners:
             self._happened.append((message.topic, message.payload))
 
-    def _apply_writes(self) -> None:
+    def _apply_writes(self, tag: Tag) -> None:
         before: dict[int, Vector] = {}
         for vector, new, owner in self._writes:
             if isinstance(owner, RunningPlant):
@@ -302,6 +302,7 @@ class Microsteps:
             else:
                 vector[:] = new
                 owner.put(owner.value)
+                self._trace.given(owner, tag)
                 self._wrote(owner.name)
         self._writes.clear()
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rtsim.components.bus import LOST, STAMPS, Message
 from rtsim.components.plant import RunningPlant
+from rtsim.components.ports import SignalPort
 from rtsim.components.protocols import Stamped
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
@@ -65,6 +66,10 @@ class Trace:
             i.name: recorder.track(f"inputs/{i.name}", ("step",), i.signals)
             for i in system.external_inputs
         }
+        self._given = {
+            name: recorder.track(f"values/{name}", ("step",), system.ports[name].signals)
+            for name in _unseen(system)
+        }
         self._stamped = {
             i.name: recorder.track(f"stamps/{i.name}", _STAMPED, Signals(), NOT_DETERMINISTIC)
             for i in system.external_inputs
@@ -100,7 +105,10 @@ class Trace:
 
     def position(self) -> dict[str, int]:
         """Return the number of rows of each track that a replay repeats."""
-        tracks = (*self._plants.values(), *self._topics.values(), *self._external_inputs.values())
+        tracks = (
+            *self._plants.values(), *self._topics.values(), *self._external_inputs.values(),
+            *self._given.values(),
+        )  # fmt: skip
         return {track.name: track.rows for track in tracks}
 
     def _topic(self, name: str, source: str, signals: Signals) -> None:
@@ -175,6 +183,11 @@ class Trace:
     def external_input(self, name: str, tag: Tag, values: Vector) -> None:
         self._external_inputs[name].append(tag.ns, (tag.step,), values)
 
+    def given(self, port: SignalPort, tag: Tag) -> None:
+        """Record the values that a component gave, if its readers get others by a fault."""
+        if port.name in self._given:
+            self._given[port.name].append(tag.ns, (tag.step,), port.value)
+
     def stamps(self, name: str, tag: Tag, stamps: tuple[int, int, int]) -> None:
         """Record when an external input was read, decoded and latched (ns of the stopwatch)."""
         self._stamped[name].append(tag.ns, (tag.step, *stamps))
@@ -214,6 +227,20 @@ class Trace:
         """Record the :data:`FRAME_COLUMNS` of the tag at ``ns``."""
         if self._timing is not None:
             self._timing.append(ns, measured)
+
+
+def _unseen(system: System) -> list[str]:
+    """Return the ports without a track whose values no reader records, because of a fault.
+
+    A source needs no track either: its values are those of the header and of the changes.
+    """
+    sources = {c.owner.name for c in system.changeable.values() if isinstance(c.owner, SignalPort)}
+    tracked = {
+        *(p.name for p in system.plants), *system.bus.topics,
+        *(i.name for i in system.external_inputs),
+    }  # fmt: skip
+    changed = set() if system.faults is None else system.faults.read
+    return sorted((changed & system.ports.keys()) - tracked - sources)
 
 
 def _takes_many(recorder: Recorder) -> bool:

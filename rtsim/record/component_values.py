@@ -2,7 +2,8 @@
 
 A plant, a controller, a sensor, a process and an external input have a track.  A source and the
 parameters of a component have none: their values are those of the header and of the recorded
-changes.  A component without both, such as noise, has the values that other components read.
+changes.  A component without both, such as noise, has the values that other components read; it has
+a track only in a run in which a fault changes what they read.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ MESSAGES = "messages/"
 """What the names of tracks of messages begin with."""
 INPUTS = "inputs/"
 """What the names of tracks of external inputs begin with."""
+GIVEN = "values/"
+"""What the names of tracks begin with that have what a component gave, in a run with faults."""
 SAMPLED = ".inputs"
 """What the names of tracks end with that have the inputs of a controller."""
 PARAMETERS = ".parameters"
@@ -77,6 +80,8 @@ class Values(NamedTuple):
     timed: bool = True
     """Whether the times of the rows are times of a table: a value that only changes alter has its
     value at all times."""
+    begins: bool = False
+    """Whether the signals have their declared initial values before the first row."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,12 @@ class _Read:
 def values_of(recording: Recorded) -> list[Values]:
     """Return the values of all components; those with a track come first, in its order."""
     out = [
-        Values(owner, recording.tracks[name], listed=not name.endswith(SAMPLED))
+        Values(
+            owner,
+            recording.tracks[name],
+            listed=not name.endswith(SAMPLED),
+            begins=name.startswith((MESSAGES, INPUTS, GIVEN)) and not name.endswith(SAMPLED),
+        )
         for owner, name in owners(recording.tracks)
     ]
     out += _set(recording)
@@ -146,7 +156,7 @@ def owners(tracks: Mapping[str, Rows]) -> Iterator[tuple[str, str]]:
     """Give component and name of each track with signals; ``c.inputs`` has those that c sampled."""
     for name, track in tracks.items():
         if track.signals.size and not name.startswith(_OTHER):
-            yield name.removeprefix(MESSAGES).removeprefix(INPUTS), name
+            yield name.removeprefix(MESSAGES).removeprefix(INPUTS).removeprefix(GIVEN), name
 
 
 def described(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

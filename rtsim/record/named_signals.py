@@ -50,7 +50,8 @@ class SignalsByName(ABC):
     def time(self) -> Vector:
         """Times of the rows of all plants, s (n,); each time occurs once.
 
-        In a run without plants, these are the times at which messages and external inputs arrive.
+        In a run without plants, these are the times at which messages and external inputs arrive,
+        controllers sample, or sources change, and the beginning and the end of the run.
         """
         return self.time_ns / NS_PER_S
 
@@ -62,9 +63,10 @@ class SignalsByName(ABC):
         input of a controller (what it sampled), or a parameter.
 
         At an instant with two values this is the value after the discrete changes.  A signal
-        without a row at a time holds its last value, and is NaN before its first row.
-        ``Recording.track`` has every row.  Raises :class:`UnknownName` for an unknown signal, and
-        :class:`RecordingError` if the run was not recorded.
+        without a row at a time holds its last value; before its first row, a signal of messages or
+        of an external input has its declared initial value, and others are NaN.
+        ``Recording.track`` has every row.  Raises :class:`UnknownName` for an unknown signal and
+        for memory of a controller, and :class:`RecordingError` if the run was not recorded.
         """
         return signal_values(self._signals_from(), name, self.time_ns)
 

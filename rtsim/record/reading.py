@@ -205,6 +205,10 @@ class Recording(SignalsByName):
     truncated: str | None = None
     changed_before: tuple[Event, ...] = ()
     """Changes of values before the first row of a copy that begins later than the run."""
+    _part: tuple[int, int | None] = (0, None)
+    """First and last time of a copy, ns; None: as the recording that was copied."""
+    _cut: bool = False
+    """Whether a copy lacks the first rows."""
 
     @classmethod
     def open(cls, path: str | Path) -> Recording:
@@ -284,6 +288,22 @@ class Recording(SignalsByName):
         return max([*ends, *(e.tag.ns for e in self.events)], default=0)
 
     @property
+    def span_ns(self) -> tuple[int, int]:
+        """The first and the last time of the recording, ns.
+
+        A recording begins at 0 s, at its checkpoint, or where a copy of a part begins.
+        """
+        first, last = self._part
+        ended = (self.footer or {}).get("ended")
+        end = ended if isinstance(ended, int) else self.end_ns
+        return max(first, int(self.continues.get("ns", 0))), end if last is None else min(end, last)
+
+    @property
+    def from_start(self) -> bool:
+        """Whether the recording has all rows since the run began."""
+        return not (self._cut or self.continues)
+
+    @property
     def continues(self) -> Mapping[str, Any]:
         """Reference to the checkpoint from which the run continued; else empty."""
         out: Mapping[str, Any] = self.header.get("continues") or {}
@@ -303,15 +323,26 @@ class Recording(SignalsByName):
 
         tracks = {name: rest(track) for name, track in self.tracks.items()}
         first = max(0, events - told)
-        return self._later(tracks, self.events[first:], self.events[:first])
+        begin, end = self.span_ns
+        cut = any(len(tracks[name]) < len(track) for name, track in self.tracks.items())
+        if cut:
+            begin = min((int(t.ns[0]) for t in tracks.values() if len(t)), default=end)
+        return self._later(tracks, self.events[first:], self.events[:first], (begin, end), cut)
 
     def _later(
-        self, tracks: Mapping[str, TrackData], events: list[Event], gone: list[Event]
-    ) -> Recording:
-        """Return a copy with ``tracks`` and ``events``; ``gone`` are the events before them."""
+        self, tracks: Mapping[str, TrackData], events: list[Event], gone: list[Event],
+        part: tuple[int, int], cut: bool,
+    ) -> Recording:  # fmt: skip
+        """Return a copy with ``tracks`` and ``events`` of ``part``, from and to a time in ns.
+
+        ``gone`` are the events before them; ``cut``: rows before them are gone, too.
+        """
         changes = (e for e in gone if e.kind == CHANGE)
         before = (*self.changed_before, *changes)
-        return replace(self, tracks=tracks, events=events, changed_before=before)
+        part, cut = (max(part[0], self._part[0]), part[1]), cut or self._cut
+        return replace(
+            self, tracks=tracks, events=events, changed_before=before, _part=part, _cut=cut
+        )
 
     def up_to(self, ns: int) -> Recording:
         """Return a copy without rows and events after ``ns``.
@@ -325,7 +356,9 @@ class Recording(SignalsByName):
             return replace(track, words=track.words[at <= ns])
 
         tracks = {name: first(track) for name, track in self.tracks.items()}
-        return replace(self, tracks=tracks, events=[e for e in self.events if e.tag.ns <= ns])
+        events = [e for e in self.events if e.tag.ns <= ns]
+        part = self._part[0], min(ns, self.span_ns[1])
+        return replace(self, tracks=tracks, events=events, _part=part)
 
     def between(self, first: Duration, last: Duration) -> Recording:
         """Return a copy with the rows and events from ``first`` to ``last`` s, both included.
@@ -339,7 +372,9 @@ class Recording(SignalsByName):
 
         tracks = {name: some(track) for name, track in self.tracks.items()}
         events = [e for e in self.events if begin <= e.tag.ns <= end]
-        return self._later(tracks, events, [e for e in self.events if e.tag.ns < begin])
+        gone = [e for e in self.events if e.tag.ns < begin]
+        part = begin, min(end, self.span_ns[1])
+        return self._later(tracks, events, gone, part, cut=begin > 0)
 
     @property
     def trace_rows(self) -> int:

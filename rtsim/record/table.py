@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.core.errors import RecordingError, ScenarioError, UnknownName, memory_is_hidden
 from rtsim.core.extras import extra
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Duration, to_ns
@@ -43,6 +43,16 @@ class Recorded(Protocol):
 
     @property
     def footer(self) -> Mapping[str, Any] | None: ...
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """The first and the last time of the recording, ns."""
+        ...
+
+    @property
+    def from_start(self) -> bool:
+        """Whether the recording has all rows since the run began."""
+        ...
 
     @property
     def tracks(self) -> Mapping[str, Rows]: ...
@@ -181,9 +191,11 @@ def signal_table(
     ``side="plus"`` or ``"+"`` takes the value after the discrete changes of an instant, ``"minus"``
     or ``"-"`` the one before them, so no time repeats.  The times are those of all
     chosen rows together, the increasing times ``ns`` (n,), or, with ``rate`` in Hz, a grid that
-    begins at the first row.  Where a component has no row, its columns hold the last value (NaN
-    before the first row); with ``own=True`` they are NaN there.  A source and a parameter have no
-    rows: they have their value at each time.  ``span``: first and last time, s.
+    begins at the first row; without names, they are those of :func:`common_times` too.  Where a
+    component has no row, its columns hold the last value; with ``own=True`` they are NaN there.
+    Before the first row, a signal of messages or of an external input has its declared initial
+    value if the run began with it, and others are NaN.  A source and a parameter have no rows: they
+    have their value at each time.  ``span``: first and last time, s.
 
     Raises :class:`UnknownName` for a name without a signal, and :class:`ScenarioError` for another
     side, an impossible rate, or something that is no name.
@@ -194,8 +206,10 @@ def signal_table(
     end = _end_ns(recording)
     chosen = [_rows(one, columns, side, end) for one, columns in _chosen(recording, known, names)]
     if ns is None:
-        timed = [one for one in chosen if one.of.timed] or _timing(recording, known, end)
-        ns = _times(timed, rate, _limits(span))
+        own_ns = [one.ns for one in chosen if one.of.timed]
+        if not names or not own_ns:
+            own_ns.append(common_times(recording))
+        ns = _times(own_ns, rate, _limits(span))
     wide = sum(len(one.columns) for one in chosen)
     if len(ns) * wide > MOST_CELLS:
         raise ScenarioError(
@@ -209,6 +223,8 @@ def signal_table(
         rows, filled = _taken(one, ns, own and one.of.timed)
         for title, column in one.columns.items():
             values = np.full(len(ns), np.nan)
+            if not own:
+                values[:] = _first_of(recording, one.of, column)
             values[filled] = one.of.rows.column(column)[rows]
             data[title] = values
             units[title] = one.of.rows.spec.units[column]
@@ -234,24 +250,36 @@ def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> V
     signals = known[at].rows.signals
     scalar = signal not in signals or not signals[signal].shape
     out: Vector = np.full(len(ns) if scalar else (len(ns), len(columns)), np.nan)
+    out[:] = _first_of(recording, known[at], signal)
     out[filled] = known[at].rows.column(signal)[rows]
     return out
 
 
 def common_times(recording: Recorded) -> NDArray[np.int64]:
-    """Return the times of all rows of plants, or of a run without plants of all rows, ns (n,).
+    """Return the times of all rows of plants, ns (n,); each time occurs once.
 
-    Each time occurs once.
+    In a run without plants, these are the times of all other rows and of all changes, and the first
+    and the last time of the recording.
     """
-    timed = _timing(recording, recording.component_values, _end_ns(recording))
-    return _times(timed, None, _limits(None))
+    known, (first, last) = recording.component_values, recording.span_ns
+    plants = [one for one in known if one.name in recording.tracks and "side" in one.rows.integers]
+    end = _end_ns(recording)
+    found = [_rows(one, {}, "plus", end).ns for one in plants or known]
+    if plants:
+        return _times(found, None, _limits(None))
+    return _times([np.array([first, last]), *found], None, (first, last))
 
 
-def _timing(recording: Recorded, known: Sequence[Values], end: int) -> list[_Chosen]:
-    """Return the rows whose times are those of the run."""
-    timed = [one for one in known if one.timed and one.listed]
-    plants = [one for one in timed if one.name in recording.tracks and "side" in one.rows.integers]
-    return [_rows(one, {}, "plus", end) for one in plants or timed]
+def _first_of(recording: Recorded, one: Values, name: str) -> Any:
+    """Return the value of a signal before its first row: a number, or one for each element.
+
+    It is NaN if the recording does not begin with the run, because the value is not known then.
+    """
+    if not (one.begins and recording.from_start):
+        return np.nan
+    signals = one.rows.signals
+    first = signals.initial()
+    return first[signals.slice(name)] if name in signals else first[signals.columns.index(name)]
 
 
 def _end_ns(recording: Recorded) -> int:
@@ -384,7 +412,10 @@ def _matching(known: Sequence[Values], pattern: str) -> list[tuple[int, dict[str
 def _unknown(recording: Recorded, known: Sequence[Values], name: str) -> UnknownName:
     """Return the error for a name without a signal, with the names nearest to it."""
     signals = names_of(known)
-    owner = name.partition(".")[0]
+    owner, _, signal = name.partition(".")
+    memory = (recording.header.get("memory") or {}).get(owner) or {}
+    if signal in memory:
+        return memory_is_hidden(name, str(memory[signal]))
     if owner in signals:
         near = [f"{owner}.{one}" for one in signals[owner]]
     else:
@@ -425,9 +456,11 @@ def _limits(span: tuple[Duration, Duration] | None) -> tuple[int, int]:
     return first, last
 
 
-def _times(chosen: list[_Chosen], rate: float | None, limits: tuple[int, int]) -> NDArray[np.int64]:
-    """Return the common times within ``limits``, ns."""
-    ns = np.unique(np.concatenate([np.empty(0, np.int64), *(one.ns for one in chosen)]))
+def _times(
+    times: Sequence[NDArray[np.int64]], rate: float | None, limits: tuple[int, int]
+) -> NDArray[np.int64]:
+    """Return all ``times`` within ``limits``, ns, or a grid of ``rate`` Hz over them."""
+    ns = np.unique(np.concatenate([np.empty(0, np.int64), *times]))
     if rate is not None and not 0.0 < rate <= NS_PER_S:
         raise ScenarioError(f"a rate of {rate:g} Hz is impossible; give more than 0, at most 1e9")
     if rate is not None and len(ns):

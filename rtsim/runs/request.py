@@ -215,6 +215,7 @@ class RunRequest:
             "rtsim": __version__,
             "scenario": scenario.describe(),
             "changeable": scenario.changeable(),
+            **({"memory": memory} if (memory := scenario.controller_memory()) else {}),
             "seed": self.seed,
             "pace": str(pace),
             "policy": str(pace.policy),

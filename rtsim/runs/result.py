@@ -6,9 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from rtsim.core.errors import OverrunError, RecordingError, UnknownName
+from rtsim.components.protocols import memory_of
+from rtsim.core.errors import (
+    NotRecorded,
+    OverrunError,
+    RecordingError,
+    UnknownName,
+    memory_is_hidden,
+)
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import SignalName, Vector
 from rtsim.core.tag import START, Tag
@@ -141,16 +148,36 @@ class RunResult(SignalsByName, Judged):
     def final(self, name: SignalName) -> float | Vector:
         """Return the last value of ``"component.signal"``: a number, or an array (n,) for an array.
 
-        Raises :class:`UnknownName` if no component has this signal.
+        It is a signal that other components can read; ``result["component.name"][-1]`` is the last
+        value also of a parameter, and of what a controller sampled.  Raises :class:`UnknownName` if
+        no component has this signal.
         """
         component, _, signal = str(name).partition(".")
         ports = self.system.ports
         if component not in ports:
             raise UnknownName("component", component, ports, "this run")
         signals = ports[component].signals
+        if signal not in signals:
+            self._refuse(component, signal)
         where = signals.slice(signal)
         value = ports[component].value if self.ends is None else self.ends[component]
         return value[where].copy() if signals[signal].shape else float(value[where][0])
+
+    def _refuse(self, component: str, name: str) -> NoReturn:
+        """Raise the error for a name of a component that is no signal that others can read."""
+        target = f"{component}.{name}"
+        task = next((t for t in self.system.controllers if t.name == component), None)
+        if task is not None and name in (memory := memory_of(task.controller)):
+            raise memory_is_hidden(target, memory[name].unit)
+        sampled = task is not None and name in task.controller.inputs
+        if sampled or target in self.system.changeable:
+            kind = "an input of a controller" if sampled else "a parameter"
+            raise NotRecorded(
+                target,
+                f"is {kind}, but final gives signals that other components can read; use "
+                f"result[{target!r}][-1]",
+            )
+        raise UnknownName("signal", name, self.system.ports[component].signals.names, component)
 
     def recording(self) -> Recording:
         """Return the recording; raises :class:`RecordingError` if the run was not recorded."""

@@ -15,7 +15,13 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.core.errors import CheckpointError, ScenarioError, ShapeError, UnknownName
+from rtsim.core.errors import (
+    CheckpointError,
+    ScenarioError,
+    ShapeError,
+    UnknownName,
+    memory_is_hidden,
+)
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Signal, Signals, Vector, as_float64
 from rtsim.core.tag import NEVER, NS_PER_S, START, Duration, declared_ns
@@ -349,6 +355,9 @@ class Simulation:
         if component not in parts:
             raise UnknownName("component", component, parts, "this run")
         own = [n for n in self._signals if n.startswith(f"{component}.")]
+        memory = self._request.scenario.controller_memory().get(component, {})
+        if signal in memory:
+            raise memory_is_hidden(target, memory[signal])
         if not dot:
             raise ScenarioError(
                 f"{target} is a component; give one of its signals: {', '.join(_first(own))}"

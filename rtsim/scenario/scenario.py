@@ -19,6 +19,7 @@ from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
 from rtsim.components.ports import Source
+from rtsim.components.protocols import memory_of
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
@@ -148,6 +149,11 @@ class NamedComponents:
             if values.live
             for signal in values.signals
         }
+
+    def controller_memory(self) -> dict[str, dict[str, str]]:
+        """Return the unit of each memory of each controller, which a recording does not have."""
+        known = {n: memory_of(one.controller) for n, one in self.of(ControllerComponent).items()}
+        return {n: {s.name: s.unit for s in memory} for n, memory in known.items() if len(memory)}
 
     def plant_names(self) -> list[str]:
         """Return the names of the plants, sorted."""

@@ -141,7 +141,7 @@ def _limit(text: str, part: str) -> float:
 
 _MESSAGES = "messages/"
 """The outputs of a controller are recorded as messages; a signal may leave this prefix out."""
-_HELD = (_MESSAGES, "inputs/")
+_HELD = (_MESSAGES, "inputs/", "values/")
 Points = tuple[NDArray[np.int64], Vector]
 """Times (n,) in ns, in ascending order, and the values (n,) at these times."""
 _NO_POINTS: Points = (np.empty(0, np.int64), np.empty(0))

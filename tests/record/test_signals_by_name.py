@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import rtsim as rt
 from rtsim.cli.main import main
 from rtsim.components.latency import Loss
-from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.core.errors import NotRecorded, RecordingError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal
 from rtsim.core.tag import START, Tag
 from rtsim.discrete import Processes
@@ -22,6 +22,8 @@ from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
+from rtsim.runs.replay import rerun
 from rtsim.runs.result import RunResult
 from rtsim.scenario.handles import RESULT_ATTRIBUTES
 
@@ -176,9 +178,9 @@ def test_a_run_without_a_plant_is_read_by_name() -> None:
     out = rt.Scenario("shop", until=5)
     out.processes("shop", Processes(setup, outputs=rt.Signals("made")))
     run = rt.simulate(out)
-    assert run.time.tolist() == [1, 2, 3, 4, 5]
-    assert run["shop.made"].tolist() == run.shop.made.tolist() == [1, 2, 3, 4, 5]
-    assert run.to_pandas()["shop.made"].tolist() == [1, 2, 3, 4, 5]
+    assert run.time.tolist() == [0, 1, 2, 3, 4, 5]
+    assert run["shop.made"].tolist() == run.shop.made.tolist() == [0, 1, 2, 3, 4, 5]
+    assert run.to_pandas()["shop.made"].tolist() == [0, 1, 2, 3, 4, 5]
     (line,) = run.plot("shop.made").data
     assert line.y.tolist() == [1, 2, 3, 4, 5]
 
@@ -224,15 +226,17 @@ def test_a_message_on_its_way_at_the_end_has_no_value() -> None:
                     transport=0.12)  # fmt: skip
     run = rt.simulate(loop, compile=False)
     assert len(run.messages["c"]) == 3
-    assert run.time.tolist() == [0.12, 0.22]
-    assert run["c.y"].tolist() == [0.0, 1.0]
+    assert run.time.tolist() == [0, 0.12, 0.22, 0.25]
+    assert run["c.y"].tolist() == [0.0, 0.0, 1.0, 1.0]
 
 
-def test_lost_messages_leave_no_time() -> None:
+def test_lost_messages_leave_no_time_and_the_initial_value() -> None:
     loop = rt.Scenario("lost", until=0.25)
     loop.controller("c", rt.PythonController(law, rt.Signals(), rt.Signals("y")), period=0.1,
                     transport=Loss(rt.Fixed(0.0), 1.0))  # fmt: skip
-    assert len(rt.simulate(loop, compile=False)["c.y"]) == 0
+    run = rt.simulate(loop, compile=False)
+    assert run.time.tolist() == [0, 0.25]
+    assert run["c.y"].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -405,3 +409,154 @@ def test_noise_has_the_values_of_the_plant_that_reads_it_first() -> None:
     table = run.table()
     assert table["air.gust"].tobytes() == table["cart.gust"].tobytes()
     assert list(table.columns).count("air.gust") == 1
+
+
+engines = pytest.mark.parametrize("engine", ["interpreted", "compiled"])
+
+
+class Sender(rt.Controller, compile=True):
+    """Sends its step number; what it counts in is not recorded."""
+
+    count = rt.memory("1", name="count")
+    u = rt.input("1", optional=True)
+    y = rt.output("1", initial=-7)
+
+    def step(self) -> None:
+        self.count += 1
+        self.y = self.count
+
+
+def sending(transport: float = 0.25, **faults: Any) -> rt.Scenario:
+    """Return a cart that is pushed by a controller with late messages, and by noise."""
+    loop = rt.Scenario("cart", until=3)
+    cart = loop.plant(Cart(), step=0.01)
+    sender = loop.controller(Sender(), period=0.1, transport=transport)
+    loop.noise("air", rt.Signals("gust [N]"), deviation=0.01, period=0.05)
+    loop.connect("air.gust", cart.gust)
+    loop.connect(sender.y, cart.force)
+    if faults:
+        loop.faults({"name": "off", "kind": "offset", "amount": 100.0, **faults})
+    return loop
+
+
+@pytest.mark.rule("held-before-arrival")
+@engines
+def test_a_result_and_a_run_in_steps_agree_before_the_first_message(engine: str) -> None:
+    run = rt.simulate(sending(), engine=engine)
+    assert run["sender.y"][[0, 24]].tolist() == [-7.0, -7.0]
+    assert run["cart.force"][[0, 24, 25]].tolist() == [-7.0, -7.0, 1.0]
+    first = np.flatnonzero(run["sender.y"] != -7.0)[0]
+    assert run.time[first] == 0.25
+    assert run.table("sender.y", rate=10.0)["sender.y"].tolist()[:2] == [1.0, 2.0]
+    table = run.table("sender.y", "cart.x")
+    assert table["sender.y"].tobytes() == run["sender.y"].tobytes()
+    with rt.Simulation(sending(), engine=engine) as s:
+        assert s["sender.y"] == run["sender.y"][0]
+        s.advance(0.2)
+        assert s["sender.y"] == -7.0
+        s.advance(0.1)
+        assert s["sender.y"] == 1.0
+
+
+def test_a_part_of_a_recording_does_not_know_what_came_before_it() -> None:
+    recording = rt.simulate(sending()).recording()
+    assert np.isnan(recording.between(0.1, 0.3)["sender.y"]).any()
+    assert not np.isnan(recording.between(0, 0.3)["sender.y"]).any()
+    assert not np.isnan(recording.up_to(S // 5)["sender.y"]).any()
+    assert np.isnan(recording.since({"cart": 1})["sender.y"][0])
+
+
+@pytest.mark.parametrize("where", ["air.gust", "cart.gust"])
+@pytest.mark.rule("read-by-name")
+def test_a_signal_is_what_its_component_gave_and_an_input_what_was_read(
+    where: str, tmp_path: Path
+) -> None:
+    """Also of noise, whose values are recorded only if a fault changes what others read."""
+    path = tmp_path / "run.mcap"
+    plain = rt.simulate(sending(), seed=4)
+    rt.simulate(sending(where=where), seed=4, recorder=FileRecorder(path))
+    run = rt.simulate(sending(where=where), seed=4)
+    assert "values/air" not in plain.recording().tracks
+    for one in (run, run.recording(), Recording.open(path)):
+        same = np.isin(one.time_ns, plain.time_ns)
+        assert one["air.gust"][same].tolist() == plain["air.gust"].tolist()
+        assert one["cart.gust"].tolist() == pytest.approx((one["air.gust"] + 100.0).tolist())
+        table = one.table()
+        assert table["air.gust"].tobytes() == one["air.gust"].tobytes()
+        assert list(table.columns).count("air.gust") == 1
+    recording = Recording.open(path)
+    assert compare_exact(recording, rerun(recording, sending(where=where))) is None
+
+
+def test_a_source_with_a_fault_has_its_own_value() -> None:
+    loop = rt.Scenario("cart", until=1)
+    cart = loop.plant(Cart(), step=0.01, inputs={"gust": 0})
+    wanted = loop.source("wanted", rt.Signals("force [N] = 1"))
+    loop.connect(wanted.force, cart.force)
+    loop.faults({"name": "off", "kind": "offset", "amount": 100.0, "where": "wanted.force"})
+    run = rt.simulate(loop)
+    assert set(run["wanted.force"]) == {1.0}
+    assert set(run["cart.force"][1:]) == {101.0}
+
+
+def test_a_run_of_sources_has_the_times_of_its_changes() -> None:
+    loop = rt.Scenario("sources", until=3)
+    wanted = loop.source("wanted", rt.Signals("x [m] = 0.5"))
+    loop.at(1, wanted.x, 2.0)
+    run = rt.simulate(loop)
+    for one in (run, run.recording()):
+        assert one.time.tolist() == [0, 1, 3]
+        assert one["wanted.x"].tolist() == [0.5, 2.0, 2.0]
+        assert one.table()["wanted.x"].tolist() == [0.5, 2.0, 2.0]
+        assert one.table("wanted.x").time.tolist() == [0, 1, 3]
+    assert run.recording().between(0.5, 2).time.tolist() == [0.5, 1, 2]
+
+
+def test_a_run_of_a_controller_has_the_times_from_its_begin_to_its_end() -> None:
+    loop = rt.Scenario("alone", until=0.45)
+    wanted = loop.source("wanted", rt.Signals("x = 0.5"))
+    sender = loop.controller(Sender(), period=0.2, transport=0.1)
+    loop.connect(wanted.x, sender.u)
+    loop.at(0.25, wanted.x, 2.0)
+    run = rt.simulate(loop)
+    assert run.time.tolist() == [0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.45]
+    assert run["sender.y"].tolist() == [-7, 1, 1, 1, 2, 2, 2]
+    assert run["sender.u"].tolist() == [0.5, 0.5, 0.5, 0.5, 0.5, 2.0, 2.0]
+    assert run.table().time.tolist() == run.time.tolist()
+
+
+def test_memory_of_a_controller_says_how_to_show_it(tmp_path: Path) -> None:
+    says = (
+        r"sender.count is memory of a controller.*declare an output, such as shown = "
+        r"rtsim.output\('1'\), and assign it in step: self.shown = self.count"
+    )
+    path = tmp_path / "run.mcap"
+    run = rt.simulate(sending(), recorder=FileRecorder(path))
+    reads: list[Callable[[], object]] = [
+        lambda: run["sender.count"],
+        lambda: run.recording()["sender.count"],
+        lambda: Recording.open(path).table("sender.count"),
+        lambda: run.final("sender.count"),
+        lambda: rt.Simulation(sending())["sender.count"],
+    ]
+    for read in reads:
+        with pytest.raises(NotRecorded, match=says):
+            read()
+    with pytest.raises(AttributeError, match="declare an output"):
+        _ = run.sender.count
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("cart.mass", r"cart.mass is a parameter.*use result\['cart.mass'\]\[-1\]"),
+        ("sender.u", r"sender.u is an input of a controller.*use result\['sender.u'\]\[-1\]"),
+        ("cart.mas", r"unknown signal 'mas' in cart"),
+        ("crat.x", "did you mean cart"),
+    ],
+)
+def test_a_last_value_that_final_does_not_have_says_where_it_is(name: str, says: str) -> None:
+    run = rt.simulate(sending())
+    with pytest.raises(UnknownName, match=says):
+        run.final(name)
+    assert run["cart.mass"][-1] == 2.0

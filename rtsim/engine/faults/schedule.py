@@ -94,6 +94,8 @@ class Schedule:
         self.faults = tuple(faults)
         self.present = present
         self.signals: list[SignalFault] = []
+        self.read: set[str] = set()
+        """Names of the ports whose readers get other values by a fault."""
         self.transports: dict[str, FaultyTransport] = {}
         self.lines: dict[str, LineFaults] = {}
         self.tasks: list[FaultTask] = []
@@ -313,6 +315,7 @@ class Installer(Places):
         made = kind(self._activity(fault), self.present, columns)
         self._schedule.signals.append(made)
         for _, wiring, name, where in readers:
+            self._schedule.read.add(str(wiring.sources.get(name, "")).partition(".")[0])
             start = wiring.signals.slice(name).start
             wiring.spoil(made, slice(start + where.start, start + where.stop))
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])

@@ -39,11 +39,15 @@ class Teller:
         part = self.part(name)
         out: Named = {}
         for sink, source in sorted((part.get("sources") or part.get("inputs") or {}).items()):
-            for column, value in self._said(str(source), tag, name):
+            first = (part.get("before_messages") or {}).get(sink)
+            for column, value in self._said(str(source), tag, name, first):
                 out[column.replace(str(source), f"{name}.{sink}", 1)] = (value, str(source))
         return out
 
-    def _said(self, source: str, tag: Tag, reader: str) -> list[tuple[str, Value]]:
+    def _said(
+        self, source: str, tag: Tag, reader: str, first: float | list[float] | None
+    ) -> list[tuple[str, Value]]:
+        """Return what ``reader`` read; ``first``: its own initial value, if it declares one."""
         try:
             return [(source, float(source))]  # a constant
         except ValueError:
@@ -54,10 +58,12 @@ class Teller:
         if kind == "noise":
             return self._held(source)
         if kind == "inlet":
-            return self._in_row(f"inputs/{part}", source, self._row(f"inputs/{part}", tag, True))
+            given = self._row(f"inputs/{part}", tag, True)
+            return self._in_row(f"inputs/{part}", source, given, first)
         if kind == "plant":
             return self._in_row(part, source, self._row(part, tag, False))
-        return self._in_row(f"messages/{part}", source, self._arrived_last(part, tag, reader))
+        arrived = self._arrived_last(part, tag, reader)
+        return self._in_row(f"messages/{part}", source, arrived, first)
 
     def _settled(self, part: str, signal: str, tag: Tag) -> list[tuple[str, Value]]:
         """Return a source's or parameter's value: its last change, or else the declared value."""
@@ -111,15 +117,17 @@ class Teller:
             return None
         return int(rows[np.lexsort((steps[rows], ns[rows]))[-1]])
 
-    def _in_row(self, name: str, source: str, row: int | None) -> list[tuple[str, Value]]:
-        """Return ``part.signal`` in row ``row``; without a row, its declared initial value."""
+    def _in_row(
+        self, name: str, source: str, row: int | None, first: float | list[float] | None = None
+    ) -> list[tuple[str, Value]]:
+        """Return ``part.signal`` in row ``row``; without a row, ``first`` or its initial value."""
         track = self._track(name)
         part, _, signal = source.partition(".")
         if track is None or signal not in track.signals:
             return [(source, None)]
         where = track.signals.slice(signal)
         values = track.signals.initial() if row is None else track.values(row)
-        found = values[where]
+        found = values[where] if row is not None or first is None else np.ravel(first)
         names = (f"{part}.{column}" for column in track.signals[signal].columns)
         return [(n, float(v)) for n, v in zip(names, found, strict=True)]
 

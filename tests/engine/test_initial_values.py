@@ -11,9 +11,11 @@ from engine_parts import check_equal
 import rtsim as rt
 from rtsim.components.latency import Uniform
 from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.engine.compiled.eligibility import COMPILED, INTERPRETED
 from rtsim.linear.trimming import trim
 from rtsim.record.replay_comparison import compare_exact
+from rtsim.runs.diverging.inputs import Teller
 from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import rerun
 
@@ -335,6 +337,13 @@ def test_a_replacement_has_the_initial_values_of_the_design() -> None:
     other = loop.copy()
     other.replace_controller("law", rt.PythonController(law, Signals("u [N]"), Signals("y [N]")))
     assert compare_exact(wanted.recording(), rt.simulate(other).recording()) is None
+
+
+def test_a_comparison_of_runs_tells_the_initial_value_that_was_read() -> None:
+    teller = Teller(rt.simulate(cart()).recording())
+    assert teller.wires("cart", Tag(0)) == {"cart.force": (3.0, "brake.force")}
+    assert teller.wires("cart", Tag(300_000_000)) == {"cart.force": (-6.0, "brake.force")}
+    assert teller.wires("brake", Tag(0)) == {"brake.speed": (5.0, "eye.speed")}
 
 
 def test_a_description_has_the_initial_values_of_connected_inputs() -> None:

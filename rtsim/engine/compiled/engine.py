@@ -401,10 +401,6 @@ def _changing(table: Table) -> list[Vector]:
         table.span_list,
         (plant.p for plant in system.plants),
         (vector for initial in system.initials.values() for vector in initial.vectors),
-        (
-            one
-            for port in system.ports.values()
-            for one in (port.value, port.early, *port.held, *port.held_early)
-        ),
+        (one for port in system.ports.values() for one in (port.value, port.early)),
     )
     return list({(v.ctypes.data, v.size): v for v in found if v.size}.values())

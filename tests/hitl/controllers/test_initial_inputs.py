@@ -1,13 +1,13 @@
-"""A controller in C has the initial inputs of the design that it replaces, as the design has."""
+"""C code and boards have the initial inputs of the design that they replace, as the design has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+from board_parts import Rig
 
 import rtsim as rt
 from hitl.controllers.in_process import InProcess
@@ -54,9 +54,8 @@ def motor() -> rt.Scenario:
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
-    return
 
 
 def made(kind: str) -> ControllerProtocol:
@@ -75,4 +74,31 @@ def test_c_samples_the_initial_value_that_the_design_declares(kind: str) -> None
     assert found["controller.speed"][0] == 40.0
     assert found["motor.voltage"].tolist() == pytest.approx(wanted["motor.voltage"].tolist())
     recording = recorder.recording()
+    assert compare_exact(recording, rerun(recording, loop)) is None
+
+
+def test_a_board_gets_the_initial_value_that_the_design_declares(tmp_path: Path) -> None:
+    """It answers its first input, which arrives after 25 ms."""
+
+    class Design(rt.Controller):
+        fault = rt.input("1", 4)
+        x = rt.input()
+        y = rt.output()
+
+        def step(self) -> None:
+            self.y = self.fault + self.x
+
+    rig = Rig(tmp_path)
+    loop = rt.Scenario("board", until=0.06)
+    given = loop.source("given", rt.Signals("fault = 1"))
+    eye = loop.sensor("eye", {"fault": str(given.fault)}, period=0.01, transport=0.025)
+    law = loop.controller("c", Design(), period=0.01)
+    loop.connect(eye.fault, law.fault)
+    loop.connect(0.25, law.x)
+    loop.replace_controller("c", rig.controller)
+    recorder = MemoryRecorder()
+    rt.simulate(loop, recorder=recorder)
+    recording = recorder.recording()
+    assert recording.messages["c.inputs"]["fault"].tolist() == [4, 4, 4, 1, 1, 1, 1]
+    assert recording.messages["c"]["y"].tolist() == [4, 4, 4, 1, 1, 1, 1]
     assert compare_exact(recording, rerun(recording, loop)) is None

@@ -349,10 +349,13 @@ class Executive:
             return
         self._sampled = True
         plants = self.system.plants
+        for _ in plants:  # what passes at once through several plants reaches the last one
+            for plant in plants:
+                plant.read_wires()
+            changed = [plant.settle() for plant in plants]
+            if not (any(changed) and any(plant.reads_plants for plant in plants)):
+                break
         for plant in plants:
-            plant.read_wires()
-        for plant in plants:
-            plant.settle()
             if plant.watch is not None:
                 plant.watch.begin()
             self._trace.x_minus(plant)

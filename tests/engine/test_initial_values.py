@@ -280,6 +280,48 @@ def test_a_source_or_another_plant_has_its_value_from_the_beginning_on() -> None
     assert set(run["other.force"]) == {2.0}
 
 
+class Double(rt.Plant):
+    x = rt.state()
+    u = rt.input()
+    y = rt.output()
+
+    def derivative(self, d: Any) -> None:
+        d.x = -self.u
+
+    def outputs(self) -> None:
+        self.y = 2.0 * self.u
+
+
+@pytest.mark.rule("own-grid")
+@pytest.mark.parametrize(("source", "first"), [("wanted.v", 5.0), ("sender.y", -7.0)])
+def test_at_the_start_a_value_passes_through_all_plants_at_once(source: str, first: float) -> None:
+    """The names are in the order against the direction of the values."""
+
+    class Sender(rt.Controller, compile=True):
+        u = rt.input()
+        y = rt.output(initial=-7.0)
+
+        def step(self) -> None:
+            self.y = self.u
+
+    def made() -> rt.Scenario:
+        loop = rt.Scenario("chain", until=4)
+        loop.source("wanted", rt.Signals("v = 5"))
+        loop.controller("sender", Sender(), period=0.5, transport=LATE, inputs={"u": 1.0})
+        for name, reads in (("c", source), ("b", "c.y"), ("a", "b.y")):
+            loop.plant(name, Double(), step=0.01, inputs={"u": reads})
+        loop.controller("law", Sender(), period=0.1, inputs={"u": "a.y"})
+        return loop
+
+    prepared = prepare(made(), engine=COMPILED)
+    prepared.run()
+    plain = rt.simulate(made(), engine=INTERPRETED)
+    for run in (plain, rt.simulate(made(), engine=COMPILED), prepared.run()):
+        assert run.recording().track("a").column("u")[0] == 4.0 * first
+        assert run["law.u"][0] == 8.0 * first
+        assert run.recording().digest() == plain.recording().digest()
+
+
 @engines
 def test_prepared_runs_begin_with_the_initial_values_again(engine: str) -> None:
     loop = cart()

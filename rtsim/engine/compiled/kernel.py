@@ -330,13 +330,23 @@ def _begin(t: Any) -> bool:
     for i in range(t.plants.length):
         if not _sample(records_of(t.plants, PLANT)[i], 0):
             return False
+    for _ in range(t.plants.length):  # through several plants at once, as the interpreter does
+        changed = reads = False
+        for i in range(t.plants.length):
+            _read_wires(t, i)
+        for i in range(t.plants.length):
+            plant = records_of(t.plants, PLANT)[i]
+            state = records_of(t.plant_states, PLANT_STATE)[i]
+            state.touched = state.unsettled = 0
+            reads = reads or plant.coupled != 0
+            if _take_inputs(plant):
+                changed = True
+                if not _sample(plant, 0):
+                    return False
+        if not (changed and reads):
+            break
     for i in range(t.plants.length):
-        _read_wires(t, i)
-    for i in range(t.plants.length):
-        plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
-        state.touched = state.unsettled = 0
-        if _take_inputs(plant) and not _sample(plant, 0):
-            return False
+        plant = records_of(t.plants, PLANT)[i]
         if plant.drive and not _guards_begin(plant):
             return False
         if not _plant_row(t, plant, 0, 0, 0):

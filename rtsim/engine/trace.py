@@ -234,13 +234,14 @@ def _unseen(system: System) -> list[str]:
 
     A source needs no track either: its values are those of the header and of the changes.
     """
+    if system.faults is None:
+        return []
     sources = {c.owner.name for c in system.changeable.values() if isinstance(c.owner, SignalPort)}
     tracked = {
         *(p.name for p in system.plants), *system.bus.topics,
         *(i.name for i in system.external_inputs),
     }  # fmt: skip
-    changed = set() if system.faults is None else system.faults.read
-    return sorted((changed & system.ports.keys()) - tracked - sources)
+    return sorted((system.faults.read & system.ports.keys()) - tracked - sources)
 
 
 def _takes_many(recorder: Recorder) -> bool:

@@ -282,7 +282,11 @@ class Seeing(FileRecorder):
 def test_a_recorder_with_events_of_its_own_sees_each_overrun(tmp_path: Path) -> None:
     overruns = CaughtUp(np.array([[5 * MS, 300, 0, -1, UNKNOWN_NS, 1]]), ("", "rest"), 100)
     system: Any = SimpleNamespace(
-        plants=(), controllers=(), external_inputs=(), bus=SimpleNamespace(topics={})
+        plants=(),
+        controllers=(),
+        external_inputs=(),
+        bus=SimpleNamespace(topics={}),
+        faults=None,
     )
     for kind, seen in ((FileRecorder, 0), (Seeing, 1)):
         with kind(tmp_path / f"{seen}.mcap") as recorder:

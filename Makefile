@@ -45,8 +45,9 @@ help:
 	@echo "make mutants   small changes to what decides verdicts: would a test notice? (MUTANTS='bus"
 	@echo "               --every 1': all of rtsim/components/bus.py; it goes on where it was stopped)"
 	@echo "make docs      build the documentation site in build/site; a broken link is an error"
-	@echo "make dist      build the wheel and the sdist in dist, install each into an empty environment,"
-	@echo "               and run one example of each kind there (BUILT=1: those that lie in dist)"
+	@echo "make dist      build the wheel and the sdist in dist, install each into empty environments of"
+	@echo "               the oldest and the newest Python here, or of PYTHON, and run one example of"
+	@echo "               each kind there (BUILT=1: those that lie in dist)"
 	@echo "make coverage  which lines of rtsim and hitl the tests run, with a page in build/coverage"
 	@echo "make lint      style, types and import contracts"
 	@echo "make clean     remove $(VENV)* and all caches; recordings in $(RUNS)/ stay"
@@ -178,7 +179,7 @@ docs: setup-docs
 	@echo "The site is $(abspath build/site). To read it: $(BIN)/python -m mkdocs serve"
 
 dist: setup-dist
-	$(BIN)/python -m tools.packages $(if $(BUILT),--built)
+	$(BIN)/python -m tools.packages $(if $(BUILT),--built) $(if $(PYTHON),--python $(PYTHON))
 
 # Functions count as Python; what numba or a C compiler has made of them does not.
 coverage: setup-dev

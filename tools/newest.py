@@ -54,11 +54,19 @@ def version_of(python: Path) -> tuple[int, int] | None:
     return int(said[0]), int(said[1])
 
 
+def suitable(pythons: Iterable[Path]) -> dict[tuple[int, int], Path]:
+    """Return the first of ``pythons`` of each version that rtsim runs on."""
+    found: dict[tuple[int, int], Path] = {}
+    for path in pythons:
+        version = version_of(path)
+        if version is not None and OLDEST <= version <= NEWEST:
+            found.setdefault(version, path)
+    return found
+
+
 def newest(pythons: Iterable[Path]) -> tuple[tuple[int, int], Path] | None:
     """Return version and path of the newest of ``pythons`` that rtsim runs on."""
-    found = ((version, path) for path in pythons if (version := version_of(path)) is not None)
-    suitable = [(version, path) for version, path in found if OLDEST <= version <= NEWEST]
-    return max(suitable, key=lambda one: one[0], default=None)
+    return max(suitable(pythons).items(), default=None)
 
 
 def main(options: list[str]) -> int:

@@ -114,7 +114,7 @@ def draw_many_runs(path: Path) -> None:
     """The distance left in 2000 runs of the cart, over the delay that each run drew."""
     with folder_with_cart() as folder:
         said(STUDY, folder)
-        rows = pyarrow.parquet.read_table(folder / "study/results")
+        rows = pyarrow.parquet.read_table(folder / "study/results").sort_by("run")
         delay, left = (rows[name].to_numpy() for name in ("delay", "left"))
     passes = left <= 0.1
     figure, axis = plt.subplots(figsize=(8, 2.8), layout="constrained")

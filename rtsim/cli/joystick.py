@@ -20,6 +20,7 @@ from rtsim.cli.options import option
 from rtsim.cli.terminal import Read, is_terminal, keyboard
 from rtsim.core.clock import WallClock
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.extras import installed
 from rtsim.core.signals import Signals
 from rtsim.pilot.devices.calibration import (
     AGAIN,
@@ -32,9 +33,8 @@ from rtsim.pilot.devices.calibration import (
     own_mapping,
     own_tables,
 )
-from rtsim.pilot.devices.device import Described, DeviceSample
+from rtsim.pilot.devices.device import Described, DeviceSample, why_none
 from rtsim.pilot.devices.mapping import DeviceMapping, read_mapping, uses
-from rtsim.pilot.devices.sdl import why_none
 from rtsim.pilot.devices.sources import GAMEPAD_AXES
 
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ _SETTLE = 20
 """Samples to discard at the start, because SDL reports zeros first."""
 _LEAVE = ("q", "Q", "x", "\x1b", "\x03", "\x04")
 _SHAKE_MS = 400
+_SDL = "pygame", "pilot", "a joystick"
 
 
 class NoJoystick(RtsimError):
@@ -208,6 +209,7 @@ def joystick(
                 f"{ctx.invoked_subcommand}"
             )
         return
+    installed(*_SDL)
     screen = not (once or as_json)
     if screen and not is_terminal():
         raise ScenarioError(
@@ -255,6 +257,7 @@ def calibrate(scenario: str, path: Path, force: bool) -> None:
       rtsim joystick calibrate
       rtsim joystick calibrate f16 --mapping my_stick.toml --force
     """
+    installed(*_SDL)
     if path.exists() and not force:
         raise ScenarioError(
             f"{path} exists already; add --force to overwrite it, or --mapping OTHER.toml"

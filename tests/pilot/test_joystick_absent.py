@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rtsim.pilot.devices.sdl import why_none
+from rtsim.pilot.devices.device import why_none
 
 
 def linux(root: Path, *nodes: str, sticks: dict[str, str] | None = None) -> Path:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import shutil
+import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -11,10 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
+from click import ClickException
 from click.testing import CliRunner
 
 from rtsim.core.version import __version__
 from tools import packages
+from tools.newest import NEWEST, OLDEST
 from tools.setup import GROUPS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,14 +154,31 @@ def test_the_classifiers_name_each_python_that_is_allowed() -> None:
 # The trial of the packages: make dist
 
 
+EXAMPLES = (*packages.BASE, *packages.WITH_EXTRAS)
+
+
 def test_each_example_of_the_trial_belongs_to_a_command_that_exists() -> None:
     from rtsim.cli.main import known_commands
 
-    kinds = {command.split()[1] for one in packages.EXAMPLES for command in one.commands}
+    used = [command.split() for one in EXAMPLES for command in one.commands]
+    kinds = {words[1] for words in used if words[0] == "rtsim"}
     assert {"run", "replay", "report", "study", "sil", "board", "pitl"} <= kinds
     assert kinds <= set(known_commands())
     assert set(packages.EXTRAS.split(",")) <= set(PROJECT["optional-dependencies"])
     assert GROUPS["dist"] == ("dist",)
+
+
+def test_each_example_of_the_trial_finds_its_files() -> None:
+    kinds = [one.kind for one in EXAMPLES]
+    assert len(set(kinds)) == len(kinds)
+    for place, one in enumerate(EXAMPLES):
+        assert not one.after or one.after in kinds[:place], one.kind
+    made = packages.inputs()
+    words = {word for one in EXAMPLES for command in one.commands for word in command.split()}
+    for name in ("cart.py", "pendulum.py", "tutorial.py", "functions.py", "first_run.ipynb"):
+        assert name in words
+        assert made[name]
+    assert "swings(0.20)" in made["tutorial.py"]
 
 
 def test_the_environment_of_the_trial_does_not_see_the_checkout(
@@ -167,8 +189,10 @@ def test_the_environment_of_the_trial_does_not_see_the_checkout(
     found = packages.environment(tmp_path / "env", tmp_path)
     assert "PYTHONPATH" not in found
     assert "VIRTUAL_ENV" not in found
-    assert found["PATH"].startswith(str(tmp_path / "env"))
+    assert Path(found["PATH"]).parent == tmp_path / "env", "no compiler of the system is in reach"
     assert found["RTSIM_CACHE_DIR"].startswith(str(tmp_path))
+    with_system = packages.environment(tmp_path / "env", tmp_path, system=True)["PATH"]
+    assert with_system.split(os.pathsep) == [found["PATH"], *os.environ["PATH"].split(os.pathsep)]
 
 
 def test_a_trial_without_an_archive_says_what_to_type(
@@ -178,3 +202,85 @@ def test_a_trial_without_an_archive_says_what_to_type(
     said = CliRunner().invoke(packages.main, ["--built", "--only", "wheel"])
     assert said.exit_code == 1
     assert "python -m tools.packages" in said.output
+
+
+def test_a_trial_takes_exactly_the_files_that_a_release_publishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "DIST", tmp_path)
+    for name in ("rtsim-1.tar.gz", "rtsim-1-py3-none-any.whl"):
+        (tmp_path / name).touch()
+    assert {kind: path.name for kind, path in packages.archives().items()} == {
+        "sdist": "rtsim-1.tar.gz", "wheel": "rtsim-1-py3-none-any.whl",
+    }  # fmt: skip
+    (tmp_path / "rtsim-0-py3-none-any.whl").touch()
+    with pytest.raises(ClickException, match=r"rtsim-0-py3.*expected one sdist and one wheel"):
+        packages.archives()
+
+
+PROGRAM = """#!{python}
+import sys
+print("ran", *sys.argv[1:])
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a script with a first line")
+def test_a_trial_counts_what_passed_failed_and_could_not_be_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip is replaced: the archive brings one program, whose argument is its exit status."""
+    program, archive = tmp_path / "program", tmp_path / "rtsim-1-py3-none-any.whl"
+    program.write_text(PROGRAM.format(python=sys.executable))
+    program.chmod(0o755)
+
+    def install(self: packages.Trial, place: Path, away: Path, wanted: list[str]) -> bool:
+        del self, away, wanted
+        shutil.copy(program, place / "bin" / "program")
+        return True
+
+    monkeypatch.setattr(packages.Trial, "_install", install)
+    one = packages.Example
+    examples = (
+        one("good", ("program 0",), "ran 0"),
+        one("refused", ("program 2",), "ran 2", status=2),
+        one("wrong text", ("program 0",), "walked"),
+        one("wrong status", ("program 1", "program 0"), ""),
+        one("absent", ("other",), ""),
+        one("later", ("program 0",), "", after="wrong text"),
+    )
+    monkeypatch.setattr(packages, "BASE", examples)
+    trial = packages.Trial("wheel", Path(sys.executable), archive, "")
+    trial.run()
+    assert trial.outcomes == {
+        "good": "passed", "refused": "passed", "wrong text": "FAILED", "wrong status": "FAILED",
+        "absent": "FAILED", "later": "not tried",
+    }  # fmt: skip
+    said = packages.counted(trial.outcomes)
+    assert said.startswith("2 of 6 examples passed; FAILED: wrong text; ")
+    assert said.endswith("not tried: later")
+
+
+def test_a_release_publishes_the_archives_that_were_built_and_used() -> None:
+    jobs = read(ROOT / ".github/workflows/release.yml")["jobs"]
+    steps = {name: job["steps"] for name, job in jobs.items()}
+    runs = {name: [step.get("run", "") for step in found] for name, found in steps.items()}
+    assert "make dist" in runs["build"]
+    assert "make dist BUILT=1" in runs["use"]
+    moved = [
+        step["with"] for found in steps.values() for step in found
+        if "-artifact@" in step.get("uses", "")
+    ]  # fmt: skip
+    assert [(one["name"], one["path"]) for one in moved] == [("dist", "dist/")] * 3
+    publish = steps["publish"][-1]
+    assert publish["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert publish.get("with", {}).get("packages-dir", "dist/") == "dist/"
+
+
+def test_the_archives_are_used_with_the_oldest_and_the_newest_python() -> None:
+    ends = ["{}.{}".format(*version) for version in (OLDEST, NEWEST)]
+    packed = read(ROOT / ".github/workflows/ci.yml")["jobs"]["packages"]
+    assert packed["strategy"]["matrix"]["python"] == ends
+    jobs = read(ROOT / ".github/workflows/release.yml")["jobs"]
+    built = [step.get("with", {}).get("python-version") for step in jobs["build"]["steps"]]
+    assert set(ends) <= {*built, *jobs["use"]["strategy"]["matrix"]["python"]}

@@ -8,12 +8,14 @@ gravity does not start in trim.  The dispersions are chosen for this example and
 
 from __future__ import annotations
 
-from scipy import stats
-
+from rtsim.core.extras import needs
 from rtsim.core.signals import Signals
 from rtsim.models.f16.controller import LAW_PARAMETERS
 from rtsim.models.f16.plant import PARAMETERS
 from rtsim.studies import MaxAbs, MonteCarlo, SettlingTime, Study
+
+with needs("study", "this study"):
+    from scipy import stats
 
 TARGET_FT = 10113.0
 """The commanded altitude of check case 13.1 after 5 s."""

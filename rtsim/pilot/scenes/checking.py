@@ -8,10 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pygame
 from numpy.typing import NDArray
 
+from rtsim.core.extras import needs
 from rtsim.pilot.scenes.scene import SceneFactory, SceneMoment, views_of
+
+with needs("pilot", "a scene"):
+    import pygame
 
 SIZES = ((160, 120), (640, 360), (1280, 720))
 _UNTOUCHED = (255, 0, 255)

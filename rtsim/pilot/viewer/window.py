@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from rtsim.core.errors import RtsimError
+from rtsim.core.extras import missing
 
 WIDTH, HEIGHT = 1280, 720
 HIDDEN = "dummy"
@@ -64,9 +65,7 @@ def open_window(
     try:
         import pygame
     except ImportError as error:
-        raise NoWindow(
-            f"the window needs pygame ({error}); type: pip install 'rtsim[pilot]'"
-        ) from error
+        raise NoWindow(str(missing("pygame", "pilot", "the window", error))) from error
     try:
         with _errors_held_back():
             pygame.display.init()

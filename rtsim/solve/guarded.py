@@ -24,7 +24,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.addresses import INTEGER, MATRIX, VECTOR, WORDS, call_drive, call_step
 from rtsim.equations.calls import call_at, evaluate, evaluation_block
-from rtsim.equations.compiling import Native, compile_function, compiled, in_both
+from rtsim.equations.compiling import Native, compile_function, compiled, in_both, kept
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, NO_NUMBER, PAUSED, Stepper
 from rtsim.solve.guard_table import (
@@ -423,9 +423,18 @@ def resident_drive_on(
     return times.size - 1  # type: ignore[no-any-return]
 
 
+_DRIVE = WORDS, GUARD_TABLE.kind, INTEGER, INTEGER
+
+
 @cache
 def _native_drive() -> Native:
-    return compile_function(drive, (WORDS, GUARD_TABLE.kind, INTEGER, INTEGER), "guards")
+    return compile_function(drive, _DRIVE, "guards")
+
+
+@cache
+def guards_kept() -> bool:
+    """Return whether :func:`drive` was in the cache when this process first asked."""
+    return kept(drive, _DRIVE)
 
 
 @cache

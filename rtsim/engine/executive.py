@@ -171,6 +171,8 @@ class Executive:
         adds no tag.
         """
         self._before_ns = before_ns
+        if self._plain is not None:
+            self._plain.resume()
         if not (self._begin(before_ns) and self._running_on()):
             return
         system, engines = self.system, self._engines
@@ -209,6 +211,13 @@ class Executive:
         """
         if not self._running:
             self._sample_first()
+        try:
+            return self._values_at(ns)
+        except TooSlow:
+            self._compile()
+            return self._values_at(ns)
+
+    def _values_at(self, ns: int) -> dict[str, Vector]:
         found = {}
         for plant in self.system.plants:
             if plant.ns >= ns:

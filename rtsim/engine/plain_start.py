@@ -17,28 +17,38 @@ from rtsim.components.tasks import TimerTask, UpdateTask
 from rtsim.core.clock import processor_time
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.system import System
+from rtsim.solve.guarded import guards_kept
 
 MOST_STEPS = 20_000
 """A run with more steps of its plants compiles at its start: plain Python would take over 1 s."""
 ALLOWED_NS = 3 * NS_PER_S // 2
 """Processor time (ns) that the runs of one process may spend in plain Python."""
+GUARDS_NS = 6 * NS_PER_S
+"""The same for runs with guards whose machine code is not in the cache: compiling it takes 6 s."""
 
 
-class _Allowance:
-    """What is left of the processor time for plain Python in this process."""
+class _Spent:
+    """The processor time that plain Python has taken in this process."""
 
     def __init__(self) -> None:
-        self.left_ns = ALLOWED_NS
+        self.ns = 0
 
 
 @cache
-def _allowance() -> _Allowance:
-    return _Allowance()
+def _spent() -> _Spent:
+    return _Spent()
 
 
-def begins_plain(steps: float) -> bool:
-    """Return whether a run with this number of ``steps`` of plants may begin with plain Python."""
-    return steps <= MOST_STEPS and _allowance().left_ns > 0
+def _allowed_ns(guards: bool) -> int:
+    return GUARDS_NS if guards and not guards_kept() else ALLOWED_NS
+
+
+def begins_plain(steps: float, guards: bool) -> bool:
+    """Return whether a run with this number of ``steps`` of plants may begin with plain Python.
+
+    ``guards``: a plant has guards.
+    """
+    return steps <= MOST_STEPS and _spent().ns < _allowed_ns(guards)
 
 
 class PlainStart:
@@ -47,6 +57,7 @@ class PlainStart:
     def __init__(self, system: System) -> None:
         self._system = system
         self._seen = processor_time()
+        self._allowed_ns = _allowed_ns(any(plant.watch is not None for plant in system.plants))
 
     @staticmethod
     def of(system: System) -> PlainStart | None:
@@ -55,13 +66,17 @@ class PlainStart:
         later = later or any(controller.later for controller in _controllers(system))
         return PlainStart(system) if later else None
 
+    def resume(self) -> None:
+        """Do not count the processor time since the last look: the run did not go on."""
+        self._seen = processor_time()
+
     @property
     def over(self) -> bool:
         """True if the allowance is used up."""
-        now, allowance = processor_time(), _allowance()
-        allowance.left_ns -= now - self._seen
+        now, spent = processor_time(), _spent()
+        spent.ns += now - self._seen
         self._seen = now
-        return allowance.left_ns <= 0
+        return spent.ns >= self._allowed_ns
 
     def end(self) -> None:
         """Compile what ran as plain Python; call this between two tags."""

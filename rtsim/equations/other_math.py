@@ -49,9 +49,15 @@ class Replacements:
         modules: Mapping[ModuleType, Names],
         builtin: Mapping[str, Any],
         copy_arrays: bool = False,
+        operators: Mapping[str, Any] | None = None,
+        code: Callable[[Any], CodeType] = lambda function: function.__code__,
     ) -> None:
-        """``copy_arrays``: a later change of an array does not reach the copy of a function."""
-        self._copy_arrays = copy_arrays
+        """Prepare copies of functions.
+
+        ``copy_arrays``: a later change of an array does not reach the copy of a function.  ``code``
+        returns the code of the copy, which may use the names of ``operators``.
+        """
+        self._copy_arrays, self._operators, self._code = copy_arrays, operators or {}, code
         self._modules = {id(module): _Module(module, names) for module, names in modules.items()}
         self._builtin = builtin
         self._functions = {
@@ -72,10 +78,10 @@ class Replacements:
             return function
         if id(function) in made:
             return made[id(function)]
-        names: dict[str, Any] = dict(function.__globals__)
+        names: dict[str, Any] = {**function.__globals__, **self._operators}
         cells = tuple(CellType() for _ in function.__closure__ or ())
         copied = FunctionType(
-            function.__code__, names, function.__name__, function.__defaults__, cells or None
+            self._code(function), names, function.__name__, function.__defaults__, cells or None
         )
         copied.__kwdefaults__ = function.__kwdefaults__
         made[id(function)] = copied
@@ -111,7 +117,7 @@ _NO_INTEGER = -(2**63)
 """The integer that a processor gives for a float that has no integer value."""
 
 
-def _number(function: Function) -> Function:
+def as_number(function: Function) -> Function:
     """Return ``function`` with a result whose division by zero is inf or nan."""
 
     def computed(*arguments: Any) -> Any:
@@ -152,46 +158,40 @@ def _log(x: Any, base: Any = None) -> Any:
 
 _SAME = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atanh": "arctanh",
-    "cos": "cos", "cosh": "cosh", "exp": "exp", "expm1": "expm1", "fmod": "fmod", "log1p": "log1p",
-    "log2": "log2", "log10": "log10", "pow": "power", "sin": "sin", "sinh": "sinh",
-    "sqrt": "sqrt", "tan": "tan",
+    "cos": "cos", "cosh": "cosh", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "fmod": "fmod",
+    "log1p": "log1p", "log2": "log2", "log10": "log10", "pow": "power", "sin": "sin",
+    "sinh": "sinh", "sqrt": "sqrt", "tan": "tan",
 }  # fmt: skip
 """Functions of numpy that give inf or nan where those of ``math`` raise an error."""
 _WHOLE = {name: _whole(getattr(math, name)) for name in ("ceil", "floor", "trunc")}
-_MATH = {
-    name: _number(function)
+WITHOUT_ERRORS = {
+    name: as_number(function)
     for name, function in vars(math).items()
     if isinstance(function, BuiltinFunctionType) and not name.startswith(("is", "_"))
 }
-_MATH |= {name: _number(_first(name, getattr(np, known))) for name, known in _SAME.items()}
-_MATH |= {"log": _number(_first("log", _log)), **_WHOLE}
+WITHOUT_ERRORS |= {
+    name: as_number(_first(name, getattr(np, known))) for name, known in _SAME.items()
+}
+WITHOUT_ERRORS |= {"log": as_number(_first("log", _log)), **_WHOLE}
+"""Functions of ``math`` by name that give inf or nan where those of ``math`` raise an error."""
 _COMPILED = Replacements(
-    {math: Names(_MATH)},
-    {"float": _number(float), "int": _whole(int), "round": _whole(round)},
+    {math: Names(WITHOUT_ERRORS)},
+    {"float": as_number(float), "int": _whole(int), "round": _whole(round)},
 )
 
 
-_CONSTANTS = Replacements({}, {}, copy_arrays=True)
-
-
-def constants_kept(function: Function) -> Function:
-    """Return a copy of ``function`` whose global numbers and arrays are constants.
-
-    In compiled code they are constants too.  The functions that it calls are copied, and run as
-    plain Python.
-    """
-    return _CONSTANTS.copy_of(function)
-
-
-def like_compiled_code(function: Function, in_place: bool = False) -> Function:
+def like_compiled_code(
+    function: Function, in_place: bool = False, without_errors: Function | None = None
+) -> Function:
     """Return ``function``, with the results of compiled code where plain Python raises an error.
 
     The function itself is called first, so a debugger can stop in it.  If it raises an arithmetic
     error, or a :class:`ValueError` such as "math domain error", a copy is evaluated that gives inf
     or nan.  The error is raised if the copy raises one too.  ``in_place``: the function changes its
-    vectors, which are put back before the copy is evaluated.
+    vectors, which are put back before the copy is evaluated.  ``without_errors`` is the copy, if
+    there is one already.
     """
-    copied = cache(lambda: _COMPILED.copy_of(function))
+    copied = cache(lambda: without_errors or _COMPILED.copy_of(function))
 
     @wraps(function)
     def evaluated(*arguments: Any) -> Any:

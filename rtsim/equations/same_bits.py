@@ -2,16 +2,18 @@
 
 A run that starts with plain Python and continues with machine code may use only such functions.
 :func:`same_bits` reads the source of a function and is cautious: it answers False unless each
-operation is one that Python and the compiler compute alike:
+operation is one that Python and the compiler compute alike, or one for which
+:mod:`rtsim.equations.plain_operations` has a function that computes as machine code does:
 
-- the four basic operations, comparisons and choices, on numbers that are floats in both;
+- the four basic operations, comparisons and choices, on numbers that are floats in both, and on
+  vectors, element by element;
+- powers with a number in the source as exponent, ``%`` and ``//``;
 - whole numbers that stay small, as constants, counters of loops and indices;
-- the functions of :data:`MATH` and :data:`NUMPY`, which both take from the same library, or round
-  correctly;
+- the functions of :mod:`rtsim.equations.plain_operations`;
 - helpers that are marked with ``@rtsim.compiled`` and hold to the same rules.
 
-Powers are not among them: machine code multiplies where Python calls ``pow``.  Nor are sums over
-vectors, which NumPy adds in another order, and functions of NumPy that have code of their own.
+Products of matrices and ``np.linalg`` are not among them: machine code calls another library than
+NumPy does.  Nor are functions of NumPy that have code of their own.
 """
 
 from __future__ import annotations
@@ -21,26 +23,27 @@ import builtins
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import FunctionType
+from functools import cache
+from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from rtsim.core.errors import ModelError
+from rtsim.equations import plain_operations as operations
 from rtsim.equations.addresses import EQUATION, INTEGER, NUMBER, Signature, is_array
 from rtsim.equations.compiling import Compiled, Native, kept
 from rtsim.equations.machine_code import vectors_have_their_own_functions
-from rtsim.equations.other_math import constants_kept, like_compiled_code
+from rtsim.equations.other_math import (
+    WITHOUT_ERRORS,
+    Names,
+    Replacements,
+    as_number,
+    like_compiled_code,
+)
+from rtsim.equations.rewriting import code_of, definition_of
 
-MATH = {
-    **dict.fromkeys(
-        ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "fabs",
-         "log", "log10", "log1p", "sin", "sinh", "sqrt", "tan", "tanh"), 1
-    ),
-    **dict.fromkeys(("atan2", "copysign"), 2),
-}  # fmt: skip
-"""Functions of ``math`` that the machine code calls too, with their numbers of arguments."""
-NUMPY = dict.fromkeys(("abs", "ceil", "fabs", "floor", "sqrt", "trunc"), 1)
-"""Functions of NumPy whose results are rounded correctly, so that they are equal everywhere."""
 _LARGEST = 2.0**52
 """Whole numbers up to this one are floats without rounding, and far from an overflow."""
 
@@ -55,27 +58,35 @@ class _Kind:
 
     ``name`` is one of: ``float``; ``constant``, a float of Python that no vector went into, by
     which a division can raise an error; ``whole``, a whole number up to ``bound``; ``mixed``, a
-    float of machine code that can be a whole number of Python; ``truth``; ``vector``; ``nothing``.
+    float of machine code that can be a whole number of Python; ``long``, a whole number of 64 bits;
+    ``truth``; ``vector``; ``nothing``.  ``known``: the compiler may know the value, because the
+    function wrote it to a vector before.
     """
 
     name: str
     bound: float = 0.0
+    known: bool = False
 
     def joined(self, other: _Kind) -> _Kind:
         """Return the kind of a value that has one of two kinds."""
-        if self.name == other.name:
-            return self if self.bound >= other.bound else other
         names = {self.name, other.name}
+        if len(names) == 1:
+            return _Kind(self.name, max(self.bound, other.bound), self.known or other.known)
         if names == {"float", "constant"}:
             return _CONSTANT
-        if names <= {"float", "constant", "whole", "mixed"}:
+        if names == {"long", "whole"}:
+            return _LONG
+        if names <= _NUMBERS:
             return _MIXED
         raise _Unsure
 
 
 _FLOAT, _CONSTANT, _MIXED = _Kind("float"), _Kind("constant"), _Kind("mixed")
 _TRUTH, _VECTOR, _NOTHING = _Kind("truth"), _Kind("vector"), _Kind("nothing")
-_NUMBERS = {"float", "constant", "whole", "mixed"}
+_LONG = _Kind("long")
+_SIMPLE = {"float", "constant", "whole", "mixed"}
+_NUMBERS = {*_SIMPLE, "long"}
+_RESULTS = {operations.NUMBER: _FLOAT, operations.WHOLE: _LONG, operations.TRUTH: _TRUTH}
 
 
 def _whole(bound: float) -> _Kind:
@@ -87,8 +98,8 @@ def _whole(bound: float) -> _Kind:
 def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
     """Return whether ``function`` surely gives equal bits as plain Python and as machine code.
 
-    Only a method of a class with fields can be known, and what it calls: the source of another
-    function may have changed since it was read.
+    The answer for :func:`plain_at_first`, which replaces operations, and only if the source of the
+    function can be read.
     """
     kinds = tuple(map(_argument, signature))
     try:
@@ -117,10 +128,70 @@ def plain_at_first(functions: Mapping[str, tuple[Any, Signature]]) -> dict[str, 
     if all(kept(*one) for one in plain.values()):
         return {}
     found = {}
+    copies, without_errors = _copies()
     for name, (function, signature) in plain.items():
-        alike = like_compiled_code(constants_kept(function), in_place=signature != EQUATION)
+        alike = like_compiled_code(
+            copies.copy_of(function), signature != EQUATION, without_errors.copy_of(function)
+        )
         found[name] = replace(Native.plain(alike, signature), py_func=function)
     return found
+
+
+_definitions: WeakKeyDictionary[Any, ast.FunctionDef] = WeakKeyDictionary()
+"""The sources of functions that are no methods; each was compared with the function's code."""
+
+
+def _definition(function: Any) -> ast.FunctionDef:
+    """Return the source of a function; raises ``_Unsure`` if there is none."""
+    if not isinstance(function, FunctionType):
+        raise _Unsure
+    found = getattr(function, "definition", None) or _definitions.get(function)
+    if found is None:
+        try:
+            found = _definitions[function] = definition_of(function)
+        except ModelError as error:
+            raise _Unsure from error
+    return found  # type: ignore[no-any-return]
+
+
+def _code(function: Any) -> CodeType:
+    """Return the code of ``function`` with the operations of machine code."""
+    try:
+        changed = operations.in_operations_of_machine_code(_definition(function))
+    except _Unsure:  # a function that the equations do not call
+        changed = None
+    if changed is None:
+        return function.__code__  # type: ignore[no-any-return]
+    return code_of(changed, function.__code__.co_freevars, function)
+
+
+@cache
+def _copies() -> tuple[Replacements, Replacements]:
+    """Return what makes copies with the operations of machine code.
+
+    The second makes copies that give inf or nan where those of the first raise an error.
+    """
+
+    def safe(function: Any, result: str) -> Any:
+        if function is getattr(math, getattr(function, "__name__", ""), None):
+            function = WITHOUT_ERRORS.get(function.__name__, function)
+        elif result == operations.NUMBER and not isinstance(function, np.ufunc):
+            return as_number(function)
+        return function
+
+    made = []
+    for change in (lambda function, _: function, safe):
+        names = [
+            {name: change(function, result) for name, (function, _, result) in table.items()}
+            for table in (operations.MATH, operations.NUMPY, operations.BUILTIN)
+        ]
+        names[1] |= {n: change(f, operations.NUMBER) for n, f in operations.VECTORS.items()}
+        if change is safe:
+            names[0], names[2]["float"] = {**WITHOUT_ERRORS, **names[0]}, as_number(float)
+        own = {n: change(f, operations.NUMBER) for n, f in operations.OPERATORS.items()}
+        modules = {math: Names(names[0]), np: Names(names[1])}
+        made.append(Replacements(modules, names[2], True, own, _code))
+    return made[0], made[1]
 
 
 class _Reader:
@@ -136,6 +207,11 @@ class _Reader:
         self._function, self._callers = function, (*callers, function)
         self._kinds: dict[str, _Kind] = dict(zip(names, kinds, strict=True))
         self._given = frozenset(names)
+        self._written = {
+            _base(node)
+            for node in ast.walk(definition)
+            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
+        }
         self._own = {
             node.id
             for node in ast.walk(definition)
@@ -152,9 +228,9 @@ class _Reader:
     @classmethod
     def of(cls, function: Any, kinds: Sequence[_Kind], callers: tuple[Any, ...]) -> _Kind:
         """Return the kind of the result; raises ``_Unsure`` if bits can differ."""
-        definition = getattr(function, "definition", None)
-        if not isinstance(function, FunctionType) or definition is None or function in callers:
+        if function in callers:
             raise _Unsure
+        definition = _definition(function)
         found = cls(function, definition, kinds, callers)
         body = definition.body
         for _ in range(8):  # a loop can use a variable before the line that gives it a value
@@ -184,9 +260,11 @@ class _Reader:
                 self._assign(target, node.value)
         elif isinstance(node, ast.AugAssign):
             read = ast.copy_location(_read(node.target), node.target)
+            if isinstance(node.op, (ast.Pow, ast.Mod, ast.FloorDiv)):
+                raise _Unsure
             kind = self._operation(node.op, self._kind(read), self._kind(node.value), node.value)
-            if kind.name == "whole" or isinstance(node.target, ast.Tuple):
-                raise _Unsure  # a counter that nothing bounds
+            if kind.name in ("whole", "vector"):
+                raise _Unsure  # a counter that nothing bounds, or two names of one vector
             self._store(node.target, kind)
         elif isinstance(node, (ast.If, ast.While)):
             self._truth(node.test)
@@ -229,6 +307,8 @@ class _Reader:
                 self._assign(one, of)
             return
         kind = self._kind(value)
+        if kind.name == "vector" and not _fresh(value) and not _apart(target, value):
+            raise _Unsure  # a second name of a vector, or two parts of one vector
         if (
             kind.name == "whole"
             and isinstance(target, ast.Name)
@@ -240,11 +320,12 @@ class _Reader:
 
     def _store(self, target: ast.expr, kind: _Kind) -> None:
         if isinstance(target, ast.Name):
-            if kind.name not in {*_NUMBERS, "truth"}:
-                raise _Unsure  # a second name of a vector, or nothing
+            if kind.name not in {*_NUMBERS, "truth", "vector"}:
+                raise _Unsure
             self._set(target.id, kind)
         elif isinstance(target, ast.Subscript):
-            if self._kind(_read(target)) != _FLOAT or kind.name not in {*_NUMBERS, "truth"}:
+            there, allowed = self._kind(_read(target)).name, {*_NUMBERS, "truth"}
+            if kind.name not in ({*allowed, "vector"} if there == "vector" else allowed):
                 raise _Unsure
         else:
             raise _Unsure
@@ -277,23 +358,27 @@ class _Reader:
         if isinstance(node, ast.Name):
             return self._named(node)
         if isinstance(node, ast.Attribute):
-            if node.attr == "size" and self._kind(node.value) == _VECTOR:
+            if node.attr == "size" and self._kind(node.value).name == "vector":
                 return _whole(2.0**31)
             return _constant(self._value(node))
         if isinstance(node, ast.Subscript):
-            if self._kind(node.value) != _VECTOR:
+            vector = self._kind(node.value)
+            if vector.name != "vector":
                 raise _Unsure
+            known = vector.known or _base(node) in self._written
             if isinstance(node.slice, ast.Slice):  # a field with elements
-                return _VECTOR
+                self._part(node.slice)
+                return replace(_VECTOR, known=known)
             if self._kind(node.slice).name != "whole":
                 raise _Unsure
-            return _FLOAT
+            return replace(_FLOAT, known=known)
         if isinstance(node, ast.BinOp):
-            left, right = self._number(node.left), self._number(node.right)
+            left, right = self._kind(node.left), self._kind(node.right)
             return self._operation(node.op, left, right, node.right)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            kind = self._number(node.operand)
-            if kind == _MIXED:  # -0 is 0 in Python and -0.0 in machine code
+            kind = self._kind(node.operand)
+            # -0 is 0 in Python and -0.0 in machine code
+            if kind.name not in {*_NUMBERS, "vector"} or kind.name in {"mixed", "long"}:
                 raise _Unsure
             return kind
         if isinstance(node, ast.Compare):
@@ -307,7 +392,7 @@ class _Reader:
             isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
         ):
             parts = node.values if isinstance(node, ast.BoolOp) else [node.operand]
-            if any(self._kind(one) != _TRUTH for one in parts):
+            if any(self._kind(one).name != "truth" for one in parts):
                 raise _Unsure
             return _TRUTH
         if isinstance(node, ast.IfExp):
@@ -330,19 +415,45 @@ class _Reader:
             return _VECTOR
         return _constant(value)
 
+    def _part(self, bounds: ast.Slice) -> None:
+        """Check that a part of a vector lies within it, from a number to a number."""
+        ends = [bounds.lower, bounds.upper]
+        if bounds.step is not None or not all(
+            end is None or (isinstance(end, ast.Constant) and type(end.value) is int)
+            for end in ends
+        ):
+            raise _Unsure
+
     def _operation(self, op: ast.operator, left: _Kind, right: _Kind, by: ast.expr) -> _Kind:
-        """Return the kind of the result of a basic operation; ``by`` is the right operand."""
-        if not isinstance(op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
-            raise _Unsure
-        if {left.name, right.name} - _NUMBERS:
-            raise _Unsure
+        """Return the kind of the result of an operation; ``by`` is the right operand."""
+        found = self._result(op, left, right, by)
+        return replace(found, known=left.known and right.known)
+
+    def _result(self, op: ast.operator, left: _Kind, right: _Kind, by: ast.expr) -> _Kind:
         names = {left.name, right.name}
+        basic = isinstance(op, (ast.Add, ast.Sub, ast.Mult, ast.Div))
+        if "vector" in names and basic and names <= {*_SIMPLE, "vector"}:
+            return _VECTOR
+        if names - _NUMBERS:
+            raise _Unsure
+        divisor = _unsigned(by)
+        sure = isinstance(divisor, ast.Constant) and divisor.value != 0
+        if isinstance(op, ast.Pow):
+            return self._power(left, by)
+        if isinstance(op, (ast.Mod, ast.FloorDiv)):
+            if names == {"whole"} and sure and isinstance(by, ast.Constant):
+                return right if isinstance(op, ast.Mod) else left
+            if not names & {"float", "mixed"} or "long" in names:
+                raise _Unsure
+            return _FLOAT
+        if not basic or ("long" in names and not names & {"float", "constant", "mixed"}):
+            raise _Unsure
         if isinstance(op, ast.Div):
-            divisor = _unsigned(by)
-            sure = isinstance(divisor, ast.Constant) and divisor.value != 0
             if not sure and "float" not in names:
                 raise _Unsure  # Python raises an error at 1.0 / 0.0, machine code does not
             return _FLOAT if "float" in names else _CONSTANT
+        if "long" in names:
+            return _FLOAT if "float" in names or "mixed" in names else _CONSTANT
         if names == {"whole"}:
             product = isinstance(op, ast.Mult)
             return _whole(left.bound * right.bound if product else left.bound + right.bound)
@@ -350,17 +461,51 @@ class _Reader:
             raise _Unsure
         return _FLOAT if "float" in names else _CONSTANT
 
+    def _power(self, base: _Kind, by: ast.expr) -> _Kind:
+        """Return the kind of a power with a number in the source as exponent.
+
+        The compiler replaces some of these numbers, and computes a power of numbers that it knows.
+        """
+        number = operations.exponent(by)
+        if base.name not in {"float", "mixed"} or number is None:
+            raise _Unsure
+        if type(number) is int:
+            if not 0 <= number <= operations.MOST_EXPONENT:  # machine code raises an error at 0**-1
+                raise _Unsure
+        elif base.known or base.name == "mixed":
+            raise _Unsure
+        return _FLOAT
+
     def _called(self, node: ast.Call) -> _Kind:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and not node.args:
+            kind = self._kind(node.func.value)
+            if kind.name == "vector":
+                return kind
+            raise _Unsure
         function = self._value(node.func)
         if isinstance(function, Compiled):
             return self.of(function.py_func, [self._kind(one) for one in node.args], self._callers)
-        kinds = [self._number(one) for one in node.args]
-        for module, known in ((math, MATH), (np, NUMPY)):
-            name = next((n for n in known if getattr(module, n) is function), "")
-            if name and len(kinds) == known[name]:
-                if module is np and kinds != [_FLOAT]:
-                    raise _Unsure
-                return _FLOAT
+        kinds = [self._kind(one) for one in node.args]
+        names = {kind.name for kind in kinds}
+        if names == {"vector"} and len(kinds) == 1:
+            if function is np.sum:
+                return replace(_FLOAT, known=kinds[0].known)
+            if any(getattr(np, name) is function for name in operations.EXACT):
+                return kinds[0]
+        if not names <= _NUMBERS or not kinds:
+            raise _Unsure
+        for module, table in _TABLES:
+            name = next((n for n in table if getattr(module, n) is function), "")
+            if not name or len(kinds) != table[name][1] or "long" in names:
+                continue
+            if module is not math and not names & {"float"}:
+                raise _Unsure  # machine code has other functions for whole numbers
+            result = _RESULTS[table[name][2]]
+            return replace(result, known=all(one.known for one in kinds))
+        if function is float and names == {"long"}:
+            return _FLOAT
+        if "long" in names:
+            raise _Unsure
         if function is float and len(kinds) == 1 and kinds[0].name in ("float", "constant"):
             return kinds[0]
         if function is abs and len(kinds) == 1:
@@ -392,6 +537,26 @@ class _Reader:
             if node.id in names:
                 return names[node.id]
         raise _Unsure
+
+
+_TABLES = ((math, operations.MATH), (np, operations.NUMPY), (builtins, operations.BUILTIN))
+
+
+def _base(node: ast.expr) -> str:
+    """Return the name of the vector of which ``node`` is a part; empty if it has none."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _fresh(node: ast.expr) -> bool:
+    """Return whether ``node`` makes a new vector."""
+    return isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call))
+
+
+def _apart(target: ast.expr, value: ast.expr) -> bool:
+    """Return whether a vector is copied into another one."""
+    return isinstance(target, ast.Subscript) and _base(target) != _base(value) != ""
 
 
 def _constant(value: object) -> _Kind:

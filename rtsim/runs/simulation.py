@@ -214,13 +214,14 @@ def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
     frames have no time for that; so is one that is stopped early, because others use its system.
     """
     live = request.live
-    told = inbox is not None or live.publisher is not None
+    told = (inbox is not None and not inbox.announced) or live.publisher is not None
     paced = live.clock is not None or request.pace.rate is not None
     if request.compile is not True or request.engine != AUTO or request.stop_ns is not None:
         return request.compile
     plants = request.scenario.of(PlantComponent).values()
     steps = sum(float(request.until_ns / plant.step.ns) for plant in plants)
-    return True if told or paced or not begins_plain(steps) else LATER
+    guards = any(plant.model.guards for plant in plants)
+    return True if told or paced or not begins_plain(steps, guards) else LATER
 
 
 def pacer_of(request: RunRequest, system: System) -> Pacer:

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.equations.addresses import INTEGER, MATRIX, VECTOR, WORDS, call_step
+from rtsim.equations.addresses import INTEGER, MATRIX, VECTOR, WORDS, call_drive, call_step
 from rtsim.equations.calls import call_at, evaluate, evaluation_block
-from rtsim.equations.compiling import Native, compile_function, compiled, in_both
+from rtsim.equations.compiling import Native, compile_function, compiled, in_both, kept
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, NO_NUMBER, PAUSED, Stepper
 from rtsim.solve.guard_table import (
@@ -390,10 +390,12 @@ def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
 
 
 def resident_drive_on(
-    words: Any, table: Any, output: Any, times: Any,
+    advance: Any, words: Any, table: Any, output: Any, times: Any,
     values: Any, rows: Any,
 ) -> int:  # fmt: skip
     """Take whole steps as :func:`rtsim.solve.resident.resident_run` does, and return their number.
+
+    ``advance`` is the address of :func:`drive`, whose machine code would otherwise be made twice.
 
     If a step ends early or fails, it is not committed.  Its result stays in ``out`` and ``there``;
     ``reached`` is its length (ns), or 0 if the step failed.
@@ -401,7 +403,7 @@ def resident_drive_on(
     x, out, memory, after, here = words.x, words.out, words.memory, words.after, table.here
     there, reached = table.there, table.reached
     for i in range(times.size - 1):
-        if drive(words, table, times[i], times[i + 1]) != GOOD:
+        if call_drive(advance, words, table, times[i], times[i + 1]) != GOOD:
             reached[0] = 0.0
             return i
         if reached[0] != times[i + 1] - times[i] or table.fired.any():
@@ -421,14 +423,23 @@ def resident_drive_on(
     return times.size - 1  # type: ignore[no-any-return]
 
 
+_DRIVE = WORDS, GUARD_TABLE.kind, INTEGER, INTEGER
+
+
 @cache
 def _native_drive() -> Native:
-    return compile_function(drive, (WORDS, GUARD_TABLE.kind, INTEGER, INTEGER), "guards")
+    return compile_function(drive, _DRIVE, "guards")
+
+
+@cache
+def guards_kept() -> bool:
+    """Return whether :func:`drive` was in the cache when this process first asked."""
+    return kept(drive, _DRIVE)
 
 
 @cache
 def _native_drive_on() -> Native:
-    signature = (STEP_LAYOUT.kind, GUARD_TABLE.kind, WORDS, WORDS, VECTOR, MATRIX)
+    signature = (INTEGER, STEP_LAYOUT.kind, GUARD_TABLE.kind, WORDS, WORDS, VECTOR, MATRIX)
     return compile_function(resident_drive_on, signature, "several steps under guards")
 
 
@@ -537,8 +548,9 @@ class Guarded:
         self._y = y
         rows = np.empty((times.size - 1, values.size))
         run, given = _native_drive_on().call, (self.legs.words, self.table, self._output_words)
+        advance = _native_drive().handle
         return rows_of(
-            lambda i: run(*given, times[i:], values, rows[i:]),
+            lambda i: run(advance, *given, times[i:], values, rows[i:]),
             rows,
             self.legs.notes,
             self._interrupt_check,

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import IO, TYPE_CHECKING
 
-from rtsim.core.clock import stopwatch
+from rtsim.core.clock import processor_time, stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.raised import Interrupted, from_outside, in_words
 from rtsim.core.tag import NS_PER_S
 from rtsim.core.version import __version__
+from rtsim.engine.compiled.engine import engine_kept
 from rtsim.record.events import TO_THE_END
 from rtsim.record.recorders import Recorder, ReducingRecorder, TrackPool
 from rtsim.runs.prepared import Prepared, prepare
@@ -72,6 +73,10 @@ class _Made:
         return None if prepared.rebuilt else prepared
 
 
+_ENGINE_NS = 10 * NS_PER_S
+"""Processor time that the compilation of the engine takes."""
+
+
 class Runner:
     """Runs a scenario again and again with other factors; use it in one thread only."""
 
@@ -101,6 +106,8 @@ class Runner:
         an error ended that."""
         self.ready = False
         """True if this process has built and compiled the scenario."""
+        self._spent_ns = 0
+        """Processor time of runs without the compiled engine."""
 
     def check(self, order: Ordered) -> None:
         """Raise :class:`ScenarioError` if the scenario does not take the factors of ``order``."""
@@ -175,13 +182,24 @@ class Runner:
         made = self._of(order)
         if into is None and pace.rate is None and self._worth_preparing(made, order):
             return self._prepared(made, order)
-        return self._plainly(order, self._scenario(made, order), pace, into)
+        began = processor_time()
+        done = self._plainly(order, self._scenario(made, order), pace, into)
+        self._spent_ns += processor_time() - began
+        return done
 
     def _worth_preparing(self, made: _Made, order: Ordered) -> bool:
         """Return whether more runs with the same arguments of the function can be expected."""
         made.runs += 1
         repeats = made.runs > 1 or all("." in name for name in order.factors)
-        return self._prepares and repeats and made.prepared is not None
+        return self._prepares and repeats and self._engine_pays and made.prepared is not None
+
+    @property
+    def _engine_pays(self) -> bool:
+        """True if the compiled engine is in the cache, or if runs have taken as long as compiling.
+
+        A run with a limit must not wait for the compiler, so it is compiled before.
+        """
+        return self.ready or self._spent_ns >= _ENGINE_NS or engine_kept()
 
     def _prepared(self, made: _Made, order: Ordered) -> _Done:
         """Run the prepared scenario; a plain run says what is wrong if anything is."""

@@ -29,7 +29,7 @@ SOLVERS_WITH_EQUAL_BITS = sorted(
 def first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is in the cache, and no run in this process has used up its allowance."""
     monkeypatch.setattr(same_bits, "kept", lambda *_: False)
-    monkeypatch.setattr(plain_start._allowance(), "left_ns", 10**12)
+    monkeypatch.setattr(plain_start._spent(), "ns", -(10**12))
 
 
 class Ball(rt.Plant):
@@ -183,12 +183,12 @@ def test_a_step_that_takes_long_is_given_up_and_taken_by_machine_code(
 
 
 def test_the_runs_of_one_process_share_an_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_start._allowance(), "left_ns", 5_000_000)
+    monkeypatch.setattr(plain_start, "_allowed_ns", lambda _: -(10**12) + 5_000_000)
     run(loop(until=0.5))
     for _ in range(3):
         result = run(loop(until=0.5))
     assert result.system.plants[0].bound.compiled
-    assert plain_start._allowance().left_ns < 0
+    assert plain_start._spent().ns > -(10**12) + 5_000_000
 
 
 def test_a_long_run_is_compiled_at_its_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from rtsim.engine.compiled.transfer import call, copy_in, copy_out, give_up, not
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.equations.addresses import WORDS
-from rtsim.equations.compiling import Native, compile_function
+from rtsim.equations.compiling import Native, compile_function, kept
 from rtsim.record.track import BLOCK_BYTES
 from rtsim.solve.internal_steps import nothing
 from rtsim.timing.pacing import Pacer
@@ -46,6 +46,11 @@ _WORTH_IT = 8
 @cache
 def _kernel() -> Native:
     return compile_function(stretch, (WORDS,), "the compiled engine")
+
+
+def engine_kept() -> bool:
+    """Return whether the compiled engine is in the cache; else its compilation takes 10 s."""
+    return kept(stretch, (WORDS,))
 
 
 class CompiledEngine:

@@ -531,7 +531,9 @@ def test_a_reset_with_the_name_of_its_guard_is_refused() -> None:
 @pytest.mark.parametrize("field", [rt.state, rt.parameter, rt.input, rt.memory])
 def test_a_value_in_place_of_the_unit_is_refused(field: Any) -> None:
     with pytest.raises(ModelError, match=r"is 5\.0; the unit comes first.*\(\"m\", 5\.0\)"):
-        field(5.0)
+        field(5.0, "m")
+    with pytest.raises(ModelError, match=r"is 5\.0; the unit comes first"):
+        rt.output(5.0)  # type: ignore[call-overload]
 
 
 def one_way(plant: Any, d: Any) -> None:

@@ -127,7 +127,9 @@ def _field(
                 f"the unit of this {role} is {unit!r}; the unit comes first, as a text: "
                 f'("m", {unit!r}), or ({unit!r}) for a number without a unit'
             )
-        unit, initial = "1", unit
+        initial, dimension = unit, "1"
+    else:
+        dimension = unit
     values = np.asarray(0.0 if initial is None else initial, dtype=object)
     size = values.shape if shape is None else tuple(shape)
     flat = tuple(values.ravel().tolist())
@@ -135,7 +137,7 @@ def _field(
         flat *= math.prod(size)
     try:
         signal = Signal(
-            "_", unit, shape=size, initial=flat if size else flat[0] if flat else 0.0, **more
+            "_", dimension, shape=size, initial=flat if size else flat[0] if flat else 0.0, **more
         )
     except ScenarioError as error:
         raise ModelError(str(error).replace("signal _", f"this {role}")) from error
@@ -301,7 +303,7 @@ def output(
     name: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
-def output(
+def output(  # type: ignore[overload-overlap]  # a tuple of unknown length is that of a matrix
     unit: str = "1", *, shape: tuple[int], kind: Kind = "scalar", derivative_of: str = "",
     description: str = "", optional: bool = False, initial: float = 0.0, name: str = "",
 ) -> VectorField: ...  # fmt: skip

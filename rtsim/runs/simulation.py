@@ -100,7 +100,10 @@ def simulate(
     """
     if not isinstance(scenario, Scenario):
         if until is None:
-            raise ScenarioError("a run of components needs its end: simulate(..., until=10), in s")
+            raise ScenarioError(
+                f"simulate() was called with a {type(scenario).__name__}; give a Scenario, or "
+                "components with the end of the run, in s: simulate(Cart(), until=10)"
+            )
         scenario = Scenario.from_components(scenario, *parts, until=until, step=step, solver=solver)
     elif parts or step is not None or solver is not None:
         raise ScenarioError(

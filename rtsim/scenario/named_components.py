@@ -148,9 +148,11 @@ class NamedComponents:
             if all(whole):
                 self._join(str(source), str(target))
             elif any(whole):
+                what, one = ("source", source) if whole[0] else ("target", target)
+                near = next(iter(dir(one)), "NAME") if isinstance(one, Handle) else "NAME"
                 raise ScenarioError(
-                    f"{source} and {target} are a component and a signal; give two components, or "
-                    "a signal and an input"
+                    f"the {what} of the connection is the component {one}; give one of its "
+                    f"signals, such as {one}.{near}, or two components"
                 )
             else:
                 self._connect(source, target)

@@ -34,6 +34,9 @@ _GIVEN = (STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER)
 """Roles whose initial value an object of the class can replace."""
 
 
+_ZERO: Any = np.zeros(())
+"""The initial value of a field that declares none."""
+
 R = TypeVar("R")
 W = TypeVar("W")
 
@@ -116,21 +119,22 @@ class MatrixField(Field[Vector, Elements]):
 def _field(
     role: str,
     unit: str | Initial,
-    initial: Initial | None,
+    initial: Initial,
     shape: Shape | None,
     name: str = "",
     **more: Any,
 ) -> Any:
     if not isinstance(unit, str):
-        if initial is not None:
+        if initial is not _ZERO:
+            right = f'("m", {unit!r}), or ({unit!r}) for a number without a unit'
             raise ModelError(
                 f"the unit of this {role} is {unit!r}; the unit comes first, as a text: "
-                f'("m", {unit!r}), or ({unit!r}) for a number without a unit'
+                + (right if role in _GIVEN else '("m")')
             )
         initial, dimension = unit, "1"
     else:
         dimension = unit
-    values = np.asarray(0.0 if initial is None else initial, dtype=object)
+    values = np.asarray(initial, dtype=object)
     size = values.shape if shape is None else tuple(shape)
     flat = tuple(values.ravel().tolist())
     if len(flat) == 1 and size:
@@ -164,7 +168,7 @@ def state(
 ) -> MatrixField: ...  # fmt: skip
 def state(
     unit: str | Initial = "1",
-    initial: Initial | None = None,
+    initial: Initial = _ZERO,
     *,
     shape: Shape | None = None,
     **more: Any,
@@ -208,7 +212,7 @@ def memory(
 ) -> MatrixField: ...  # fmt: skip
 def memory(
     unit: str | Initial = "1",
-    initial: Initial | None = None,
+    initial: Initial = _ZERO,
     *,
     shape: Shape | None = None,
     **more: Any,
@@ -244,7 +248,7 @@ def parameter(
 ) -> MatrixField: ...  # fmt: skip
 def parameter(
     unit: str | Initial = "1",
-    value: Initial | None = None,
+    value: Initial = _ZERO,
     *,
     shape: Shape | None = None,
     **more: Any,
@@ -279,7 +283,7 @@ def input(
 ) -> MatrixField: ...  # fmt: skip
 def input(
     unit: str | Initial = "1",
-    initial: Initial | None = None,
+    initial: Initial = _ZERO,
     *,
     shape: Shape | None = None,
     **more: Any,
@@ -327,7 +331,7 @@ def output(
 
 
 def algebraic(
-    unit: str | float = "1", initial: float | None = None, *, description: str = ""
+    unit: str | float = "1", initial: float = _ZERO, *, description: str = ""
 ) -> Field[float, float]:
     """Declare an algebraic variable of a plant, for which the method ``residual`` is solved.
 

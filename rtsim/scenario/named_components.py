@@ -172,7 +172,18 @@ class NamedComponents:
                 "connect them signal by signal: connect(source, input)"
             )
         for source, target in wires:
-            self._connect(source, target)
+            self._connect_by_name(source, target)
+
+    def _connect_by_name(self, source: str, target: str) -> None:
+        """Connect a signal to an input of its name, unless the input has a value."""
+        owner, _, name = target.partition(".")
+        given = self._inputs(owner)[0].get(name)
+        if given is not None and not isinstance(given, str):
+            raise ScenarioError(
+                f"{target} has the value {given!r}, so {source} is not connected to it by its "
+                "name; leave the value out, or connect the signals one by one"
+            )
+        self._connect(source, target)
 
     def _common(self, one: str, other: str) -> list[tuple[str, str]]:
         """Return the signals and inputs of equal names of two components."""

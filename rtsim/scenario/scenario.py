@@ -220,7 +220,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         for one, other in combinations(names, 2):
             for source, target in out._common(one, other):
                 try:
-                    out._connect(source, target)
+                    out._connect_by_name(source, target)
                 except ScenarioError as error:
                     raise ScenarioError(
                         f"{source} has the name of {target}, but {error}; declare the components "

@@ -706,7 +706,7 @@ def test_a_component_is_no_signal() -> None:
     with pytest.raises(
         ScenarioError, match=r"the source .* is the component cart; .* such as cart"
     ):
-        loop.connect(cart, brake.x)
+        loop.connect(cart, brake.x)  # type: ignore[call-overload]
 
 
 def test_only_a_scenario_can_be_simulated() -> None:

@@ -161,6 +161,17 @@ def test_wrong_components_are_refused() -> None:
             loop.connect(source, target)
 
 
+def test_an_input_with_a_value_is_not_connected_by_its_name() -> None:
+    loop = rt.Scenario("cart", until=2)
+    cart, brake = loop.plant(Cart(force=1.0), step=0.1), loop.controller(Brake())
+    with pytest.raises(
+        ScenarioError, match=r"cart\.force has the value 1\.0, so brake\.force is not"
+    ):
+        loop.connect(cart, brake)
+    with pytest.raises(ScenarioError, match=r"cart\.force has the value 1\.0"):
+        rt.simulate(Cart(force=1.0), Brake(), until=1)
+
+
 def test_units_of_equal_names_are_checked() -> None:
     class Metric(Brake):
         x = rt.input("m/s")

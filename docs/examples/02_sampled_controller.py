@@ -32,6 +32,5 @@ def scenario():
     loop = rt.Scenario("sampled-controller", until=1)
     cart = loop.plant(Cart(), step=0.01)
     driver = loop.controller(Driver(), period=0.02)
-    loop.connect(cart.x, driver.x)
-    loop.connect(driver.speed, cart.speed)
+    loop.connect(cart, driver)
     return loop

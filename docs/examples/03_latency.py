@@ -31,6 +31,5 @@ def scenario(latency=0.1):
     loop = rt.Scenario("latency", until=4)
     cart = loop.plant(Cart(), step=0.01)
     driver = loop.controller(Driver(), period=0.02, transport=latency)
-    loop.connect(cart.x, driver.x)
-    loop.connect(driver.speed, cart.speed)
+    loop.connect(cart, driver)
     return loop

@@ -38,6 +38,5 @@ def scenario():
     out = rt.Scenario("two-plants", until=1)
     coil = out.plant(Coil(), step=0.001)
     rotor = out.plant(Rotor(), step=0.01)
-    out.connect(rotor.speed, coil.speed)
-    out.connect(coil.current, rotor.current)
+    out.connect(coil, rotor)
     return out

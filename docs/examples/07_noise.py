@@ -24,5 +24,5 @@ def scenario():
     out = rt.Scenario("noise", until=60)
     boat = out.plant(Boat(), step=0.1)
     wind = out.noise("wind", rt.Signals("gust [rad/s^2]"), deviation=0.2, period=0.1)
-    out.connect(wind.gust, boat.gust)
+    out.connect(wind, boat)
     return out

@@ -1,6 +1,6 @@
 """Customers wait for one clerk: a queue of discrete events, without any equation.
 
-The function ``setup`` starts processes on a SimPy environment. Customers arrive at random, one
+The function ``shop`` starts processes on a SimPy environment. Customers arrive at random, one
 every 60 s on average, and each customer needs the clerk for 45 s. In theory a customer waits for
 67.5 s on average in a long run (M/D/1 queue with a load of 75 %); one day can differ much.
 
@@ -11,10 +11,15 @@ run, and list how long each customer waited with ``rtsim messages``.
 import simpy
 
 import rtsim as rt
-from rtsim.discrete import Processes
+from rtsim.discrete import processes
 
 
-def setup(agenda):
+@processes(
+    outputs=rt.Signals("waiting"),
+    parameters=rt.Signals("service [s] = 45"),
+    messages={"customers": rt.Signals("waited [s]")},
+)
+def shop(agenda):
     clerk = simpy.Resource(agenda)
 
     def customer():
@@ -34,15 +39,7 @@ def setup(agenda):
     agenda.process(arrivals())
 
 
-SHOP = Processes(
-    setup,
-    outputs=rt.Signals("waiting"),
-    parameters=rt.Signals("service [s] = 45"),
-    messages={"customers": rt.Signals("waited [s]")},
-)
-
-
 def scenario():
     out = rt.Scenario("queue", until=8 * 3600)
-    out.processes("shop", SHOP)
+    out.processes(shop)
     return out

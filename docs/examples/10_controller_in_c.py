@@ -41,6 +41,5 @@ def scenario():
     loop.at(1, wanted.speed, -100)
     regulator = loop.controller(Regulator(), period=0.01)
     loop.connect(wanted.speed, regulator.setpoint)
-    loop.connect(motor.speed, regulator.speed)
-    loop.connect(regulator.voltage, motor.voltage)
+    loop.connect(motor, regulator)
     return loop

@@ -33,8 +33,7 @@ def scenario(others=2, bitrate=10_000):
     bus = CanBus(bitrate)
     cart = loop.plant(Cart(), step=0.01)
     driver = loop.controller(Driver(), period=0.02, transport=bus.frame(0x200))
-    loop.connect(cart.x, driver.x)
-    loop.connect(driver.speed, cart.speed)
+    loop.connect(cart, driver)
     for k in range(others):
         frame = bus.frame(0x100 + k)
         loop.sensor(f"other_{k}", {"x": cart.x}, period=0.1, transport=frame)

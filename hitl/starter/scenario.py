@@ -53,8 +53,7 @@ def scenario(setpoint: float = 100.0, until: float = 3.0) -> rt.Scenario:
     loop.at(0.1, wanted.speed, setpoint)
     loop.at(1.5, wanted.speed, -0.5 * setpoint)
     loop.connect(wanted.speed, controller.setpoint)
-    loop.connect(motor.speed, controller.speed)
-    loop.connect(controller.voltage, motor.voltage)
+    loop.connect(motor, controller)
     loop.plot("speed [rad/s]", "motor.speed", "wanted.speed")
     loop.plot("voltage [V]", "motor.voltage", "controller.voltage")
     return loop

@@ -13,8 +13,8 @@ from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.discrete.agenda import Agenda
-    from rtsim.discrete.processes import Processes, population
+    from rtsim.discrete.declaration import Processes, population, processes
 
-__all__ = ["Agenda", "Processes", "population"]
+__all__ = ["Agenda", "Processes", "population", "processes"]
 
 __getattr__, __dir__ = lazy_exports(__name__)

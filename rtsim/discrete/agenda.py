@@ -150,7 +150,7 @@ _NS_PER_S = float(NS_PER_S)
 
 
 class DeclaredProcesses(Protocol):
-    """The attributes of :class:`~rtsim.discrete.processes.Processes` that an agenda uses."""
+    """The attributes of :class:`~rtsim.discrete.declaration.Processes` that an agenda uses."""
 
     @property
     def setup(self) -> Callable[[Agenda], None]: ...

@@ -22,7 +22,7 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period, Tag
 from rtsim.discrete.agenda import Agenda, Changed, Effect, Told
-from rtsim.discrete.processes import Processes
+from rtsim.discrete.declaration import Processes
 from rtsim.engine.advance import Loop
 from rtsim.engine.process_batch import Messages, Ran, RecordEvent
 from rtsim.engine.system import Changeable

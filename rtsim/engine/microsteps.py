@@ -18,6 +18,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.engine.trace import INSERTED, Trace
+from rtsim.equations.delays import Guard
 from rtsim.record.events import Event
 
 MAX_MICROSTEPS = 1000
@@ -165,14 +166,13 @@ class Microsteps:
             watch = plant.watch
             if watch is None or plant.ns != tag.ns or not watch.fired:
                 continue
-            ends = watch.terminal
-            if ends is not None and not self.ended_by:
-                self.ended_by, self.failure = f"{plant.name}.{ends.name}", ends.failure
+            self._ended(plant, watch.terminal)
             x, z = plant.x.copy(), plant.z.copy()
             try:
                 happened = watch.fire(tag.ns, x, z, plant.u, plant.p)
             except BaseException as error:
                 attribute_to(f"reset of {plant.name} (model {plant.bound.model.name})", tag, error)
+            self._ended(plant, watch.accumulated)
             for kind, guard, text, told in happened:
                 name = f"{plant.name}.{guard}"
                 self._trace.event(tag, kind, name, text, told)
@@ -181,6 +181,11 @@ class Microsteps:
                 if name in self._system.listeners:
                     self._happened.append((name, None))
             self._writes += [(plant.x, x, plant), (plant.z, z, plant)]
+
+    def _ended(self, plant: RunningPlant, guard: Guard | None) -> None:
+        """Let the run end at this tag, if a guard ends it."""
+        if guard is not None and not self.ended_by:
+            self.ended_by, self.failure = f"{plant.name}.{guard.name}", guard.failure
 
     def _tell(self) -> None:
         for name, payload in self._happened:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,10 @@ def standing(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -
         dx[i] = 0.0
 
 
+ZENO: Final = "zeno"
+"""``terminal`` of a guard that ends the run when its crossings accumulate."""
+
+
 @dataclass(frozen=True)
 class Guard:
     """A function of the state that is watched for zero crossings.
@@ -53,7 +57,8 @@ class Guard:
     - ``direction``: 1 for a rising guard (from below zero to above it), -1 for a falling one, 0 for
       both.  A guard that is exactly zero when a step begins fires if it leaves zero in its
       direction; with direction 0 it does not fire.
-    - ``terminal``: the run ends at the tag at which the guard fires.
+    - ``terminal``: ``True``: the run ends at the tag at which the guard fires; ``"zeno"``: at the
+      tag at which its crossings accumulate, after the stop mode or else the reset.
     - ``stops``: the model's stop mode applies to this guard.
     - ``at_start``: the guard also fires at the start of the run, if it begins beyond zero in its
       direction; other guards fire only when they cross zero.
@@ -71,7 +76,7 @@ class Guard:
 
     name: str
     direction: int = 0
-    terminal: bool = False
+    terminal: bool | Literal["zeno"] = False
     stops: bool = True
     told: tuple[str, ...] = ()
     failure: str = ""
@@ -88,6 +93,10 @@ class Guard:
         if not self.name.isidentifier():
             raise ModelError(
                 f"guard name {self.name!r} is not an identifier; use letters, digits and _"
+            )
+        if self.terminal not in (False, True, ZENO):
+            raise ModelError(
+                f"guard {self.name} has terminal={self.terminal!r}; give True, False or 'zeno'"
             )
         if self.failure and not self.terminal:
             raise ModelError(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ModelError
+from rtsim.core.tag import Duration, Period
 from rtsim.named.fields import INPUT, MEMORY, OUTPUT, PARAMETER, NamedSignals
 from rtsim.named.lowering import TIME, VECTORS, Form, Lowered, lowered, made_once
 
@@ -16,8 +18,9 @@ class Controller(NamedSignals):
     Fields: :func:`rtsim.input`, :func:`rtsim.output`, :func:`rtsim.parameter` and
     :func:`rtsim.memory`.  ``step`` reads all of them, and assigns outputs and memory.
 
-    ``class Brake(rtsim.Controller, compile=True)`` compiles the step to machine code; otherwise it
-    runs as Python.
+    ``period = 0.1`` in the class is its sample period (s), which ``step`` reads as ``self.period``
+    and a scenario need not give.  ``class Brake(rtsim.Controller, compile=True)`` compiles the step
+    to machine code; otherwise it runs as Python.
 
     Example:
         class Brake(Controller):
@@ -38,6 +41,22 @@ class Controller(NamedSignals):
 
     def step(self) -> None:
         raise NotImplementedError
+
+    def sample_period(self, given: Duration | Period | None) -> Any:
+        """Return the period (s) that the class declares as ``period = 0.1``, or else ``given``.
+
+        Raises :class:`ModelError` if both are given and differ, because the step reads that of the
+        class.
+        """
+        own = getattr(type(self), "period", None)
+        if not isinstance(own, float | int | str | Fraction | Period):
+            return given
+        if given is not None and Period.of(given) != Period.of(own):
+            raise ModelError(
+                f"{type(self).__name__}.period is {own!r} s, but period={given!r} is given; leave "
+                "one of them out, or give a constant of another meaning another name"
+            )
+        return own
 
     def controller(self, name: str = "") -> PythonController:
         """Return the object as a :class:`rtsim.PythonController` with the values of this object.

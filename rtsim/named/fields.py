@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, TypeVar, overload
@@ -70,20 +70,68 @@ class Field(Generic[R, W]):
     def _name(self, owner: type) -> str:
         return next(n for cls in owner.__mro__ for n, v in vars(cls).items() if v is self)
 
+    def __iter__(self) -> Iterator[Field[Any, Any]]:
+        """Return a field for each element of a vector, or for each row of a matrix.
+
+        Raises :class:`ModelError` for a field of one number.
+        """
+        signal = self.signal
+        if not signal.shape:
+            raise ModelError(
+                f"this {self.role} is one number, so it cannot be several fields; give one value "
+                "for each, such as (0, 0, 0), or a shape, such as shape=(3,)"
+            )
+        if self.alias:
+            raise ModelError(
+                f"this {self.role} has the signal name {self.alias!r}, which several fields cannot "
+                "share; leave name= out"
+            )
+        if signal.kind == "quaternion" or signal.derivative_of:
+            what = "derivative_of=" if signal.derivative_of else "kind='quaternion'"
+            raise ModelError(
+                f"this {self.role} has {what}, which its elements cannot have; give it one name, "
+                f"or leave {what} out"
+            )
+        rest = signal.shape[1:]
+        values = np.broadcast_to(np.asarray(signal.initial, dtype=float), signal.size)
+        for row in values.reshape(signal.shape[0], -1).tolist():
+            first = tuple(row) if rest else row[0]
+            given = first if signal.declares_initial else UNDECLARED
+            yield replace(self, signal=replace(signal, shape=rest, initial=given))
+
+
+class VectorField(Field[Vector, Elements]):
+    """What type checkers take a vector for, whose elements can be fields: ``x, y = state(...)``."""
+
+    def __iter__(self) -> Iterator[Field[float, float]]:
+        raise NotImplementedError
+
+
+class MatrixField(Field[Vector, Elements]):
+    """What type checkers take a matrix for, whose rows can be fields."""
+
+    def __iter__(self) -> Iterator[VectorField]:
+        raise NotImplementedError
+
 
 def _field(
     role: str,
-    unit: str,
+    unit: str | Initial,
     initial: Initial,
     shape: Shape | None,
     name: str = "",
     **more: Any,
 ) -> Any:
     if not isinstance(unit, str):
-        raise ModelError(
-            f"the unit of this {role} is {unit!r}; the unit comes first, as a text: "
-            f'("m", {unit!r}), or ("1", {unit!r}) for a number without a unit'
-        )
+        if initial is not UNDECLARED:
+            right = f'("m", {unit!r}), or ({unit!r}) for a number without a unit'
+            raise ModelError(
+                f"the unit of this {role} is {unit!r}; the unit comes first, as a text: "
+                + (right if role in _GIVEN else '("m")')
+            )
+        initial, dimension = unit, "1"
+    else:
+        dimension = unit
     values = np.asarray(initial, dtype=object)
     size = values.shape if shape is None else tuple(shape)
     flat = tuple(values.ravel().tolist())
@@ -91,7 +139,7 @@ def _field(
         flat *= math.prod(size)
     try:
         signal = Signal(
-            "_", unit, shape=size, initial=flat if size else flat[0] if flat else 0.0, **more
+            "_", dimension, shape=size, initial=flat if size else flat[0] if flat else 0.0, **more
         )
     except ScenarioError as error:
         raise ModelError(str(error).replace("signal _", f"this {role}")) from error
@@ -100,27 +148,35 @@ def _field(
 
 @overload
 def state(
-    unit: str = "1", initial: float = 0.0, *, kind: Kind = "scalar", derivative_of: str = "",
-    low: float = -math.inf, high: float = math.inf, description: str = "",
+    unit: str | float = "1", initial: float = 0.0, *, kind: Kind = "scalar",
+    derivative_of: str = "", low: float = -math.inf, high: float = math.inf, description: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def state(
-    unit: str, initial: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
-    shape: Shape | None = None, kind: Kind = "scalar", derivative_of: str = "",
+    unit: str | Sequence[float] | Vector = "1", initial: float | Sequence[float] | Vector = 0.0, *,
+    shape: tuple[int] | None = None, kind: Kind = "scalar", derivative_of: str = "",
     low: float = -math.inf, high: float = math.inf, description: str = "",
-) -> Field[Vector, Elements]: ...  # fmt: skip
+) -> VectorField: ...  # fmt: skip
 @overload
 def state(
-    unit: str = "1", initial: float = 0.0, *, shape: Shape, kind: Kind = "scalar",
-    derivative_of: str = "", low: float = -math.inf, high: float = math.inf, description: str = "",
-) -> Field[Vector, Elements]: ...  # fmt: skip
+    unit: str | Sequence[Sequence[float]] = "1",
+    initial: float | Sequence[float] | Sequence[Sequence[float]] | Vector = 0.0, *,
+    shape: Shape | None = None, kind: Kind = "scalar", derivative_of: str = "",
+    low: float = -math.inf, high: float = math.inf, description: str = "",
+) -> MatrixField: ...  # fmt: skip
 def state(
-    unit: str = "1", initial: Initial = 0.0, *, shape: Shape | None = None, **more: Any
+    unit: str | Initial = "1",
+    initial: Initial = UNDECLARED,
+    *,
+    shape: Shape | None = None,
+    **more: Any,
 ) -> Any:
     """Declare a state of a plant: a quantity that the method ``derivative`` integrates.
 
-    ``unit``: the unit of the state ("1" for none).  ``initial``: its value at the start; several
-    numbers, or a ``shape``, declare a vector or a matrix.  ``low`` and ``high``: the range of the
+    ``unit``: the unit of the state; a state without a unit begins with its initial value,
+    ``state(1.0)``.  ``initial``: its value at the start; several numbers, or a ``shape``, declare a
+    vector or a matrix.  With several names in front, each element of a vector, or each row of a
+    matrix, is a field of its own.  ``low`` and ``high``: the range of the
     initial value.  ``kind``: "angle" or "quaternion" (:class:`rtsim.core.signals.Signal`).
     ``derivative_of``: the field whose time derivative this state is.
 
@@ -129,28 +185,35 @@ def state(
     Example:
         altitude = state("m", 1000.0, low=0.0)
         position = state("m", (0.0, 0.0, 1.0))
+        x, y = state("m", (0.0, 1.0))
     """
     return _field(STATE, unit, initial, shape, **more)
 
 
 @overload
 def memory(
-    unit: str = "1", initial: float = 0.0, *, low: float = -math.inf, high: float = math.inf,
-    description: str = "", name: str = "",
+    unit: str | float = "1", initial: float = 0.0, *, low: float = -math.inf,
+    high: float = math.inf, description: str = "", name: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def memory(
-    unit: str, initial: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
-    shape: Shape | None = None, low: float = -math.inf, high: float = math.inf,
-    description: str = "", name: str = "",
-) -> Field[Vector, Elements]: ...  # fmt: skip
+    unit: str | Sequence[float] | Vector = "1", initial: float | Sequence[float] | Vector = 0.0, *,
+    shape: tuple[int] | None = None, low: float = -math.inf,
+    high: float = math.inf, description: str = "", name: str = "",
+) -> VectorField: ...  # fmt: skip
 @overload
 def memory(
-    unit: str = "1", initial: float = 0.0, *, shape: Shape, low: float = -math.inf,
+    unit: str | Sequence[Sequence[float]] = "1",
+    initial: float | Sequence[float] | Sequence[Sequence[float]] | Vector = 0.0, *,
+    shape: Shape | None = None, low: float = -math.inf,
     high: float = math.inf, description: str = "", name: str = "",
-) -> Field[Vector, Elements]: ...  # fmt: skip
+) -> MatrixField: ...  # fmt: skip
 def memory(
-    unit: str = "1", initial: Initial = 0.0, *, shape: Shape | None = None, **more: Any
+    unit: str | Initial = "1",
+    initial: Initial = UNDECLARED,
+    *,
+    shape: Shape | None = None,
+    **more: Any,
 ) -> Any:
     """Declare a memory: a value that a plant's events, or a controller's steps, keep and change.
 
@@ -165,22 +228,28 @@ def memory(
 
 @overload
 def parameter(
-    unit: str = "1", value: float = 0.0, *, kind: Kind = "scalar", low: float = -math.inf,
+    unit: str | float = "1", value: float = 0.0, *, kind: Kind = "scalar", low: float = -math.inf,
     high: float = math.inf, description: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def parameter(
-    unit: str, value: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
-    shape: Shape | None = None, low: float = -math.inf, high: float = math.inf,
-    description: str = "",
-) -> Field[Vector, Elements]: ...  # fmt: skip
+    unit: str | Sequence[float] | Vector = "1", value: float | Sequence[float] | Vector = 0.0, *,
+    shape: tuple[int] | None = None, kind: Kind = "scalar", low: float = -math.inf,
+    high: float = math.inf, description: str = "",
+) -> VectorField: ...  # fmt: skip
 @overload
 def parameter(
-    unit: str = "1", value: float = 0.0, *, shape: Shape, low: float = -math.inf,
+    unit: str | Sequence[Sequence[float]] = "1",
+    value: float | Sequence[float] | Sequence[Sequence[float]] | Vector = 0.0, *,
+    shape: Shape | None = None, kind: Kind = "scalar", low: float = -math.inf,
     high: float = math.inf, description: str = "",
-) -> Field[Vector, Elements]: ...  # fmt: skip
+) -> MatrixField: ...  # fmt: skip
 def parameter(
-    unit: str = "1", value: Initial = 0.0, *, shape: Shape | None = None, **more: Any
+    unit: str | Initial = "1",
+    value: Initial = UNDECLARED,
+    *,
+    shape: Shape | None = None,
+    **more: Any,
 ) -> Any:
     """Declare a parameter: a value that methods read and that only a scenario changes.
 
@@ -194,24 +263,30 @@ def parameter(
 
 @overload
 def input(
-    unit: str = "1", initial: float = UNDECLARED, *, kind: Kind = "scalar", low: float = -math.inf,
-    high: float = math.inf, description: str = "", optional: bool = False,
+    unit: str | float = "1", initial: float = UNDECLARED, *, kind: Kind = "scalar",
+    low: float = -math.inf, high: float = math.inf, description: str = "", optional: bool = False,
     name: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def input(
-    unit: str, initial: Sequence[float] | Sequence[Sequence[float]] | Vector, *,
-    shape: Shape | None = None, kind: Kind = "scalar", low: float = -math.inf,
+    unit: str | Sequence[float] | Vector = "1",
+    initial: float | Sequence[float] | Vector = UNDECLARED, *,
+    shape: tuple[int] | None = None, kind: Kind = "scalar", low: float = -math.inf,
     high: float = math.inf, description: str = "", optional: bool = False, name: str = "",
-) -> Field[Vector, Elements]: ...  # fmt: skip
+) -> VectorField: ...  # fmt: skip
 @overload
 def input(
-    unit: str = "1", initial: float = UNDECLARED, *, shape: Shape, kind: Kind = "scalar",
-    low: float = -math.inf, high: float = math.inf, description: str = "", optional: bool = False,
-    name: str = "",
-) -> Field[Vector, Elements]: ...  # fmt: skip
+    unit: str | Sequence[Sequence[float]] = "1",
+    initial: float | Sequence[float] | Sequence[Sequence[float]] | Vector = UNDECLARED, *,
+    shape: Shape | None = None, kind: Kind = "scalar", low: float = -math.inf,
+    high: float = math.inf, description: str = "", optional: bool = False, name: str = "",
+) -> MatrixField: ...  # fmt: skip
 def input(
-    unit: str = "1", initial: Initial = UNDECLARED, *, shape: Shape | None = None, **more: Any
+    unit: str | Initial = "1",
+    initial: Initial = UNDECLARED,
+    *,
+    shape: Shape | None = None,
+    **more: Any,
 ) -> Any:
     """Declare an input: a value that another component or a number supplies.
 
@@ -233,10 +308,15 @@ def output(
     initial: float = UNDECLARED, name: str = "",
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
+def output(  # type: ignore[overload-overlap]  # a tuple of unknown length is that of a matrix
+    unit: str = "1", *, shape: tuple[int], kind: Kind = "scalar", derivative_of: str = "",
+    description: str = "", optional: bool = False, initial: float = UNDECLARED, name: str = "",
+) -> VectorField: ...  # fmt: skip
+@overload
 def output(
     unit: str = "1", *, shape: Shape, kind: Kind = "scalar", derivative_of: str = "",
     description: str = "", optional: bool = False, initial: float = UNDECLARED, name: str = "",
-) -> Field[Vector, Elements]: ...  # fmt: skip
+) -> MatrixField: ...  # fmt: skip
 def output(
     unit: str = "1", *, shape: Shape | None = None, initial: Initial = UNDECLARED, **more: Any
 ) -> Any:
@@ -253,7 +333,7 @@ def output(
 
 
 def algebraic(
-    unit: str = "1", initial: float = 0.0, *, description: str = ""
+    unit: str | float = "1", initial: float = UNDECLARED, *, description: str = ""
 ) -> Field[float, float]:
     """Declare an algebraic variable of a plant, for which the method ``residual`` is solved.
 

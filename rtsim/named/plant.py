@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, Literal, TypeVar, overload
 
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import Duration, Period, declared_ns
@@ -100,18 +100,21 @@ def _guard(direction: int, level: Any, options: dict[str, Any]) -> Any:
 
 
 Level = Callable[[Any], Any]
+Terminal = bool | Literal["zeno"]
 
 
 @overload
 def rising(level: Level) -> guard: ...
 @overload
 def rising(
-    *, terminal: bool = False, failure: str = "", at_start: bool = False, report: Sequence[str] = ()
-) -> Callable[[Level], guard]: ...
+    *, terminal: Terminal = False, failure: str = "", at_start: bool = False,
+    report: Sequence[str] = (),
+) -> Callable[[Level], guard]: ...  # fmt: skip
 def rising(level: Level | None = None, **options: Any) -> Any:
     """Declare a guard that fires when the value of the method rises through zero.
 
-    ``terminal``: the run ends when the guard fires.  ``failure``: why such a run counts as failed.
+    ``terminal``: the run ends when the guard fires; ``"zeno"``: when its crossings accumulate.
+    ``failure``: why such a run counts as failed.
     ``at_start``: it also fires at the start, if its value is above zero then.  ``report``: names of
     memory fields that the event shows.
 
@@ -134,8 +137,9 @@ def rising(level: Level | None = None, **options: Any) -> Any:
 def falling(level: Level) -> guard: ...
 @overload
 def falling(
-    *, terminal: bool = False, failure: str = "", at_start: bool = False, report: Sequence[str] = ()
-) -> Callable[[Level], guard]: ...
+    *, terminal: Terminal = False, failure: str = "", at_start: bool = False,
+    report: Sequence[str] = (),
+) -> Callable[[Level], guard]: ...  # fmt: skip
 def falling(level: Level | None = None, **options: Any) -> Any:
     """Declare a guard that fires when its value falls through zero; see :func:`rising`.
 
@@ -158,7 +162,7 @@ def falling(level: Level | None = None, **options: Any) -> Any:
 def crossing(level: Level) -> guard: ...
 @overload
 def crossing(
-    *, terminal: bool = False, failure: str = "", report: Sequence[str] = ()
+    *, terminal: Terminal = False, failure: str = "", report: Sequence[str] = ()
 ) -> Callable[[Level], guard]: ...
 def crossing(level: Level | None = None, **options: Any) -> Any:
     """Declare a guard that fires when its value crosses zero; see :func:`rising`.

@@ -15,7 +15,8 @@ from rtsim.components.protocols import own_time, prompt
 from rtsim.core.clock import Clock, WallClock, stopwatch
 from rtsim.core.errors import ControllerError, RecordingError, ScenarioError
 from rtsim.core.raised import attribute_to, from_outside, interrupt, on_ctrl_c, on_signals
-from rtsim.core.tag import NEVER, NS_PER_S, START, Duration, Tag
+from rtsim.core.tag import NEVER, NS_PER_S, START, Duration, Period, Tag
+from rtsim.discrete import Processes
 from rtsim.engine.checkpoint.file import Checkpoint, Files
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule, check_savable
 from rtsim.engine.commands.commands import Inbox
@@ -25,6 +26,8 @@ from rtsim.engine.faults.at_loop import DisturbedPacer
 from rtsim.engine.plain_start import begins_plain
 from rtsim.engine.system import System
 from rtsim.equations.compiling import LATER, Compilation
+from rtsim.named.controller import Controller
+from rtsim.named.plant import Plant
 from rtsim.record.events import ERROR, RunEnding
 from rtsim.record.recorders import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.progress import progress_shown
@@ -41,6 +44,7 @@ from rtsim.runs.request import (
 from rtsim.runs.result import RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import PlantComponent
+from rtsim.solve import Solver
 from rtsim.timing.certificate import certify
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Policy
@@ -49,8 +53,10 @@ from rtsim.timing.scheduling import request as scheduled
 
 
 def simulate(
-    scenario: Scenario,
-    *,
+    scenario: Scenario | Plant | Controller | Processes,
+    *parts: Plant | Controller | Processes,
+    step: Duration | Period | None = None,
+    solver: str | Solver | None = None,
     seed: int = 0,
     pace: Pace | str | float = MAX,
     until: Duration | None = None,
@@ -67,6 +73,10 @@ def simulate(
     **live: Unpack[ConnectionKeywords],
 ) -> RunResult:
     """Run ``scenario`` once, record it, and return the result.
+
+    Plants, controllers and processes can be given in place of a scenario, ``simulate(Cart(),
+    until=10)``: then
+    :meth:`Scenario.from_components` makes it, with ``until``, ``step`` and ``solver``.
 
     ``pace``: ``"max"``, a rate in simulated seconds per second, or a :class:`Pace`.  ``until``: end
     of the run, s (default: the scenario's own).  ``stop_ns``: stop earlier, at the first tag at or
@@ -88,13 +98,20 @@ def simulate(
         result = simulate(scenario, until=2.0)
         print(result.time, result["plant.x"])
     """
+    if not isinstance(scenario, Scenario):
+        if until is None:
+            raise ScenarioError(
+                f"simulate() was called with a {type(scenario).__name__}; give a Scenario, or "
+                "components with the end of the run, in s: simulate(Cart(), until=10)"
+            )
+        scenario = Scenario.from_components(scenario, *parts, until=until, step=step, solver=solver)
+    elif parts or step is not None or solver is not None:
+        raise ScenarioError(
+            f"scenario {scenario.name} has its components, with their steps and solvers; give "
+            "simulate() a scenario, or components, their step= and their solver="
+        )
     if recorder is None and record:
         recorder = MemoryRecorder()
-    if not isinstance(scenario, Scenario):
-        raise ScenarioError(
-            f"simulate() was called with a {type(scenario).__name__}; give a Scenario: "
-            "loop = Scenario(NAME, until=SECONDS), loop.plant(...), simulate(loop)"
-        )
     request = RunRequest(
         scenario, seed, Pace.of(pace), until, compile, start, stop_ns, fed or FedInputs(),
         Output(recorder, checkpoints, on_recorder_death), Connections(**live), engine,

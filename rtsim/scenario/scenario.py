@@ -9,7 +9,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
-from itertools import pairwise
+from fractions import Fraction
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
@@ -19,7 +20,6 @@ from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
 from rtsim.components.ports import Source
-from rtsim.components.protocols import memory_of
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
@@ -39,19 +39,14 @@ from rtsim.named.plant import Plant
 from rtsim.record.views import Viewed
 from rtsim.scenario.builder import Builder
 from rtsim.scenario.component import (
-    Component,
-    Settable,
     Values,
-    check_component,
     readable,
 )
 from rtsim.scenario.handles import (
     Handle,
     SignalName,
-    check_connection,
-    refused,
-    warn_if_hidden,
 )
+from rtsim.scenario.named_components import NamedComponents
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
     ControllerComponent,
@@ -71,120 +66,8 @@ if TYPE_CHECKING:
     from rtsim.record.reports.drawing import Drawing
 
 
-# The components of a scenario by name.
-
-C = TypeVar("C", bound=Component)
 P = TypeVar("P", bound=Plant)
 N = TypeVar("N", bound=Controller)
-
-RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
-"""Names of tracks that every recording has, which a component must not have."""
-
-
-class NamedComponents:
-    """The components of a scenario, by name; all names differ."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.components: dict[str, Component] = {}
-
-    def add(self, name: str, component: Component) -> None:
-        """Add a component of any kind, such as your own (``docs/extending-components.md``).
-
-        Warns if results have an attribute of this name: ``run["speed.x"]`` reads the component
-        then, but not ``run.speed.x``.
-
-        Raises :class:`ScenarioError` if ``name`` is reserved, in use, or not an identifier.
-        """
-        if name in RESERVED:
-            raise ScenarioError(
-                f"component name {name!r} is reserved, because every recording has a track of "
-                "this name; choose another name"
-            )
-        if not name.isidentifier():
-            raise ScenarioError(
-                f"component name {name!r} is not an identifier; use letters, digits, _"
-            )
-        if name in self.components:
-            raise ScenarioError(
-                f"component {name} is declared twice; give one of the two components another name"
-            )
-        check_component(name, component)
-        warn_if_hidden(name)
-        self.components[name] = component
-        for other, companion in component.companions(name).items():
-            self.add(other, companion)
-
-    def of(self, kind: type[C]) -> dict[str, C]:
-        """Return the components of class ``kind`` by name, in the order of their declaration."""
-        return {name: one for name, one in self.components.items() if isinstance(one, kind)}
-
-    def component(self, name: str) -> Component:
-        """Return component ``name``; raises :class:`UnknownName` for an unknown name."""
-        if name not in self.components:
-            raise UnknownName("component", name, sorted(self.components), f"scenario {self.name}")
-        return self.components[name]
-
-    def readable(self) -> dict[str, Signals]:
-        """Return the signals of each component that inputs and views can read, by its name."""
-        return {name: readable(one, self.components) for name, one in self.components.items()}
-
-    def adjustable(self) -> dict[str, str]:
-        """Return the unit of each element of a parameter that can change during a run."""
-        return {
-            f"{name}.{column}": signal.unit
-            for name, component in self.components.items()
-            for values in component.settable()
-            if values.live
-            for signal in values.signals
-            for column in signal.columns
-        }
-
-    def changeable(self) -> dict[str, dict[str, Any]]:
-        """Return unit and shape of each value that can change during a run, for a recording."""
-        return {
-            f"{name}.{signal.name}": {"unit": signal.unit, "shape": list(signal.shape)}
-            for name, component in self.components.items()
-            for values in component.settable()
-            if values.live
-            for signal in values.signals
-        }
-
-    def controller_memory(self) -> dict[str, dict[str, str]]:
-        """Return the unit of each memory of each controller, which a recording does not have."""
-        known = {n: memory_of(one.controller) for n, one in self.of(ControllerComponent).items()}
-        return {n: {s.name: s.unit for s in memory} for n, memory in known.items() if len(memory)}
-
-    def plant_names(self) -> list[str]:
-        """Return the names of the plants, sorted."""
-        return sorted(self.of(PlantComponent))
-
-    def controller_component(self, name: str, problem: str) -> ControllerComponent:
-        """Return the declaration of controller ``name``.
-
-        Raises :class:`ScenarioError` with the text ``problem`` if ``name`` is not a controller.
-        """
-        controllers = self.of(ControllerComponent)
-        if name not in controllers:
-            self.component(name)
-            raise ScenarioError(problem)
-        return controllers[name]
-
-    def settable_of(self, target: SignalName) -> Settable:
-        """Return the declared values that contain ``target``, ``"component.name"``.
-
-        Raises :class:`UnknownName` if no component has such a value.
-        """
-        owner, dot, name = str(target).partition(".")
-        if not dot:
-            raise ScenarioError(f"{target!r} is not the name of a value; write 'component.name'")
-        choices = self.component(owner).settable()
-        for choice in choices:
-            if name in choice.signals:
-                return choice
-        known = [n for choice in choices for n in choice.signals.names]
-        raise UnknownName("value", name, known, owner)
-
 
 # The drawing of a scenario, and what a notebook shows of it.
 
@@ -244,7 +127,7 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
         return str(name), part
     if isinstance(name, type) and issubclass(name, NamedSignals):
         raise ScenarioError(f"{name.__name__} is a class; give an object: {name.__name__}()")
-    if not isinstance(name, NamedSignals):
+    if not isinstance(name, NamedSignals | Processes):
         raise ScenarioError(f"{name!r} is not a {kind}; give its name first: {kind}('name', ...)")
     return name.default_name(), name
 
@@ -292,6 +175,58 @@ class Scenario(NamedComponents, Presented, Drawn):
         self._faults: tuple[Fault, ...] = ()
         self.origin: dict[str, Any] = {}
         """The file or name from which the scenario was loaded; a replay loads it again."""
+
+    @classmethod
+    def from_components(
+        cls,
+        *parts: Plant | Controller | Processes,
+        until: Duration,
+        step: Duration | Period | None = None,
+        solver: str | Solver | None = None,
+    ) -> Scenario:
+        """Return the scenario of ``parts``, whose inputs are connected to signals of equal names.
+
+        Each part has the name of its class, or of its set-up function; the scenario has that of the
+        first.  Controllers give their period in the class.  ``step``: that of each plant, s
+        (default: ``until / 1000``).  ``solver``: that of each plant (default: ``"rk4"`` with a
+        ``step``; without one ``"dp54"``, which controls its error).
+
+        Raises :class:`ScenarioError` for a part of another kind, and if several parts have a signal
+        with the name of an input.
+
+        Example:
+            room = Scenario.from_components(Heater(), Thermostat(), until=60)
+        """
+        if not parts:
+            raise ScenarioError(
+                "give one or more components: Scenario.from_components(Cart(), until=10)"
+            )
+        for part in parts:
+            if not isinstance(part, Plant | Controller | Processes | type):
+                raise ScenarioError(
+                    f"{part!r} is not a plant, a controller or processes; declare it in a Scenario"
+                )
+        names = [_named(part, None, "component")[0] for part in parts]
+        out = cls(names[0], until=until)
+        frame = Period(Fraction(out.until_ns, 1000)) if step is None else step
+        solver = solver or ("dp54" if step is None else "rk4")
+        for part in parts:
+            if isinstance(part, Plant):
+                out.plant(part, step=frame, solver=solver)
+            elif isinstance(part, Controller):
+                out.controller(part)
+            else:
+                out.processes(part)
+        for one, other in combinations(names, 2):
+            for source, target in out._common(one, other):
+                try:
+                    out._connect_by_name(source, target)
+                except ScenarioError as error:
+                    raise ScenarioError(
+                        f"{source} has the name of {target}, but {error}; declare the components "
+                        "in a Scenario, and connect their signals"
+                    ) from None
+        return out
 
     def copy(self) -> Scenario:
         """Return an independent copy; it shares only models, controllers and devices."""
@@ -416,7 +351,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Declare a controller that samples its inputs every ``period`` s; return its handle.
 
         The controller is an object of a class of controllers, ``controller(Brake(), period=0.1)``,
-        or any :class:`rtsim.extend.ControllerProtocol` with its name in front.
+        or any :class:`rtsim.extend.ControllerProtocol` with its name in front.  The class can give
+        the period, which its step can then read: ``period = 0.1``.
 
         With ``on`` it samples when a message of one of these topics arrives.  Its answer leaves
         ``compute`` after the sample and arrives ``transport`` later; each is a latency model, or a
@@ -427,6 +363,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         name, part = _named(name, controller, "controller")
         controller = part
         if isinstance(controller, Controller):
+            period = controller.sample_period(period)
             controller = controller.controller(name)
         if (period is None) == (not on):
             raise ScenarioError(f"controller {name}: give exactly one of period= and on=")
@@ -446,52 +383,6 @@ class Scenario(NamedComponents, Presented, Drawn):
             ),
         )
         return self._handle(name, part)
-
-    def connect(self, source: SignalName, target: SignalName) -> None:
-        """Connect ``source``, a signal or a number, to the input ``target`` of a component.
-
-        Both are ``"component.signal"``, or ``component.signal`` of a handle.  Raises
-        :class:`ScenarioError`, with the line, if the target is not an input or is connected
-        already, or if the units or the shapes differ.
-        """
-        try:
-            self._connect(source, target)
-        except ScenarioError as error:
-            raise refused(str(error)) from None
-
-    def _connect(self, source: SignalName, target: SignalName) -> None:
-        for one, what in ((source, "source"), (target, "target")):
-            if isinstance(one, Handle):
-                raise ScenarioError(
-                    f"the {what} of the connection is the component {one}; give one of its "
-                    f"signals, such as {one}.{next(iter(dir(one)), 'NAME')}"
-                )
-        if not isinstance(target, str):
-            raise ScenarioError(f"the target of a connection is {target!r}; give an input")
-        owner, _, name = target.partition(".")
-        component = self.component(owner)
-        inputs: dict[str, Any] = getattr(component, "inputs", {})
-        wanted = next((v.signals for v in component.settable() if v.values is inputs), Signals())
-        if name not in wanted:
-            if name not in readable(component, self.components):
-                raise UnknownName("input", name, wanted.names, owner)
-            raise ScenarioError(
-                f"{target} is not an input, so nothing can be connected to it; write "
-                "connect(source, input)"
-            )
-        if isinstance(inputs.get(name), str):
-            raise ScenarioError(f"{target} is already connected, to {inputs[name]}")
-        if not isinstance(source, str):
-            wanted.initial({name: source})
-            inputs[name] = source
-            return
-        other, _, signal = source.partition(".")
-        if other in self.components:
-            signals = readable(self.components[other], self.components)
-            if signal not in signals:
-                raise UnknownName("signal", signal, signals.names, other)
-            check_connection(source, signals[signal], target, wanted[name])
-        inputs[name] = str(source)
 
     def replace_controller(
         self,
@@ -581,8 +472,8 @@ class Scenario(NamedComponents, Presented, Drawn):
 
     def processes(
         self,
-        name: str,
-        processes: Processes,
+        name: str | Processes,
+        processes: Processes | None = None,
         *,
         inputs: Mapping[str, Source] | None = None,
         parameters: Values | None = None,
@@ -590,13 +481,14 @@ class Scenario(NamedComponents, Presented, Drawn):
         transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
     ) -> Handle:
-        """Declare discrete-event processes (SimPy).
+        """Declare discrete-event processes (SimPy), with the name of their set-up or their own.
 
         ``on``: the topics and guards (``"plant.guard"``) that they wait for.  Their outputs
         and topics are sent as messages, which arrive ``transport`` later.
         """
+        name, part = _named(name, processes, "processes")
         component = ProcessesComponent(
-            processes,
+            part,
             dict(inputs or {}),
             dict(parameters or {}),
             tuple(on),

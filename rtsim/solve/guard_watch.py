@@ -23,6 +23,7 @@ from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.equations.addresses import NUMBER, AddressBlock, Layout
 from rtsim.equations.calls import call_at, check, evaluation_block, resident
 from rtsim.equations.compiling import Native, compile_function
+from rtsim.equations.delays import ZENO
 from rtsim.equations.model import BoundModel, Guard
 from rtsim.solve.base import Stepper
 from rtsim.solve.guard_table import CAME_TO, LATE, LEFT_AT, SIDE_BEFORE, SIGN, sign
@@ -289,6 +290,8 @@ class GuardWatch:
         self._starting: set[int] = set()
         """The guards that begin beyond zero and fire at the start, until they have fired."""
         self.fired: tuple[int, ...] = ()
+        self.accumulated: Guard | None = None
+        """The guard that ends the run, because its crossings accumulate."""
         """The guards that cross zero at the end of the provisional step, by index."""
         self._tried: set[tuple[Any, int]] = set()
         """Resets and stop modes, by guard, whose first call was checked."""
@@ -388,6 +391,7 @@ class GuardWatch:
         self._noted.clear()
         self._starting.clear()
         self._own.clear()
+        self.accumulated = None
         for i in self.fired:
             self._crossings.add(i, ns)
             name, before = self._guards[i].name, self._mode(z)
@@ -427,7 +431,7 @@ class GuardWatch:
     @property
     def terminal(self) -> Guard | None:
         """The guard that fires now and ends the run."""
-        return next((self._guards[i] for i in self.fired if self._guards[i].terminal), None)
+        return next((self._guards[i] for i in self.fired if self._guards[i].terminal is True), None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -578,13 +582,18 @@ class GuardWatch:
         model = self._bound.model
         name = self._guards[i].name
         what = f"guard {name} of {self._name} (model {model.name}) {why}"
+        ends = self._guards[i].terminal == ZENO
+        self.accumulated = self._guards[i] if ends else self.accumulated
         if model.stop is None or not self._guards[i].stops:
+            if ends:
+                self._call(self._bound.reset, i, ns, x, z, u, p)
+                return
             raise ZenoError(
                 f"{what} at {Tag(ns)} (Zeno); give the model a stop mode, which sets the state "
                 f"after the last crossing. Declare it as @{name}.stop in a class, as stop= in "
                 "Model(...), as zeno= in modal(...), or in a diagram as rest= of the Integrator "
-                "that the guard resets. A switch that chatters needs a hysteresis, or a mode for "
-                "its sliding"
+                "that the guard resets; or let the guard end the run then, with terminal='zeno'. "
+                "A switch that chatters needs a hysteresis, or a mode for its sliding"
             )
         if not self._crossings.stop(i, ns):
             raise ZenoError(

@@ -9,7 +9,7 @@ from functools import cached_property
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import Duration
 from rtsim.studies.designs import Design, MonteCarlo, Space, design_of_text
-from rtsim.studies.factors import Copula, Pairs, Spread, spread
+from rtsim.studies.factors import Pairs
 from rtsim.studies.interim_analysis import Stop
 from rtsim.studies.measures import Column, FromRecording, Requirement, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of_text
@@ -113,13 +113,7 @@ class Study:
     @cached_property
     def space(self) -> Space:
         """The factors as objects."""
-        factors: dict[str, Spread] = {}
-        for name, given in self.factors.items():
-            try:
-                factors[name] = spread(given)
-            except ScenarioError as error:
-                raise ScenarioError(f"factor {name}: {error}") from None
-        return Space(self.seed, factors, Copula.of(self.correlation, sorted(factors)))
+        return Space.of(self.factors, self.seed, self.correlation)
 
     @cached_property
     def reduced(self) -> dict[str, Result]:

@@ -12,6 +12,9 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL, Estimate, interval, line_average
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration, to_ns
+from rtsim.discrete import Processes
+from rtsim.named.controller import Controller
+from rtsim.named.plant import Plant
 from rtsim.record.measured import average, single
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.recorders import MemoryRecorder
@@ -19,8 +22,11 @@ from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 
+Run = Scenario | Plant | Controller | Processes
+"""What :func:`rtsim.simulate` runs: a scenario, or a component with ``until=``."""
 
-def trace_of(scenario: Scenario, **options: Any) -> Recording:
+
+def trace_of(scenario: Run, **options: Any) -> Recording:
     """Run ``scenario`` once and return the recording, which is kept in memory.
 
     ``options`` are those of :func:`rtsim.runs.simulation.simulate`.
@@ -28,7 +34,11 @@ def trace_of(scenario: Scenario, **options: Any) -> Recording:
     return simulate(scenario, recorder=MemoryRecorder(), **options).recording()
 
 
-def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: Any) -> str:
+def _made(make: Callable[[], Run] | Processes) -> Run:
+    return make if isinstance(make, Processes) else make()
+
+
+def check_determinism(make: Callable[[], Run] | Processes, runs: int = 2, **options: Any) -> str:
     """Assert that all runs have the same trace bit for bit; return the trace's digest.
 
     The check fails, for example, if ``derivative`` draws random numbers or reads a clock.  Raises
@@ -37,7 +47,7 @@ def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: An
     """
     if runs < 2:
         raise ScenarioError(f"runs = {runs} is too few for a comparison; give 2 or more")
-    first = trace_of(make(), **options)
+    first = trace_of(_made(make), **options)
     if not first.trace_rows:
         name = first.header["scenario"]["name"]
         raise ScenarioError(
@@ -45,7 +55,7 @@ def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: An
             "an input"
         )
     for _ in range(runs - 1):
-        again = trace_of(make(), **options)
+        again = trace_of(_made(make), **options)
         difference = compare_exact(first, again)
         if difference is not None:
             raise AssertionError(
@@ -83,11 +93,16 @@ class Replications:
 
 
 def replicate(
-    make: Callable[[], Scenario], measure: Measure, count: int = 20, seed: int = 0, **options: Any
+    make: Callable[[], Run] | Processes,
+    measure: Measure,
+    count: int = 20,
+    seed: int = 0,
+    **options: Any,
 ) -> Replications:
     """Simulate ``count`` runs with the seeds ``seed``, ``seed + 1``, …; return their measures.
 
-    Each run draws other random numbers from every named stream. ``options`` are those of
+    ``make`` returns a scenario or a component, such as a class of plants; processes are given as
+    they are.  Each run draws other random numbers from every named stream. ``options`` are those of
     :func:`rtsim.runs.simulation.simulate`.
     """
     if count < 2:
@@ -95,7 +110,7 @@ def replicate(
             f"count = {count} is too few to estimate a spread; give 2 or more replications"
         )
     seeds = tuple(range(seed, seed + count))
-    rows = [dict(measure(trace_of(make(), seed=one, **options))) for one in seeds]
+    rows = [dict(measure(trace_of(_made(make), seed=one, **options))) for one in seeds]
     return Replications({name: np.array([row[name] for row in rows]) for name in rows[0]}, seeds)
 
 

@@ -19,7 +19,7 @@ import rtsim as rt
 from rtsim import Guard, Model, PythonController, Scenario, Signal, Signals
 from rtsim.core.errors import ModelError
 from rtsim.core.tag import Tag
-from rtsim.discrete.processes import population
+from rtsim.discrete.declaration import population
 from rtsim.equations.delays import Delayed
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import bind

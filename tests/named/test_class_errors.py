@@ -541,7 +541,9 @@ def test_a_reset_with_the_name_of_its_guard_is_refused() -> None:
 @pytest.mark.parametrize("field", [rt.state, rt.parameter, rt.input, rt.memory])
 def test_a_value_in_place_of_the_unit_is_refused(field: Any) -> None:
     with pytest.raises(ModelError, match=r"is 5\.0; the unit comes first.*\(\"m\", 5\.0\)"):
-        field(5.0)
+        field(5.0, "m")
+    with pytest.raises(ModelError, match=r"is 5\.0; the unit comes first"):
+        rt.output(5.0)  # type: ignore[call-overload]
 
 
 def one_way(plant: Any, d: Any) -> None:
@@ -704,12 +706,12 @@ def test_a_component_is_no_signal() -> None:
     with pytest.raises(
         ScenarioError, match=r"the source .* is the component cart; .* such as cart"
     ):
-        loop.connect(cart, brake.x)
+        loop.connect(cart, brake.x)  # type: ignore[call-overload]
 
 
 def test_only_a_scenario_can_be_simulated() -> None:
     with pytest.raises(ScenarioError, match=r"with a Base; give a Scenario"):
-        rt.simulate(Base())  # type: ignore[arg-type]
+        rt.simulate(Base())
 
 
 def unset(plant: Any, d: Any) -> None:

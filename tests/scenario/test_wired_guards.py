@@ -16,7 +16,7 @@ from rtsim.components.controller import PythonController
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration
 from rtsim.discrete.agenda import Agenda
-from rtsim.discrete.processes import Processes
+from rtsim.discrete.declaration import Processes
 from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.record.reading import Recording

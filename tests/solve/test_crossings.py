@@ -216,8 +216,31 @@ def test_without_a_stop_mode_the_run_says_zeno() -> None:
     model = replace(BALL, name="endless", stop=None)
     scenario = Scenario("endless", until=4)
     scenario.plant("ball", model, step="1/100")
-    with pytest.raises(ZenoError, match=r"floor of ball .*ever faster at 2\.5586.*@floor\.stop"):
+    wanted = r"floor of ball .*ever faster at 2\.5586.*@floor\.stop.*terminal='zeno'"
+    with pytest.raises(ZenoError, match=wanted):
         simulate(scenario)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "interpreted"])
+@pytest.mark.parametrize("stop", [None, BALL.stop])
+def test_a_guard_can_end_the_run_where_its_crossings_accumulate(engine: str, stop: Any) -> None:
+    floor = replace(BALL.guards[0], terminal="zeno", failure="it lies")
+    scenario = Scenario("resting", until=4)
+    model = replace(BALL, name="resting", stop=stop, guards=(floor, *BALL.guards[1:]))
+    scenario.plant("ball", model, step="1/100")
+    recording, run = flown(scenario, engine=engine)
+    assert run.reason == "terminal"
+    assert run.in_words.endswith("it lies")
+    kinds = [event.kind for event in recording.events]
+    assert kinds == ["Crossed"] * (len(kinds) - 1) + ["Stopped"]
+    assert len(kinds) > 40
+    assert run.ended.ns == pytest.approx(2.5586e9, rel=1e-4)
+    assert run.final("ball.speed") >= 0.0
+
+
+def test_when_a_guard_ends_the_run_has_three_values() -> None:
+    with pytest.raises(ModelError, match="terminal='zemo'; give True, False or 'zeno'"):
+        Guard("floor", -1, terminal="zemo")  # type: ignore[arg-type]
 
 
 def test_a_stop_mode_that_goes_on_bouncing_is_zeno() -> None:

@@ -25,6 +25,7 @@ from rtsim.studies.designs import (
     OneAtATime,
     Replications,
     Saltelli,
+    Search,
     SobolSequence,
     Strata,
     Table,
@@ -71,6 +72,30 @@ def test_a_run_does_not_depend_on_the_order_in_which_runs_are_made(design: Desig
     assert all(other[k].seed != forward[k].seed for k in few)
     if design.name not in ("grid", "one_at_a_time"):
         assert any(other[k].factors != forward[k].factors for k in few[:3])
+
+
+@pytest.mark.parametrize("design", SAMPLED, ids=lambda d: d.name)
+def test_samples_are_the_values_of_a_study(design: Design) -> None:
+    orders, samples = Orders(plan_of(design)), design.samples(FACTORS, seed=1)
+    assert samples == [dict(orders[k].factors) for k in range(len(samples))]
+    assert len(samples) == plan_of(design).runs
+    assert all(type(value) is float for value in samples[0].values())
+
+
+def test_samples_of_wrong_factors_are_refused() -> None:
+    assert Grid().samples({"a": [1, 2], "b": ["x", "y"]})[1] == {"a": 1, "b": "y"}
+    pairs = {("a", "b"): 0.9}
+    wrong: list[tuple[Design, dict[str, Any], Any, str]] = [
+        (MonteCarlo(9), {"a": (2, 1)}, {}, "factor a"),
+        (Grid(), {"a": (0, 1), "b": (0, 1)}, pairs, "cannot be correlated"),
+        (Replications(9), {"a": (0, 1)}, {}, "changes only the seed"),
+        (Search("low"), {"a": (0, 1)}, {}, "the design search follow from the results"),
+    ]
+    for design, factors, correlation, message in wrong:
+        with pytest.raises(ScenarioError, match=message):
+            design.samples(factors, correlation=correlation)
+    both = MonteCarlo(400).samples({"a": (0, 1), "b": (0, 1)}, correlation=pairs)
+    assert np.corrcoef([one["a"] for one in both], [one["b"] for one in both])[0, 1] > 0.8
 
 
 @pytest.mark.parametrize("design", SAMPLED, ids=lambda d: d.name)

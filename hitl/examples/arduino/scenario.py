@@ -46,8 +46,7 @@ def motor(setpoint: float = 100.0, until: float = 3.0) -> rt.Scenario:
     loop.at(0.1, wanted.speed, setpoint)
     regulator = loop.controller(Regulator(), period=0.01)
     loop.connect(wanted.speed, regulator.setpoint)
-    loop.connect(motor.speed, regulator.speed)
-    loop.connect(regulator.voltage, motor.voltage)
+    loop.connect(motor, regulator)
     loop.plot("speed [rad/s]", "motor.speed", "wanted.speed")
     return loop
 
@@ -89,8 +88,7 @@ def room(until: float = 40.0) -> rt.Scenario:
     loop = rt.Scenario("room", until=until)
     room = loop.plant(Room(), step=0.05)
     thermostat = loop.controller(Thermostat(), period=0.1)
-    loop.connect(room.sensor, thermostat.sensor)
-    loop.connect(thermostat.heater, room.heater)
+    loop.connect(room, thermostat)
     loop.plot("temperature [degC]", "room.temperature")
     return loop
 

@@ -70,8 +70,7 @@ def scenario(until: float = 2.4) -> rt.Scenario:
     room = loop.plant(Room(), step=0.005)
     switch = loop.controller(Switch(), period=PERIOD, compute=0.01)
     loop.connect(shutter.open, room.shutter)
-    loop.connect(room.light, switch.light)
-    loop.connect(switch.lamp, room.lamp)
+    loop.connect(room, switch)
     loop.plot("light [lx]", "room.light")
     loop.plot("lamp and shutter", "room.lamp", "switch.lamp", "room.shutter")
     return loop

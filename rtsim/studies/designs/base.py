@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ScenarioError
 from rtsim.core.estimates import LEVEL, Estimate, interval
 from rtsim.core.signals import Vector
-from rtsim.studies.factors import Copula, Spread, Values
+from rtsim.studies.factors import Copula, Pairs, Spread, Values, spread
 
 # Shares of runs, with exact intervals.
 
@@ -81,6 +81,17 @@ class Space:
     factors: Mapping[str, Spread]
     copula: Copula = field(default_factory=Copula)
 
+    @classmethod
+    def of(cls, factors: Mapping[str, object], seed: int, correlation: Pairs) -> Space:
+        """Return the space of factors as a study declares them; raises :class:`ScenarioError`."""
+        found: dict[str, Spread] = {}
+        for name, given in factors.items():
+            try:
+                found[name] = spread(given)
+            except ScenarioError as error:
+                raise ScenarioError(f"factor {name}: {error}") from None
+        return cls(seed, found, Copula.of(correlation, sorted(found)))
+
     @property
     def names(self) -> tuple[str, ...]:
         """The factors in alphabetical order, so that the order of their declaration is free."""
@@ -138,6 +149,31 @@ class Design(ABC):
         The values of a run depend on the space and on the number of the run, and not on ``first``
         or ``count``.
         """
+
+    def samples(
+        self, factors: Mapping[str, object], *, seed: int = 0, correlation: Pairs | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the values of ``factors`` in each run by name, for a loop of your own.
+
+        ``factors`` and ``correlation`` are those of :class:`rtsim.studies.Study`.  A study with
+        this seed has the same values.  Raises :class:`ScenarioError` for factors that the design
+        cannot use, and for a design whose runs follow from earlier results.
+
+        Example:
+            for values in LatinHypercube(100).samples({"mass": (1, 2)}):
+                simulate(Cart(**values), until=10)
+        """
+        if not self.planned:
+            raise ScenarioError(
+                f"the runs of the design {self.name} follow from the results of earlier runs; "
+                "start a study of it"
+            )
+        space = Space.of(factors, seed, correlation or {})
+        self.check(space)
+        count = self.count(space)
+        columns = self.points(space, 0, count).values
+        plain = {name: np.asarray(one).tolist() for name, one in columns.items()}
+        return [{name: values[k] for name, values in plain.items()} for k in range(count)]
 
     def check(self, space: Space) -> None:
         """Raise :class:`ScenarioError` if the design cannot be used with these factors."""

@@ -11,11 +11,13 @@ class Cart(rt.Plant):
     force = rt.input("N/kg")
     stopped = rt.mode("no", "yes")
     offset = rt.parameter("m", (0.0, 0.1))
+    drag, slope = rt.parameter((0.01, 0.0))
+    place, last = rt.memory("m", ((0, 0), (1, 1)))
     power = rt.output("W/kg")
 
     def derivative(self, d: Self) -> None:
         d.x = self.speed
-        d.speed = self.force
+        d.speed = self.force - self.drag * self.speed + self.slope + 0.0 * self.place[0]
 
     def outputs(self) -> None:
         self.power = self.force * (self.speed + self.offset[0])
@@ -31,6 +33,7 @@ class Cart(rt.Plant):
 
 
 class Brake(rt.Controller):
+    period = 0.1
     x = rt.input("m")
     speed = rt.input("m/s")
     force = rt.output("N/kg")
@@ -38,17 +41,15 @@ class Brake(rt.Controller):
     steps = rt.memory()
 
     def step(self) -> None:
-        self.steps += 1.0
+        self.steps += self.period
         self.force = -self.gain * self.x - 2.0 * self.speed
 
 
 def loop_of(delay: float) -> tuple[rt.Scenario, Cart, Brake]:
     loop = rt.Scenario("cart", until=2)
     cart = loop.plant(Cart(x=2.0), step=0.01)
-    brake = loop.controller("brake", Brake(), period=0.1, transport=delay)
-    loop.connect(cart.x, brake.x)
-    loop.connect(cart.speed, brake.speed)
-    loop.connect(brake.force, cart.force)
+    brake = loop.controller("brake", Brake(), transport=delay)
+    loop.connect(cart, brake)
     loop.set(brake.gain, 3.0)
     return loop, cart, brake
 
@@ -65,3 +66,6 @@ def peak(delay: float) -> float:
 
 
 assert peak(0.0) < peak(0.1)
+direct = rt.simulate(Cart(), Brake(), until=2, step=0.01)
+direct_end: float = direct.cart.x[-1]
+assert direct_end < 1.0

@@ -52,6 +52,43 @@ class Processes:
         if both:
             raise ScenarioError(f"{both[0]} is both an input and a parameter; rename one of them")
 
+    def default_name(self) -> str:
+        """Return the name of a component without another name: that of the set-up function."""
+        name = str(getattr(self.setup, "__name__", ""))
+        if not name.isidentifier():
+            raise ScenarioError(
+                "these processes have no name; give it first: processes('name', ...)"
+            )
+        return name
+
+
+_NONE = Signals()
+
+
+def processes(
+    *,
+    inputs: Signals = _NONE,
+    outputs: Signals = _NONE,
+    parameters: Signals = _NONE,
+    messages: Mapping[str, Signals] | None = None,
+    assumptions: tuple[str, ...] = (),
+    limits: tuple[str, ...] = (),
+) -> Callable[[Setup], Processes]:
+    """Declare the function below as the set-up of processes: :class:`Processes` has the arguments.
+
+    Example:
+        @processes(outputs=Signals("done"))
+        def machine(agenda):
+            def work():
+                yield agenda.timeout(5)
+                agenda.write(done=1)
+
+            agenda.process(work())
+    """
+    return lambda setup: Processes(
+        setup, inputs, outputs, parameters, messages or {}, assumptions, limits
+    )
+
 
 _RULE = Arguments("i, t, before, u, p, after", "after")
 # A model of many agents of one kind; each agent reads the states before the update.

@@ -1,0 +1,247 @@
+"""The components of a scenario by name, and the connections between their signals."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+from rtsim.components.protocols import memory_of
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signals
+from rtsim.named.fields import NamedSignals
+from rtsim.scenario.component import Component, Settable, check_component, readable
+from rtsim.scenario.handles import (
+    Handle,
+    SignalName,
+    check_connection,
+    refused,
+    warn_if_hidden,
+)
+from rtsim.scenario.standard_components import ControllerComponent, PlantComponent
+
+C = TypeVar("C", bound=Component)
+
+RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
+"""Names of tracks that every recording has, which a component must not have."""
+
+
+class NamedComponents:
+    """The components of a scenario, by name; all names differ.  Their signals are connected."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.components: dict[str, Component] = {}
+
+    def add(self, name: str, component: Component) -> None:
+        """Add a component of any kind, such as your own (``docs/extending-components.md``).
+
+        Warns if results have an attribute of this name: ``run["speed.x"]`` reads the component
+        then, but not ``run.speed.x``.
+
+        Raises :class:`ScenarioError` if ``name`` is reserved, in use, or not an identifier.
+        """
+        if name in RESERVED:
+            raise ScenarioError(
+                f"component name {name!r} is reserved, because every recording has a track of "
+                "this name; choose another name"
+            )
+        if not name.isidentifier():
+            raise ScenarioError(
+                f"component name {name!r} is not an identifier; use letters, digits, _"
+            )
+        if name in self.components:
+            raise ScenarioError(
+                f"component {name} is declared twice; give one of the two components another name"
+            )
+        check_component(name, component)
+        warn_if_hidden(name)
+        self.components[name] = component
+        for other, companion in component.companions(name).items():
+            self.add(other, companion)
+
+    def of(self, kind: type[C]) -> dict[str, C]:
+        """Return the components of class ``kind`` by name, in the order of their declaration."""
+        return {name: one for name, one in self.components.items() if isinstance(one, kind)}
+
+    def component(self, name: str) -> Component:
+        """Return component ``name``; raises :class:`UnknownName` for an unknown name."""
+        if name not in self.components:
+            raise UnknownName("component", name, sorted(self.components), f"scenario {self.name}")
+        return self.components[name]
+
+    def readable(self) -> dict[str, Signals]:
+        """Return the signals of each component that inputs and views can read, by its name."""
+        return {name: readable(one, self.components) for name, one in self.components.items()}
+
+    def adjustable(self) -> dict[str, str]:
+        """Return the unit of each element of a parameter that can change during a run."""
+        return {
+            f"{name}.{column}": signal.unit
+            for name, component in self.components.items()
+            for values in component.settable()
+            if values.live
+            for signal in values.signals
+            for column in signal.columns
+        }
+
+    def changeable(self) -> dict[str, dict[str, Any]]:
+        """Return unit and shape of each value that can change during a run, for a recording."""
+        return {
+            f"{name}.{signal.name}": {"unit": signal.unit, "shape": list(signal.shape)}
+            for name, component in self.components.items()
+            for values in component.settable()
+            if values.live
+            for signal in values.signals
+        }
+
+    def controller_memory(self) -> dict[str, dict[str, str]]:
+        """Return the unit of each memory of each controller, which a recording does not have."""
+        known = {n: memory_of(one.controller) for n, one in self.of(ControllerComponent).items()}
+        return {n: {s.name: s.unit for s in memory} for n, memory in known.items() if len(memory)}
+
+    def plant_names(self) -> list[str]:
+        """Return the names of the plants, sorted."""
+        return sorted(self.of(PlantComponent))
+
+    def controller_component(self, name: str, problem: str) -> ControllerComponent:
+        """Return the declaration of controller ``name``.
+
+        Raises :class:`ScenarioError` with the text ``problem`` if ``name`` is not a controller.
+        """
+        controllers = self.of(ControllerComponent)
+        if name not in controllers:
+            self.component(name)
+            raise ScenarioError(problem)
+        return controllers[name]
+
+    def settable_of(self, target: SignalName) -> Settable:
+        """Return the declared values that contain ``target``, ``"component.name"``.
+
+        Raises :class:`UnknownName` if no component has such a value.
+        """
+        owner, dot, name = str(target).partition(".")
+        if not dot:
+            raise ScenarioError(f"{target!r} is not the name of a value; write 'component.name'")
+        choices = self.component(owner).settable()
+        for choice in choices:
+            if name in choice.signals:
+                return choice
+        known = [n for choice in choices for n in choice.signals.names]
+        raise UnknownName("value", name, known, owner)
+
+    @overload
+    def connect(self, source: SignalName, target: SignalName) -> None: ...
+    @overload
+    def connect(self, source: NamedSignals | Handle, target: NamedSignals | Handle) -> None: ...
+    def connect(self, source: Any, target: Any) -> None:
+        """Connect ``source``, a signal or a number, to the input ``target`` of a component.
+
+        Both are ``"component.signal"``, or ``component.signal`` of a handle.  Two components,
+        ``connect(cart, brake)``, are connected in both directions: each input of one to the signal
+        of the same name of the other.
+
+        Raises :class:`ScenarioError`, with the line, if the target is not an input or is connected
+        already, if the units or the shapes differ, or if no input of two components has the name of
+        a signal of the other.
+        """
+        whole = [_is_component(one) for one in (source, target)]
+        try:
+            for one in (source, target):
+                if isinstance(one, NamedSignals):
+                    raise ScenarioError(
+                        f"{type(one).__name__}() is no component of {self.name}; give what "
+                        "plant(...) or controller(...) returned for it"
+                    )
+            if all(whole):
+                self._join(str(source), str(target))
+            elif any(whole):
+                what, one = ("source", source) if whole[0] else ("target", target)
+                near = next(iter(dir(one)), "NAME") if isinstance(one, Handle) else "NAME"
+                raise ScenarioError(
+                    f"the {what} of the connection is the component {one}; give one of its "
+                    f"signals, such as {one}.{near}, or two components"
+                )
+            else:
+                self._connect(source, target)
+        except ScenarioError as error:
+            raise refused(str(error)) from None
+
+    def _join(self, one: str, other: str) -> None:
+        wires = self._common(one, other)
+        if not wires:
+            given = "; ".join(
+                f"{name} has the inputs {', '.join(self._inputs(name)[1].names) or 'none'} and the "
+                f"signals {', '.join(self._given(name)) or 'none'}"
+                for name in (one, other)
+            )
+            raise ScenarioError(
+                f"no input of {one} or {other} has the name of a signal of the other ({given}); "
+                "connect them signal by signal: connect(source, input)"
+            )
+        for source, target in wires:
+            self._connect_by_name(source, target)
+
+    def _connect_by_name(self, source: str, target: str) -> None:
+        """Connect a signal to an input of its name, unless the input has a value."""
+        owner, _, name = target.partition(".")
+        given = self._inputs(owner)[0].get(name)
+        if given is not None and not isinstance(given, str):
+            raise ScenarioError(
+                f"{target} has the value {given!r}, so {source} is not connected to it by its "
+                "name; leave the value out, or connect the signals one by one"
+            )
+        self._connect(source, target)
+
+    def _common(self, one: str, other: str) -> list[tuple[str, str]]:
+        """Return the signals and inputs of equal names of two components."""
+        if one == other:
+            raise ScenarioError(f"{one} cannot be connected to itself by names; give the signals")
+        return [
+            (f"{giver}.{name}", f"{taker}.{name}")
+            for giver, taker in ((one, other), (other, one))
+            for name in self._inputs(taker)[1].names
+            if name in self._given(giver)
+        ]
+
+    def _given(self, name: str) -> tuple[str, ...]:
+        """Return the names of the signals that others can read from component ``name``."""
+        return readable(self.component(name), self.components).names
+
+    def _inputs(self, name: str) -> tuple[dict[str, Any], Signals]:
+        """Return the sources of the inputs of component ``name``, and the inputs."""
+        component = self.component(name)
+        inputs: dict[str, Any] = getattr(component, "inputs", {})
+        found = (v.signals for v in component.settable() if v.values is inputs)
+        return inputs, next(found, Signals())
+
+    def _connect(self, source: SignalName, target: SignalName) -> None:
+        if not isinstance(target, str):
+            raise ScenarioError(f"the target of a connection is {target!r}; give an input")
+        owner, _, name = target.partition(".")
+        inputs, wanted = self._inputs(owner)
+        if name not in wanted:
+            if name not in readable(self.component(owner), self.components):
+                raise UnknownName("input", name, wanted.names, owner)
+            raise ScenarioError(
+                f"{target} is not an input, so nothing can be connected to it; write "
+                "connect(source, input)"
+            )
+        if isinstance(inputs.get(name), str):
+            raise ScenarioError(f"{target} is already connected, to {inputs[name]}")
+        if not isinstance(source, str):
+            wanted.initial({name: source})
+            inputs[name] = source
+            return
+        other, _, signal = source.partition(".")
+        if other in self.components:
+            signals = readable(self.components[other], self.components)
+            if signal not in signals:
+                raise UnknownName("signal", signal, signals.names, other)
+            check_connection(source, signals[signal], target, wanted[name])
+        inputs[name] = str(source)
+
+
+def _is_component(given: object) -> bool:
+    """Return whether ``given`` is a component, or its name, rather than a signal or a number."""
+    if isinstance(given, str):
+        return "." not in given
+    return isinstance(given, NamedSignals | Handle)

@@ -17,6 +17,62 @@ _LOOKED_AT = {"size", "shape", "ndim", "dtype"}
 """Attributes and methods of a vector that do not change its elements."""
 
 
+CHANGING = frozenset(
+    ("byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort")
+)
+"""Methods of an array that change it in place."""
+_CHANGES_FIRST = frozenset(("copyto", "fill_diagonal", "place", "put", "putmask", "put_along_axis"))
+"""Functions of NumPy that change their first argument."""
+
+
+@lru_cache(maxsize=256)
+def changes_argument(function: Any, position: int) -> bool:
+    """Return whether ``function`` surely assigns elements of an argument that is an array.
+
+    The answer is False for a function without readable source.
+    """
+    if getattr(function, "__module__", "") == "numpy":
+        return position == 0 and getattr(function, "__name__", "") in _CHANGES_FIRST
+    if getattr(function, "__self__", None) is not None and hasattr(function.__self__, "shuffle"):
+        return position == 0 and function.__name__ == "shuffle"
+    try:
+        _, definition, arguments = _source(getattr(function, "__func__", function), ())
+    except _Unknown:
+        return False
+    if position >= len(arguments):
+        return False
+    name, nodes = arguments[position], list(ast.walk(definition))
+    if any(isinstance(one, ast.Name) and one.id == name and _anew(one, nodes) for one in nodes):
+        return False
+    return any(
+        _is_part(one, name)
+        for node in nodes
+        for one in (
+            [node.target]
+            if isinstance(node, ast.AugAssign)
+            else [node]
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+            else [node.func.value]
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in CHANGING
+            else []
+        )
+    )
+
+
+def _anew(name: ast.Name, nodes: Iterable[ast.AST]) -> bool:
+    """Return whether ``name`` is assigned another value there."""
+    stored = isinstance(name.ctx, ast.Store)
+    return stored and not any(isinstance(n, ast.AugAssign) and n.target is name for n in nodes)
+
+
+def _is_part(node: ast.expr, name: str) -> bool:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == name
+
+
 def check_value(function: Callable[..., Any], what: str) -> None:
     """Raise :class:`ModelError` if a path through ``function`` ends without a return value."""
     code, before = getattr(function, "py_func", function).__code__, None

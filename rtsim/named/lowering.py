@@ -26,6 +26,7 @@ from rtsim.equations.rewriting import (
     argument_names,
     at,
     definition_of,
+    generated_name,
     read_helper,
     rebuilt,
     value_of,
@@ -204,6 +205,8 @@ class _Lowering(FieldNames):
         self.cls, self.form, self.made, self.callers = cls, form, made, callers
         self.used: set[str] = set()
         self.writes: set[str] = set()
+        self.inside = 0
+        """The number of functions within the method that are around a statement."""
         self.places = made.places
         definition = definition_of(original)
         names = argument_names(definition)
@@ -317,7 +320,7 @@ class _Lowering(FieldNames):
             return ast.Constant(int(value))
         if isinstance(value, (float, np.floating)):
             return ast.Constant(float(value))
-        own = f"_{self.cls.__name__}_{name}"
+        own = generated_name(f"{self.cls.__name__}.{name}")
         self.own[own] = np.asarray(value) if isinstance(value, list) else value
         return ast.Name(own, ast.Load())
 
@@ -360,8 +363,14 @@ class _Lowering(FieldNames):
         mode = self._mode(target)
         return value if mode is None else self._number(value, *mode)
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        self.inside += 1
+        self.generic_visit(node)
+        self.inside -= 1
+        return node
+
     def visit_Return(self, node: ast.Return) -> ast.stmt:
-        if node.value is not None and self.form.second is not None:
+        if node.value is not None and self.form.second is not None and not self.inside:
             self.refuse(
                 node,
                 f"{self.form.name} returns a value, which nothing reads; assign "
@@ -454,6 +463,7 @@ class _Lowering(FieldNames):
             if isinstance(keyword.value, ast.Name) and keyword.value.id in self.meanings:
                 self.refuse(node, f"pass {keyword.value.id} by position, not as {keyword.arg}=")
         found, is_method = self._callee(function)
+        self.check_changes(node, found, int(is_method))
         if is_method:
             bound = [(0, SELF), *((i + 1, what) for i, what in stands)]
         else:
@@ -538,8 +548,7 @@ class _Lowering(FieldNames):
     ) -> _Helper:
         if plain in self.callers:
             self.refuse(node, f"{plain.__name__} calls itself, which compiled code cannot do here")
-        name = plain.__qualname__.replace(".", "_").replace("<locals>", "")
-        name = f"_{name}_{self.made.count}"
+        name = generated_name(f"{plain.__qualname__} {self.made.count}")
         self.made.count += 1
         inner = _Lowering(
             self.cls, plain, self._inner_form(bound), bound, self.made, whole=False,

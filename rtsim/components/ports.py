@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Signal, Signals, Vector, same_unit
 
 Source = str | float
 """Source of an input: ``"component.signal"`` or a constant."""
@@ -133,8 +133,7 @@ def _compact(indices: Iterable[int]) -> Any:
 
 def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
     """Raise :class:`ScenarioError` if the units differ; unit ``1`` (none) connects to any unit."""
-    units = [s.unit.replace(" ", "") for s in (given, wanted)]
-    if units[0] != units[1] and "1" not in units:
+    if not same_unit(given.unit, wanted.unit):
         raise ScenarioError(
             f"{source} is in {given.unit}, but {owner}.{wanted.name} is in {wanted.unit}; declare "
             "the same unit for both, or convert the value in the model"

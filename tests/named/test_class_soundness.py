@@ -1,10 +1,16 @@
 """What a class must not do unseen: change what it only reads, keep values, hide names."""
 
+# ruff: noqa: ARG001, NPY002, RUF012
 # mypy: disable-error-code="attr-defined, override, operator"
 
 from __future__ import annotations
 
+import collections
+import datetime
+import itertools
 import linecache
+import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +247,195 @@ def test_a_line_that_moved_into_another_block_is_another_source(
     space["A"]._made = None
     with pytest.raises(ModelError, match="has changed since it was"):
         space["A"].model()
+
+
+# -- what differs from run to run ------------------------------------------------------------------
+
+FOUND: list[float] = []
+COUNT = 0
+
+
+def drawn(value: float) -> float:
+    return value + random.random()
+
+
+def _random(self: Any) -> float:
+    return drawn(1.0)
+
+
+def _numpy(self: Any) -> float:
+    return float(np.random.rand())
+
+
+def _clock(self: Any) -> float:
+    return time.time()
+
+
+def _imported(self: Any) -> float:
+    import time as clock
+
+    return clock.perf_counter()
+
+
+def _date(self: Any) -> float:
+    return datetime.datetime.now().timestamp()
+
+
+def _global(self: Any) -> float:
+    global COUNT
+    COUNT += 1
+    return COUNT
+
+
+def _appends(self: Any) -> float:
+    FOUND.append(1.0)
+    return len(FOUND)
+
+
+def _stores(self: Any) -> float:
+    FOUND[0] += 1.0
+    return FOUND[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (_random, r"calls random\.random, .*@rtsim\.every"),
+        (_numpy, r"calls np\.random\.rand, .* scenario\.noise"),
+        (_clock, r"calls time\.time, .* self\.t is the simulated time"),
+        (_imported, r"calls clock\.perf_counter, .* self\.t"),
+        (_date, r"calls datetime\.datetime\.now, .* self\.t"),
+        (_global, r"assigns the global variable COUNT; .* rtsim\.memory\(\)"),
+        (_appends, r"changes FOUND; .* rtsim\.memory\(\)"),
+        (_stores, r"changes FOUND; .* rtsim\.memory\(\)"),
+    ],
+)
+def test_what_a_replay_would_not_repeat_is_refused(body: Any, said: str) -> None:
+    class A(rt.Plant):
+        x = rt.state("m")
+
+        def derivative(self, d: Any) -> None:
+            d.x = body(self)
+
+    class B(rt.Controller):
+        u = rt.input("m")
+        y = rt.output("m")
+
+        def step(self) -> None:
+            self.y = body(self)
+
+    for make in (A.model, lambda: B().controller()):
+        with pytest.raises(ModelError, match=rf"test_class_soundness\.py:\d+: .*{said}"):
+            make()
+
+
+def test_a_pause_and_a_seeded_constant_are_accepted() -> None:
+    class A(rt.Controller):
+        TABLE = {"gain": 2.0}
+        LEVELS = {1.0, 2.0}
+        DRAWN = np.random.default_rng(1).normal(size=3)
+        y = rt.output("m")
+
+        def step(self) -> None:
+            time.sleep(0.0)
+            self.y = self.TABLE["gain"] * self.DRAWN[1] if 2.0 in self.LEVELS else 0.0
+
+    A().controller()
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.n = 0.0
+
+    def up(self) -> float:
+        self.n += 1.0
+        return self.n
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [collections.deque([0.0]), [0.0], {"a": 0.0}, {0.0}, itertools.count(), Counter(),
+     np.random.default_rng(1), random.Random(1)],
+)  # fmt: skip
+def test_a_constant_of_a_class_keeps_no_values(constant: Any) -> None:
+    class A(rt.Controller):
+        KEPT = constant
+        y = rt.output("1")
+
+        def step(self) -> None:
+            self.KEPT.append(1.0)  # type: ignore[union-attr]
+            self.KEPT.pop()
+            self.y = self.KEPT.up() + next(self.KEPT)  # type: ignore[union-attr]
+
+    with pytest.raises(ModelError, match=r"self\.KEPT.*(rtsim\.memory\(\)|rtsim\.every)"):
+        A().controller()
+
+
+def test_an_array_of_a_class_is_not_changed_by_a_second_name() -> None:
+    class A(rt.Controller):
+        KEPT = np.zeros(2)
+        y = rt.output("1")
+
+        def step(self) -> None:
+            again = self.KEPT
+            again[0] += 1.0
+            self.y = again[0]
+
+    scenario = rt.Scenario("s", until=1)
+    scenario.controller("part", A(), period=0.1)
+    with pytest.raises(rt.ControllerError, match="read-only"):
+        rt.simulate(scenario)
+    assert A.KEPT.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("compile", [False, True])
+def test_a_changed_list_of_a_class_is_read_again(compile: bool) -> None:
+    class A(rt.Plant):
+        RATES = [1.0, 2.0]
+        x = rt.state("m")
+
+        def derivative(self, d: Any) -> None:
+            d.x = self.RATES[1]
+
+    assert run(A, compile)["part.x"][-1] == pytest.approx(1.0)
+    A.RATES[1] = 20.0
+    assert run(A, compile)["part.x"][-1] == pytest.approx(10.0)
+
+
+# -- units and ranges ------------------------------------------------------------------------------
+
+
+def test_a_torque_connects_however_its_unit_is_written() -> None:
+    class Motor(rt.Controller):
+        torque = rt.output("N.m")
+
+        def step(self) -> None:
+            self.torque = 1.0
+
+    class Shaft(rt.Plant):
+        speed = rt.state("rad/s")
+        torque = rt.input("N m")
+        energy = rt.input("J", optional=True)
+
+        def derivative(self, d: Any) -> None:
+            d.speed = self.torque
+
+    loop = rt.Scenario("s", until=1)
+    motor, shaft = loop.controller(Motor(), period=0.1), loop.plant(Shaft(), step=0.1)
+    loop.connect(motor.torque, shaft.torque)
+    with pytest.raises(rt.ScenarioError, match=r"in N\.m, but shaft\.energy is in J"):
+        loop.connect(motor.torque, shaft.energy)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: rt.parameter("kg", 0.5, low=1), r"0\.5 of this parameter .* range \[1, inf\]"),
+        (lambda: rt.state("m", (1.0, 5.0), high=3), r"5 of this state .* range \[-inf, 3\]"),
+        (lambda: rt.memory("m", 1, low=2, high=0), r"range of this memory is empty"),
+    ],
+)
+def test_an_initial_value_lies_in_its_range(make: Any, said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        make()
+    assert rt.input("Pa", low=1.0) is not None  # its value comes from another component

@@ -109,11 +109,10 @@ def check_wired(signals: Signals, sources: Mapping[str, Source], owner: str) -> 
     """Raise :class:`ScenarioError` if an input that is not optional has no source."""
     missing = [s.name for s in signals if s.name not in sources and not s.optional]
     if missing:
-        given = ", ".join(f"{name!r}: 'component.signal'" for name in missing)
         raise ScenarioError(
-            f"no source is wired to {', '.join(missing)} of {owner}; give inputs={{{given}}}, "
-            "or a number for a constant input, or declare the input optional: "
-            f"Signal({missing[0]!r}, optional=True)"
+            f"no source is connected to {', '.join(missing)} of {owner}; type "
+            f"scenario.connect(source, '{owner}.{missing[0]}'), where source is a signal or a "
+            "number, or declare the input with optional=True"
         )
 
 

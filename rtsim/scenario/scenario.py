@@ -7,7 +7,7 @@ order of the lines.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
@@ -18,7 +18,6 @@ from rtsim.components.allowed_latency import Allowed, allowing, to_plain
 from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
-from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
@@ -47,8 +46,12 @@ from rtsim.scenario.component import (
 from rtsim.scenario.handles import (
     Handle,
     SignalName,
+    Topics,
     check_connection,
+    check_signal,
+    names_of,
     refused,
+    sources_of,
     warn_if_hidden,
 )
 from rtsim.scenario.shown import Presented
@@ -210,7 +213,7 @@ class PlantOptions(TypedDict, total=False):
     """Options of a plant, for type checkers; :meth:`Scenario.plant` has their defaults."""
 
     solver: str | Solver
-    inputs: Mapping[str, Source] | None
+    inputs: Mapping[str, SignalName] | None
     update_period: Duration | Period | None
     update_offset: Duration
     priority: int
@@ -221,13 +224,23 @@ class ControllerOptions(TypedDict, total=False):
 
     period: Duration | Period | None
     offset: Duration
-    inputs: Mapping[str, Source] | None
+    inputs: Mapping[str, SignalName] | None
     compute: LatencyModel | Duration
     transport: LatencyModel | Duration
     late: str
     failure: str
     priority: int
-    on: Sequence[str]
+    on: Topics
+
+
+def _check_options(method: str, unknown: Mapping[str, object], options: type) -> None:
+    """Raise :class:`ScenarioError`, with the line, for options that ``method`` does not have."""
+    known = [*(("step",) if options is PlantOptions else ()), *options.__annotations__]
+    for name in unknown:
+        problem = str(UnknownName("option", name, known, f"{method}()"))
+        if name in ("rtol", "atol") and method == "plant":
+            problem += f"; give it to the solver: solver=rtsim.solve.Adaptive({name}=...)"
+        raise refused(problem)
 
 
 def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
@@ -282,6 +295,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         self.assumptions = tuple(assumptions)
         self.limits = tuple(limits)
         self._orders: list[tuple[str, str]] = []
+        self._fields: dict[str, Mapping[str, str]] = {}
+        """The names of signals by the names of their fields, of each component of a class."""
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
         self.origin: dict[str, Any] = {}
@@ -292,20 +307,37 @@ class Scenario(NamedComponents, Presented, Drawn):
         out = copy(self)
         out.components = {name: component.copy() for name, component in self.components.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
+        out._fields = dict(self._fields)
         out.origin = deepcopy(self.origin)
         return out
 
     # -- components ----------------------------------------------------------------------------
 
     def _handle(self, name: str, part: object = None) -> Handle:
-        """Return the handle of component ``name``; ``part`` can have fields."""
+        """Return the handle of the new component ``name``; ``part`` can have fields."""
+        if isinstance(part, NamedSignals):
+            self._fields[name] = part.aliases()
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.components
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.components)
+
+    def __getitem__(self, name: str) -> Handle:
+        """Return the handle of component ``name``, as :meth:`plant` and the others returned it.
+
+        Raises :class:`UnknownName` for an unknown name.
+        """
+        self.component(name)
 
         def names() -> list[str]:
             component = self.components[name]
             settable = [n for values in component.settable() for n in values.signals.names]
             return list(dict.fromkeys((*readable(component, self.components).names, *settable)))
 
-        return Handle(name, names, part.aliases() if isinstance(part, NamedSignals) else {})
+        return Handle(name, names, self._fields.get(name, {}))
 
     @overload
     def plant(
@@ -334,13 +366,14 @@ class Scenario(NamedComponents, Presented, Drawn):
         step: Duration | Period,
         solver: str | Solver = "rk4",
         states: Values | None = None,
-        inputs: Mapping[str, Source] | None = None,
+        inputs: Mapping[str, SignalName] | None = None,
         parameters: Values | None = None,
         discrete: Values | None = None,
         algebraic: Values | None = None,
         update_period: Duration | Period | None = None,
         update_offset: Duration = 0,
         priority: int = 0,
+        **unknown: Any,
     ) -> Any:
         """Declare a plant with its solver and its step (s), and return its handle.
 
@@ -351,6 +384,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``inputs`` gives for each input of the model ``"component.signal"`` or a number.
         ``algebraic`` gives the values at which the first search for the algebraic values begins.
         """
+        _check_options("plant", unknown, PlantOptions)
         name, part = _named(name, model, "plant")
         model = part
         if isinstance(model, Plant):
@@ -368,7 +402,7 @@ class Scenario(NamedComponents, Presented, Drawn):
                 Period.of(step, "step"),
                 solver_named(solver),
                 dict(states or {}),
-                dict(inputs or {}),
+                sources_of(inputs),
                 dict(parameters or {}),
                 {
                     **{k: mode_number(model, k, v) for k, v in (discrete or {}).items()},
@@ -396,13 +430,14 @@ class Scenario(NamedComponents, Presented, Drawn):
         *,
         period: Duration | Period | None = None,
         offset: Duration = 0,
-        inputs: Mapping[str, Source] | None = None,
+        inputs: Mapping[str, SignalName] | None = None,
         compute: LatencyModel | Duration = ZERO,
         transport: LatencyModel | Duration = ZERO,
         late: str = "hold",
         failure: str = "end",
         priority: int = 0,
-        on: Sequence[str] = (),
+        on: Topics = (),
+        **unknown: Any,
     ) -> Any:
         """Declare a controller that samples its inputs every ``period`` s; return its handle.
 
@@ -415,11 +450,12 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``failure``: what happens if the controller fails or gives invalid outputs ("end" the run,
         or "hold" the last outputs).
         """
+        _check_options("controller", unknown, ControllerOptions)
         name, part = _named(name, controller, "controller")
         controller = part
         if isinstance(controller, Controller):
             controller = controller.controller(name)
-        if (period is None) == (not on):
+        if (period is None) == (not names_of(on)):
             raise ScenarioError(f"controller {name}: give exactly one of period= and on=")
         self.add(
             name,
@@ -428,11 +464,11 @@ class Scenario(NamedComponents, Presented, Drawn):
                 None if period is None else Period.of(period),
                 declared_ns(offset),
                 priority,
-                dict(inputs or {}),
+                sources_of(inputs),
                 latency_model(compute, f"compute of {name}"),
                 latency_model(transport, f"transport of {name}"),
                 late,
-                tuple(on),
+                names_of(on),
                 failure,
             ),
         )
@@ -452,11 +488,7 @@ class Scenario(NamedComponents, Presented, Drawn):
 
     def _connect(self, source: SignalName, target: SignalName) -> None:
         for one, what in ((source, "source"), (target, "target")):
-            if isinstance(one, Handle):
-                raise ScenarioError(
-                    f"the {what} of the connection is the component {one}; give one of its "
-                    f"signals, such as {one}.{next(iter(dir(one)), 'NAME')}"
-                )
+            check_signal(one, f"the {what} of the connection")
         if not isinstance(target, str):
             raise ScenarioError(f"the target of a connection is {target!r}; give an input")
         owner, _, name = target.partition(".")
@@ -524,7 +556,7 @@ class Scenario(NamedComponents, Presented, Drawn):
     def sensor(
         self,
         name: str,
-        sources: Mapping[str, str],
+        sources: Mapping[str, SignalName],
         *,
         period: Duration | Period,
         offset: Duration = 0,
@@ -533,11 +565,17 @@ class Scenario(NamedComponents, Presented, Drawn):
     ) -> Handle:
         """Declare a sensor that samples ``sources`` every ``period`` s and sends a message.
 
-        ``sources`` gives ``"component.signal"`` for each signal of the sensor.  A signal has the
-        unit and the kind of its source.
+        ``sources`` gives for each signal of the sensor ``"component.signal"``, or
+        ``component.signal`` of a handle.  A signal has the unit and the kind of its source.
         """
+        given = sources_of(sources)
+        for signal, source in given.items():
+            if not isinstance(source, str):
+                raise refused(
+                    f"{signal} of sensor {name} is {source!r}; give 'component.signal' to sample"
+                )
         component = SensorComponent(
-            dict(sources),
+            given,
             Period.of(period),
             declared_ns(offset),
             priority,
@@ -569,9 +607,9 @@ class Scenario(NamedComponents, Presented, Drawn):
         name: str,
         processes: Processes,
         *,
-        inputs: Mapping[str, Source] | None = None,
+        inputs: Mapping[str, SignalName] | None = None,
         parameters: Values | None = None,
-        on: Sequence[str] = (),
+        on: Topics = (),
         transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
     ) -> Handle:
@@ -582,9 +620,9 @@ class Scenario(NamedComponents, Presented, Drawn):
         """
         component = ProcessesComponent(
             processes,
-            dict(inputs or {}),
+            sources_of(inputs),
             dict(parameters or {}),
-            tuple(on),
+            names_of(on),
             latency_model(transport, f"transport of {name}"),
             priority,
         )

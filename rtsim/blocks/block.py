@@ -15,7 +15,6 @@ unit was declared; it matches any unit.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -26,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rtsim.core.errors import ScenarioError
-from rtsim.core.signals import Signals
+from rtsim.core.signals import Signals, unit_factors
 from rtsim.core.tag import Period
 from rtsim.equations.model import Guard, Timer
 
@@ -38,7 +37,6 @@ DERIVED = {
     "W": "kg m^2/s^3", "C": "A s", "V": "kg m^2/s^3/A", "Ohm": "kg m^2/s^3/A^2",
     "F": "A^2 s^4/kg/m^2", "H": "kg m^2/s^2/A^2", "Wb": "kg m^2/s^2/A", "T": "kg/s^2/A",
 }  # fmt: skip
-_FACTOR = re.compile(r"(?P<symbol>[^\W\d]+|%|°|1)(?:\^(?P<power>-?\d+(?:\.\d+)?))?\Z")
 
 
 @lru_cache(maxsize=4096)
@@ -48,26 +46,16 @@ def exponents(unit: str) -> tuple[tuple[str, Fraction], ...]:
     Raises :class:`ScenarioError` if ``unit`` is not a unit.
     """
     found: dict[str, Fraction] = {}
-    for i, part in enumerate(unit.split("/")):
-        factors = part.replace("*", " ").split()
-        if not factors:
-            raise ScenarioError(f"cannot read unit {unit!r}; write it like 'kg m^2/s'")
-        for factor in factors:
-            match = _FACTOR.match(factor)
-            if match is None:
-                raise ScenarioError(
-                    f"cannot read {factor!r} in unit {unit!r}; write it like 'kg m^2/s'"
-                )
-            power = Fraction(match["power"] or 1) * (-1 if i else 1)
-            for symbol, n in _made_of(match["symbol"]):
-                found[symbol] = found.get(symbol, Fraction()) + power * n
+    for symbol, power in unit_factors(unit).items():
+        for one, n in _made_of(symbol):
+            found[one] = found.get(one, Fraction()) + power * n
     return tuple(sorted((s, n) for s, n in found.items() if n))
 
 
 def _made_of(symbol: str) -> tuple[tuple[str, Fraction], ...]:
     if symbol in DERIVED:
         return exponents(DERIVED[symbol])
-    return () if symbol == ANY else ((symbol, Fraction(1)),)
+    return ((symbol, Fraction(1)),)
 
 
 def same(a: str, b: str) -> bool:

@@ -8,7 +8,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from fractions import Fraction
 from pathlib import Path
@@ -31,7 +31,7 @@ from rtsim.cli.terminal import Column, console, print_long_table, print_table
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S, to_ns
-from rtsim.record.comparison import Comparison, Tolerance
+from rtsim.record.comparison import Comparison, Tolerance, last_time
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.export import EXPORTS
 from rtsim.record.export import export as write
@@ -147,7 +147,8 @@ def compare(
       rtsim compare old.mcap new.mcap --html differences.html --junit compare.xml
 
     Exit status: 0 if B agrees with A, 1 if they differ. 2 if the comparison was undecided: no value
-    differs, but A did not reach its requested end or there was no value to compare.
+    differs, but A did not reach its requested end, B goes on after the end of A and --to is not
+    given, or there was no value to compare.
     """
     if html is not None:
         check_page(html)
@@ -166,6 +167,13 @@ def compare(
         tags="common" if common else "exact",
         until_ns=until_ns,
     )
+    end, goes_on = last_time(first), last_time(second)
+    if until_ns is None and end < goes_on and not verdict.undecided:
+        rest = (
+            f"A ends at {seconds(end)} s and B goes on to {seconds(goes_on)} s, which was not "
+            f"compared; to compare only what both have, give --to {seconds(end)}"
+        )
+        verdict = replace(verdict, undecided=[*verdict.undecided, rest])
     _write_results(verdict, (first, second), html, junit, quiet=as_json)
     if as_json:
         since = {} if shared is None else {"since_s": shared.seconds}

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
-from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.signals import Signal, Signals, Vector, same_unit
 
 Source = str | float
 """Source of an input: ``"component.signal"`` or a constant."""
@@ -147,11 +147,10 @@ def check_wired(signals: Signals, sources: Mapping[str, Source], owner: str) -> 
     """Raise :class:`ScenarioError` if an input that is not optional has no source."""
     missing = [s.name for s in signals if s.name not in sources and not s.optional]
     if missing:
-        given = ", ".join(f"{name!r}: 'component.signal'" for name in missing)
         raise ScenarioError(
-            f"no source is wired to {', '.join(missing)} of {owner}; give inputs={{{given}}}, "
-            "or a number for a constant input, or declare the input optional: "
-            f"Signal({missing[0]!r}, optional=True)"
+            f"no source is connected to {', '.join(missing)} of {owner}; type "
+            f"scenario.connect(source, '{owner}.{missing[0]}'), where source is a signal or a "
+            "number, or declare the input with optional=True"
         )
 
 
@@ -171,8 +170,7 @@ def _compact(indices: Iterable[int]) -> Any:
 
 def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
     """Raise :class:`ScenarioError` if the units differ; unit ``1`` (none) connects to any unit."""
-    units = [s.unit.replace(" ", "") for s in (given, wanted)]
-    if units[0] != units[1] and "1" not in units:
+    if not same_unit(given.unit, wanted.unit):
         raise ScenarioError(
             f"{source} is in {given.unit}, but {owner}.{wanted.name} is in {wanted.unit}; declare "
             "the same unit for both, or convert the value in the model"

@@ -32,9 +32,17 @@ def modules_of(path: Path) -> list[Path]:
 
 
 def tree_hash(folder: Path) -> str:
-    """Return the hash of all Python files in ``folder`` and below it, as 64 hex digits."""
-    files = sorted(folder.rglob("*.py"))
+    """Return the hash of all Python files in ``folder`` and below it, as 64 hex digits.
+
+    Raises :class:`OSError` for a folder that cannot be read.
+    """
+    walked = os.walk(folder, onerror=_raise)
+    files = sorted(Path(at, n) for at, _, names in walked for n in names if n.endswith(".py"))
     return _hash_of({f.relative_to(folder).as_posix(): (f, f.read_bytes()) for f in files})
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _hash_of(found: _Found) -> str:

@@ -12,7 +12,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -41,6 +42,49 @@ class Undeclared(float):
 
 
 UNDECLARED = Undeclared(0.0)
+
+_FACTOR = re.compile(r"(?P<symbol>[^\W\d]+|%|°|1)(?:\^(?P<power>-?\d+(?:\.\d+)?))?\Z")
+_TIMES = re.compile(r"[*·⋅]|(?<!\d)\.|\.(?!\d)")
+"""Signs between the factors of a unit; a point between two digits belongs to a power."""
+
+
+def unit_factors(unit: str) -> dict[str, Fraction]:
+    """Return the exponent of each symbol of ``unit``: ``"N.m/s^2"`` is ``{N: 1, m: 1, s: -2}``.
+
+    A product is written with a space, a point or a star.  Raises :class:`ScenarioError` if ``unit``
+    is not a unit.
+    """
+    found: dict[str, Fraction] = {}
+    for i, part in enumerate(unit.replace("**", "^").split("/")):
+        factors = _TIMES.sub(" ", part).split()
+        if not factors:
+            raise ScenarioError(f"cannot read unit {unit!r}; write it like 'kg m^2/s'")
+        for factor in factors:
+            match = _FACTOR.match(factor)
+            if match is None:
+                raise ScenarioError(
+                    f"cannot read {factor!r} in unit {unit!r}; write it like 'kg m^2/s'"
+                )
+            power = Fraction(match["power"] or 1) * (-1 if i else 1)
+            symbol = match["symbol"]
+            if symbol != "1":
+                found[symbol] = found.get(symbol, Fraction()) + power
+    return {symbol: n for symbol, n in found.items() if n}
+
+
+@lru_cache(maxsize=4096)
+def same_unit(one: str, other: str) -> bool:
+    """Return whether two texts are the same unit, such as ``"N m"`` and ``"N.m"``.
+
+    ``"1"`` says that no unit was declared, and is the same as any unit.  Derived units stay what
+    they are: ``"J"`` is not ``"N m"``.  Units that cannot be read are compared as texts.
+    """
+    if "1" in (one, other) or one.replace(" ", "") == other.replace(" ", ""):
+        return True
+    try:
+        return unit_factors(one) == unit_factors(other)
+    except ScenarioError:
+        return False
 
 
 @dataclass(frozen=True)

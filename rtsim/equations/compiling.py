@@ -276,7 +276,7 @@ def _found(plain: Callable[..., Any], signature: Signature, what: str, checked: 
             f"{what} does not compile: {advice(plain, str(error))}; or run it uncompiled, with "
             "compile=False or rtsim run --plain (docs/compiling.md lists the functions that "
             f"compile)\nThe compiler's text:\n{error}"
-        ) from error
+        ) from None  # the trace through the compiler would come before the message
 
 
 def kept(function: Callable[..., Any], signature: Signature) -> bool:

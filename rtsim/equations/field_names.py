@@ -16,7 +16,26 @@ import numpy as np
 
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signals
+from rtsim.equations.reading_functions import CHANGING, changes_argument
 from rtsim.equations.rewriting import LEAVES, Outside, at, value_of, where
+
+_VIEWS = frozenset(
+    (
+        *("T", "diagonal", "flat", "ravel", "real", "reshape", "squeeze", "swapaxes", "transpose"),
+        "view",
+    )
+)
+"""Attributes and methods of an array that give another array with the same elements."""
+_VIEWED = frozenset(
+    (
+        *("asarray", "ascontiguousarray", "atleast_1d", "atleast_2d", "diagonal", "expand_dims"),
+        *("flip", "fliplr", "flipud", "moveaxis", "ravel", "real", "reshape", "rot90", "split"),
+        *("squeeze", "swapaxes", "transpose"),
+    )
+)
+"""Functions of NumPy that give an array with the elements of their first argument."""
+_GOING_THROUGH = frozenset(("enumerate", "iter", "list", "reversed", "sorted", "tuple", "zip"))
+"""Functions of Python that give the elements of their arguments."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +116,8 @@ class FieldNames(ast.NodeTransformer):
         """Turn ``self.velocity[0]`` into one element, if the index is a number."""
         value = node.value
         if not (isinstance(value, ast.Attribute) and self.stands(value.value)):
+            if not isinstance(node.ctx, ast.Load):
+                self._changed(value)
             self.generic_visit(node)
             return node
         place = self.field(value)
@@ -125,7 +146,75 @@ class FieldNames(ast.NodeTransformer):
         node.value, node.slice = whole, self.visit(node.slice)
         return node
 
+    # -- changes in place --------------------------------------------------------------------------
+
+    def _changed(self, node: ast.AST) -> None:
+        """Refuse a change in place of a field that ``node`` is a part of, if it is only read."""
+        if isinstance(node, ast.Attribute) and self.stands(node.value):
+            place = self.place(node)
+            if place is not None and place.shape:
+                self.named(node, ast.Store())
+        elif isinstance(node, (ast.Tuple, ast.List)):
+            for one in node.elts:
+                self._changed(one)
+        elif isinstance(node, ast.IfExp):
+            self._changed(node.body)
+            self._changed(node.orelse)
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS:
+                self._changed(node.func.value)
+            if self._gives_a_view(node.func):
+                self._changed(node.args[0] if node.args else node.func)
+        elif isinstance(node, (ast.Subscript, ast.Attribute, ast.Starred)):
+            self._changed(node.value)
+
+    def _gives_a_view(self, function: ast.expr) -> bool:
+        found = self.called(function)
+        return getattr(found, "__module__", "") == "numpy" and found.__name__ in _VIEWED
+
+    def check_changes(self, node: ast.Call, found: Any, bound: int = 0) -> None:
+        """Refuse a call of ``found`` that changes a field in place which the function only reads.
+
+        ``bound`` is the number of arguments that come before those of the call.
+        """
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr in CHANGING:
+            self._changed(function.value)
+        for keyword in node.keywords:
+            if keyword.arg == "out":
+                self._changed(keyword.value)
+        if isinstance(found, np.ufunc):
+            for one in node.args[found.nin :]:
+                self._changed(one)
+            return
+        for i, one in enumerate(node.args):
+            if isinstance(one, ast.Starred):
+                return
+            if found is not None and changes_argument(found, i + bound):
+                self._changed(one)
+
     # -- statements --------------------------------------------------------------------------------
+
+    def visit_For(self, node: ast.For) -> ast.stmt:
+        node.iter = self._gone_through(node.iter)
+        self.generic_visit(node)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
+        node.iter = self._gone_through(node.iter)
+        self.generic_visit(node)
+        return node
+
+    def _gone_through(self, node: ast.expr) -> ast.expr:
+        """Return ``node`` with a copy of each field whose parts get a name in a loop."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in _GOING_THROUGH:
+                node.args = [self._gone_through(one) for one in node.args]
+            return node
+        place = self.field(node)
+        if place is not None and len(place.shape) < 2:
+            return node  # its elements are numbers
+        return self.owned(node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         for target in node.targets:
@@ -183,6 +272,17 @@ class FieldNames(ast.NodeTransformer):
             return node
         if isinstance(node, ast.IfExp):
             node.body, node.orelse = self.owned(node.body), self.owned(node.orelse)
+            return node
+        if isinstance(node, ast.Starred) or (
+            isinstance(node, ast.Attribute) and node.attr in _VIEWS and not self.stands(node.value)
+        ):
+            node.value = self.owned(node.value)
+            return node
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS:
+                node.func.value = self.owned(node.func.value)
+            if node.args and self._gives_a_view(node.func):
+                node.args[0] = self.owned(node.args[0])
             return node
         if not self._whole(node):
             return node

@@ -499,6 +499,17 @@ def _probe(
                 f"{where} writes outside its vector {letter}, which has {layout.size} elements "
                 f"({', '.join(layout.columns)}); declare the missing signals or correct the index"
             )
+    for (letter, layout), vector in zip(layouts.items(), vectors, strict=False):
+        if model.origin is not None:
+            break  # the search for the algebraic values begins with the last ones, which it keeps
+        first = _given(start.get(letter), layout)
+        same = (vector == first) | (np.isnan(vector) & np.isnan(first))
+        if not same.all():
+            i = int(same.argmin())
+            raise ModelError(
+                f"{where} changes {layout.columns[i]} from {first[i]:g} to {vector[i]:g}, which it "
+                "only reads; change a copy of the vector"
+            )
     for i, value in enumerate(vectors[-1]):
         if value == _SENTINEL:
             raise ModelError(

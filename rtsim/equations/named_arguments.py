@@ -25,7 +25,14 @@ from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.equations.compiling import like_its_caller
 from rtsim.equations.field_names import FieldNames, Place, article, part, places_of
-from rtsim.equations.rewriting import at, calling, definition_of, read_helper, rebuilt
+from rtsim.equations.rewriting import (
+    at,
+    calling,
+    definition_of,
+    generated_name,
+    read_helper,
+    rebuilt,
+)
 
 OUT = "out"
 """Another name of the vector that a function fills."""
@@ -413,6 +420,7 @@ class _SignalNames(FieldNames):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         function = node.func
+        self.check_changes(node, self.called(function))
         whole = [a for a in (*node.args, *(k.value for k in node.keywords)) if self.stands(a)]
         if isinstance(function, ast.Attribute) and self.stands(function.value):
             if function.attr in _ARRAY:  # a method of the array, such as x.copy()
@@ -454,7 +462,7 @@ class _SignalNames(FieldNames):
             self._made[key] = self._rewritten(found, *key)
         if self._made[key] is None:
             return ""
-        name = f"_{plain.__name__}_{list(self._made).index(key)}"
+        name = generated_name(f"{plain.__name__} {list(self._made).index(key)}")
         self.own[name], self.changed = self._made[key], True
         return name
 

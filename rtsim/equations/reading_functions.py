@@ -6,15 +6,172 @@ import ast
 import builtins
 import dis
 import inspect
+import random
+import sys
 import textwrap
+from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import date
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from rtsim.core.errors import ModelError
+from rtsim.equations.rewriting import Outside, value_of
+from rtsim.equations.source_hash import lies_in_packages
 
 _LOOKED_AT = {"size", "shape", "ndim", "dtype"}
 """Attributes and methods of a vector that do not change its elements."""
+
+
+CHANGING = frozenset(
+    ("byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort")
+)
+"""Methods of an array that change it in place."""
+KEEPING = frozenset(
+    (
+        *("add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert"),
+        *("pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault", "sort"),
+        "update",
+    )
+)
+"""Methods of lists, dictionaries and similar objects that change them."""
+KEPT = (list, dict, set, bytearray, deque)
+_CHANGES_FIRST = frozenset(("copyto", "fill_diagonal", "place", "put", "putmask", "put_along_axis"))
+"""Functions of NumPy that change their first argument."""
+
+
+@lru_cache(maxsize=256)
+def changes_argument(function: Any, position: int) -> bool:
+    """Return whether ``function`` surely assigns elements of an argument that is an array.
+
+    The answer is False for a function without readable source.
+    """
+    if getattr(function, "__module__", "") == "numpy":
+        return position == 0 and getattr(function, "__name__", "") in _CHANGES_FIRST
+    if getattr(function, "__self__", None) is not None and hasattr(function.__self__, "shuffle"):
+        return position == 0 and function.__name__ == "shuffle"
+    try:
+        _, definition, arguments = _source(getattr(function, "__func__", function), ())
+    except _Unknown:
+        return False
+    if position >= len(arguments):
+        return False
+    name, nodes = arguments[position], list(ast.walk(definition))
+    if any(isinstance(one, ast.Name) and one.id == name and _anew(one, nodes) for one in nodes):
+        return False
+    return any(
+        _is_part(one, name)
+        for node in nodes
+        for one in (
+            [node.target]
+            if isinstance(node, ast.AugAssign)
+            else [node]
+            if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store)
+            else [node.func.value]
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in CHANGING | KEEPING
+            else []
+        )
+    )
+
+
+def _anew(name: ast.Name, nodes: Iterable[ast.AST]) -> bool:
+    """Return whether ``name`` is assigned another value there."""
+    stored = isinstance(name.ctx, ast.Store)
+    return stored and not any(isinstance(n, ast.AugAssign) and n.target is name for n in nodes)
+
+
+def _is_part(node: ast.expr, name: str) -> bool:
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def check_repeatable(function: Callable[..., Any], what: str, seen: set[Any]) -> None:
+    """Raise :class:`ModelError` if the results of ``function`` differ from run to run.
+
+    They do if it, or a function that it calls, draws random numbers of its own, reads the wall
+    clock, or keeps values in a global variable.  ``seen`` are the functions that were read before.
+    """
+    top = str(getattr(function, "__module__", None) or "").partition(".")[0]
+    if top == "rtsim" or lies_in_packages(top):
+        return
+    try:
+        plain, definition, _ = _source(function, tuple(seen))
+    except _Unknown:
+        return
+    seen.add(plain)
+    outside = Outside(plain)
+    own = {*plain.__code__.co_varnames, *plain.__code__.co_cellvars}
+    imported = {
+        one.asname or one.name: sys.modules.get(one.name)
+        for node in ast.walk(definition)
+        if isinstance(node, ast.Import)
+        for one in node.names
+    }
+
+    def value(node: ast.expr) -> Any:
+        if isinstance(node, ast.Attribute):
+            return getattr(value(node.value), node.attr, None)
+        if not isinstance(node, ast.Name):
+            return None
+        if node.id in own:
+            return imported.get(node.id)
+        with suppress(KeyError, AttributeError):
+            return value_of(node, outside)
+        return None
+
+    def refuse(node: ast.AST, problem: str) -> None:
+        first = min([definition.lineno, *(one.lineno for one in definition.decorator_list)])
+        line = plain.__code__.co_firstlineno + getattr(node, "lineno", first) - first
+        place = f"{plain.__code__.co_filename}:{line}"
+        raise ModelError(f"{place}: {what} {problem}")
+
+    keeps = "the next run begins with it, and a replay differs; use a field: rtsim.memory()"
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Global):
+            refuse(node, f"assigns the global variable {node.names[0]}; {keeps}")
+        if isinstance(node, ast.Nonlocal) and set(node.names) & set(plain.__code__.co_freevars):
+            refuse(node, f"assigns {node.names[0]} of the function around it; {keeps}")
+        stored = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
+        if stored and isinstance(value(node.value), (*KEPT, np.ndarray)):
+            refuse(node, f"changes {ast.unparse(node.value)}; {keeps}")
+        if not isinstance(node, ast.Call):
+            continue
+        method, found = node.func, value(node.func)
+        keeping = isinstance(method, ast.Attribute) and method.attr in KEEPING
+        if keeping and isinstance(value(method.value), KEPT):
+            refuse(node, f"changes {ast.unparse(method.value)}; {keeps}")
+        remedy = unrepeatable(found)
+        if remedy:
+            refuse(node, f"calls {ast.unparse(method)}, so that a replay differs; {remedy}")
+        if found is not None:
+            check_repeatable(found, what, seen)
+
+
+_BY_CHANCE = (random.Random, np.random.Generator, np.random.RandomState)
+_DRAWN = (
+    "random numbers that a replay repeats come from scenario.noise(...), or from draws= of "
+    "@rtsim.every"
+)
+
+
+def unrepeatable(found: Any) -> str:
+    """Return what replaces a function or an object whose values differ from run to run."""
+    owner, name = getattr(found, "__self__", None), getattr(found, "__name__", "")
+    module = getattr(found, "__module__", "")
+    if isinstance(found, _BY_CHANCE) or isinstance(owner, _BY_CHANCE):
+        return _DRAWN
+    if module in ("secrets", "uuid") or name in ("urandom", "getrandom"):
+        return _DRAWN
+    dates = isinstance(owner, type) and issubclass(owner, date)
+    if (module == "time" and name != "sleep") or (dates and name in ("now", "today", "utcnow")):
+        return "self.t is the simulated time (s)"
+    return ""
 
 
 def check_value(function: Callable[..., Any], what: str) -> None:

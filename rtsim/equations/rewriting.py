@@ -93,7 +93,7 @@ def _parsed(lines: list[str], first: int) -> ast.FunctionDef | None:
     return definition
 
 
-_CALLS = {"PUSH_NULL", "PRECALL", "NOP"}
+_CALLS = {"PUSH_NULL", "PRECALL", "NOP", "EXTENDED_ARG"}
 """Instructions that depend on whether a name was imported in the same file."""
 
 
@@ -117,17 +117,28 @@ def _equal(one: Any, other: Any) -> bool:
     )
 
 
-def _steps(code: types.CodeType) -> list[tuple[str, Any]]:
-    """Return what ``code`` does, in a form that does not depend on the file around it."""
+def _steps(code: types.CodeType) -> list[Any]:
+    """Return what ``code`` does, in a form that does not depend on the file around it.
+
+    Jumps, and the parts of a ``try``, name the number of a step in place of an offset.
+    """
     jumps = {*dis.hasjrel, *dis.hasjabs}
-    out: list[tuple[str, Any]] = []
-    for one in dis.get_instructions(code):
-        if one.opname in _CALLS:
-            continue
-        value = None if one.opcode in jumps else one.argval
+    bytecode = dis.Bytecode(code)
+    steps: list[dis.Instruction] = []
+    number: dict[int, int] = {}
+    for one in bytecode:
+        number[one.offset] = len(steps)
+        if one.opname not in _CALLS:
+            steps.append(one)
+    out: list[Any] = []
+    for one in steps:
+        value = number[one.argval] if one.opcode in jumps else one.argval
         if isinstance(value, types.CodeType):
             value = _steps(value)
         out.append((one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), repr(value)))
+    for part in bytecode.exception_entries:
+        ends = (number.get(at, len(steps)) for at in (part.start, part.end, part.target))
+        out.append((*ends, part.depth, part.lasti))
     return out
 
 
@@ -136,9 +147,10 @@ def code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> type
     known = like.__globals__
     modules = [n for n in like.__code__.co_names if isinstance(known.get(n), types.ModuleType)]
     imports = f"import {', '.join(modules)}\n" if modules else ""  # Python calls their names so
-    module = ast.parse(f"{imports}def around({', '.join(free)}): pass")
+    module = ast.parse(f"{imports}def around(): pass")
     around = module.body[-1]
     assert isinstance(around, ast.FunctionDef)
+    around.args.args = [at(ast.arg(one), around) for one in free]
     around.body = [definition]
     name, definition.name = definition.name, _NO_NAME  # the body can use this name for another
     future = like.__code__.co_flags & __future__.annotations.compiler_flag
@@ -151,7 +163,12 @@ def code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> type
     return found.replace(co_name=name, co_qualname=like.__code__.co_qualname)
 
 
-_NO_NAME = "__method__"
+_NO_NAME = "method of rtsim"
+
+
+def generated_name(text: str) -> str:
+    """Return a name for a variable that rtsim adds; no source text can have a name with a space."""
+    return f"{text} of rtsim"
 
 
 def argument_names(definition: ast.FunctionDef) -> list[str]:

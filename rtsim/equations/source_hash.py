@@ -310,7 +310,7 @@ class _Walk:
         if not module or module == "__main__":
             return False
         top = module.partition(".")[0]
-        return top not in self.own and _lies_in_packages(top)
+        return top not in self.own and lies_in_packages(top)
 
 
 def _packages_of(objects: Iterable[object]) -> frozenset[str]:
@@ -328,7 +328,8 @@ def _packages_of(objects: Iterable[object]) -> frozenset[str]:
 
 
 @functools.cache
-def _lies_in_packages(top: str) -> bool:
+def lies_in_packages(top: str) -> bool:
+    """Return whether the package ``top`` is installed, or is of the standard library."""
     if top in sys.stdlib_module_names:
         return True
     module = sys.modules.get(top)

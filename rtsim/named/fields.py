@@ -143,7 +143,21 @@ def _field(
         )
     except ScenarioError as error:
         raise ModelError(str(error).replace("signal _", f"this {role}")) from error
+    _check_range(role, signal)
     return Field(role, signal, alias=name)
+
+
+def _check_range(role: str, signal: Signal) -> None:
+    """Raise :class:`ModelError` for an initial value outside the range; 0 can mean none."""
+    low, high, first = signal.low, signal.high, np.atleast_1d(signal.initial)
+    if low > high:
+        raise ModelError(f"the range of this {role} is empty: low={low:g} is above high={high:g}")
+    outside = first[(first < low) | (first > high)] if first.any() else first[:0]
+    if outside.size:
+        raise ModelError(
+            f"the initial value {outside[0]:g} of this {role} is outside its range "
+            f"[{low:g}, {high:g}]; change one of them"
+        )
 
 
 @overload

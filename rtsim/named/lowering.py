@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import types
+from collections import deque
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -21,11 +22,20 @@ import numpy as np
 from rtsim.core.errors import ModelError, UnknownName
 from rtsim.equations.compiling import like_its_caller
 from rtsim.equations.field_names import FieldNames, Place, article, part
+from rtsim.equations.reading_functions import (
+    CHANGING,
+    KEEPING,
+    KEPT,
+    changes_argument,
+    check_repeatable,
+    unrepeatable,
+)
 from rtsim.equations.rewriting import (
     Outside,
     argument_names,
     at,
     definition_of,
+    generated_name,
     read_helper,
     rebuilt,
     value_of,
@@ -106,6 +116,10 @@ class Lowered:
         self.count = 0
         self.read: list[tuple[Any, ast.expr, Any]] = []
         """Functions, dotted names in them, and the values that the names had."""
+        self.constants: list[tuple[Any, Any]] = []
+        """Constants of the class that can change in place, and copies of them."""
+        self.repeatable: set[Any] = set()
+        """Functions whose results were found to depend on their arguments only."""
 
     def current(self) -> bool:
         """Return whether all names that were read still have the same values."""
@@ -116,7 +130,7 @@ class Lowered:
             except (AttributeError, KeyError):
                 if value is not None:
                     return False
-        return True
+        return all(value == before for value, before in self.constants)
 
 
 T = TypeVar("T")
@@ -156,6 +170,7 @@ def lowered(
     """
     bound = _bindings(method, form)
     function: Callable[..., Any] = _Lowering(cls, method, form, bound, made).function
+    check_repeatable(function, method.__qualname__, made.repeatable)
     return function
 
 
@@ -204,6 +219,8 @@ class _Lowering(FieldNames):
         self.cls, self.form, self.made, self.callers = cls, form, made, callers
         self.used: set[str] = set()
         self.writes: set[str] = set()
+        self.inside = 0
+        """The number of functions within the method that are around a statement."""
         self.places = made.places
         definition = definition_of(original)
         names = argument_names(definition)
@@ -308,18 +325,58 @@ class _Lowering(FieldNames):
             return at(_call(helper, [], []), node)
         if callable(found) or isinstance(found, (staticmethod, classmethod)):
             self.refuse(node, f"self.{name} is a method; call it: self.{name}()")
-        return at(self._constant(name, found), node)
+        return at(self._constant(node, name, found), node)
 
-    def _constant(self, name: str, value: Any) -> ast.expr:
+    def _constant(self, node: ast.AST, name: str, value: Any) -> ast.expr:
+        """Return the expression for a constant of the class, which methods cannot change."""
         if isinstance(value, (bool, np.bool_)):
             return ast.Constant(bool(value))
         if isinstance(value, (int, np.integer)):
             return ast.Constant(int(value))
         if isinstance(value, (float, np.floating)):
             return ast.Constant(float(value))
-        own = f"_{self.cls.__name__}_{name}"
-        self.own[own] = np.asarray(value) if isinstance(value, list) else value
+        own = generated_name(f"{self.cls.__name__}.{name}")
+        if unrepeatable(value):
+            self.refuse(node, f"self.{name} differs from run to run; {unrepeatable(value)}")
+        if isinstance(value, (deque, bytearray)) or hasattr(value, "__next__"):
+            kind = type(value).__name__
+            self.refuse(
+                node,
+                f"self.{name} is a {kind}, which keeps its values for the next run; keep them in a "
+                "field: rtsim.memory()",
+            )
+        if isinstance(value, (list, set, dict)):
+            self.made.constants.append((value, deepcopy(value)))
+        if isinstance(value, dict):
+            value = types.MappingProxyType(value)
+        elif isinstance(value, set):
+            value = frozenset(value)
+        elif isinstance(value, (list, np.ndarray)):
+            value = np.array(value) if isinstance(value, list) else value.view()
+            value.flags.writeable = False
+        self.own[own] = value
         return ast.Name(own, ast.Load())
+
+    def _check_constant(self, node: ast.expr) -> None:
+        """Refuse a method that changes the constant of the class to which it belongs."""
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Attribute):
+            return
+        owner = node.value
+        if not self._is_self(owner.value) or owner.attr in self.places:
+            return
+        value = inspect.getattr_static(self.cls, owner.attr, None)
+        method = getattr(type(value), node.attr, None)
+        changes = isinstance(value, KEPT) and node.attr in KEEPING
+        if changes or (isinstance(value, np.ndarray) and node.attr in CHANGING):
+            changes = True
+        elif isinstance(method, types.FunctionType):
+            changes = changes_argument(method, 0)
+        if changes:
+            self.refuse(
+                node,
+                f"{ast.unparse(node)} changes a constant of the class, which the next run would "
+                "find changed; keep the values in a field: rtsim.memory()",
+            )
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if not isinstance(node.ctx, ast.Load) and node.id in self.meanings:
@@ -360,8 +417,14 @@ class _Lowering(FieldNames):
         mode = self._mode(target)
         return value if mode is None else self._number(value, *mode)
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        self.inside += 1
+        self.generic_visit(node)
+        self.inside -= 1
+        return node
+
     def visit_Return(self, node: ast.Return) -> ast.stmt:
-        if node.value is not None and self.form.second is not None:
+        if node.value is not None and self.form.second is not None and not self.inside:
             self.refuse(
                 node,
                 f"{self.form.name} returns a value, which nothing reads; assign "
@@ -453,7 +516,9 @@ class _Lowering(FieldNames):
         for keyword in node.keywords:
             if isinstance(keyword.value, ast.Name) and keyword.value.id in self.meanings:
                 self.refuse(node, f"pass {keyword.value.id} by position, not as {keyword.arg}=")
+        self._check_constant(function)
         found, is_method = self._callee(function)
+        self.check_changes(node, found, int(is_method))
         if is_method:
             bound = [(0, SELF), *((i + 1, what) for i, what in stands)]
         else:
@@ -461,7 +526,7 @@ class _Lowering(FieldNames):
         if not bound:
             read_helper(found)
             if isinstance(function, ast.Attribute) and self._is_self(function.value):
-                static = self._constant(function.attr, like_its_caller(found))
+                static = self._constant(node, function.attr, like_its_caller(found))
                 node.func = at(static, node)
             self.generic_visit(node)
             return node
@@ -538,8 +603,7 @@ class _Lowering(FieldNames):
     ) -> _Helper:
         if plain in self.callers:
             self.refuse(node, f"{plain.__name__} calls itself, which compiled code cannot do here")
-        name = plain.__qualname__.replace(".", "_").replace("<locals>", "")
-        name = f"_{name}_{self.made.count}"
+        name = generated_name(f"{plain.__qualname__} {self.made.count}")
         self.made.count += 1
         inner = _Lowering(
             self.cls, plain, self._inner_form(bound), bound, self.made, whole=False,

@@ -184,7 +184,7 @@ def compare(
     if until_ns is not None:
         baseline, candidate = baseline.up_to(until_ns), candidate.up_to(until_ns)
     ours, theirs = endings
-    end, other_end = _end(baseline), _end(candidate)
+    end, other_end = last_time(baseline), last_time(candidate)
     window = ComparisonWindow(min(end, other_end) if theirs.stopped else end, ours, theirs)
     results: list[SignalResult] = []
     pairs: list[Paired] = []
@@ -238,7 +238,7 @@ def _covered(pairs: Iterable[Paired]) -> ComparedRows:
     )
 
 
-def _end(recording: Recording) -> int:
+def last_time(recording: Recording) -> int:
     """The last time of a deterministic track, in ns."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
     return max((int(t.ns.max()) for t in tracks), default=0)

@@ -175,7 +175,7 @@ class MemoryRecorder:
         for name, track in self._tracks.by_name.items():
             empty = np.empty((0, track.spec.width), np.int64)
             tracks[name] = TrackData(track.spec, np.concatenate([empty, *self._rows[name]]))
-        return Recording("memory", self._header, self._footer, tracks, list(self._events))
+        return Recording("this run", self._header, self._footer, tracks, list(self._events))
 
 
 # Recorders of runs that follow each other and share memory.
@@ -265,7 +265,7 @@ class PooledRecorder(MemoryRecorder):
                     empty = np.empty((0, spec.width), np.int64)
                     words = np.concatenate([empty, *self._rows.get(name, [])])
                     tracks[name] = TrackData(spec, words)
-            self._read = Recording("memory", header, footer, tracks, list(self._events))
+            self._read = Recording("this run", header, footer, tracks, list(self._events))
             self._rows.clear()
         return self._read
 

@@ -194,7 +194,7 @@ class TemporaryRecorder(FileRecorder):
             )
         out = Recording.open(self.path)
         self._forget()
-        return replace(out, source="memory")
+        return replace(out, source="this run")
 
     def recording(self) -> Recording:
         """Return the recording; its rows stay in the open file, whose name is already deleted."""

@@ -8,12 +8,15 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from rtsim.components.ports import check_units
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal
 from rtsim.core.signals import SignalName as SignalName
+
+if TYPE_CHECKING:
+    from rtsim.named.fields import NamedSignals
 
 RESULT_ATTRIBUTES = frozenset(
     (
@@ -103,6 +106,38 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"<component {self._name}: {', '.join(self._names())}>"
+
+
+Topics: TypeAlias = "Sequence[Topic] | Topic"
+"""What a component waits for: components that send messages, and ``"plant.guard"``."""
+Topic: TypeAlias = "str | Handle | NamedSignals"
+
+
+def names_of(topics: Topics) -> tuple[str, ...]:
+    """Return the names of one topic or of several, which can be handles."""
+    if isinstance(topics, (str, Handle)):
+        return (str(topics),)
+    return tuple(map(str, topics))  # type: ignore[arg-type]
+
+
+def check_signal(given: object, what: str) -> None:
+    """Raise :class:`ScenarioError` if ``given`` is a component where a signal is wanted."""
+    if isinstance(given, Handle):
+        raise ScenarioError(
+            f"{what} is the component {given}; give one of its signals, such as "
+            f"{given}.{next(iter(dir(given)), 'NAME')}"
+        )
+
+
+def sources_of(inputs: Mapping[str, SignalName] | None) -> dict[str, Any]:
+    """Return the sources of inputs, by name; raise :class:`ScenarioError` for a component."""
+    found = dict(inputs or {})
+    try:
+        for name, source in found.items():
+            check_signal(source, f"the source of {name}")
+    except ScenarioError as error:
+        raise refused(str(error)) from None
+    return found
 
 
 def _frame_of_the_user() -> FrameType | None:

@@ -199,18 +199,23 @@ class _FromSource(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
+def module_name(path: Path) -> str:
+    """Return the name of the module that the scenario file ``path`` is loaded as."""
+    return f"rtsim_scenario_{path.stem}"
+
+
 def _from_file(path: Path, name: str) -> Maker:
     if not path.is_file():
         raise ScenarioError(
             f"file {path} does not exist; give a Python file with a function scenario()"
         )
-    module_name = f"rtsim_scenario_{path.stem}"
-    loader = _FromSource(module_name, str(path))
-    spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
+    called = module_name(path)
+    loader = _FromSource(called, str(path))
+    spec = importlib.util.spec_from_file_location(called, path, loader=loader)
     if spec is None or spec.loader is None:
         raise ScenarioError(f"{path} cannot be loaded as Python; give a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+    sys.modules[called] = module
     forget_beside()
     with users_code(str(path)), imports_beside(path):
         spec.loader.exec_module(module)

@@ -7,7 +7,7 @@ order of the lines.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -19,7 +19,6 @@ from rtsim.components.allowed_latency import Allowed, allowing, to_plain
 from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
-from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
@@ -45,6 +44,10 @@ from rtsim.scenario.component import (
 from rtsim.scenario.handles import (
     Handle,
     SignalName,
+    Topics,
+    names_of,
+    refused,
+    sources_of,
 )
 from rtsim.scenario.named_components import NamedComponents
 from rtsim.scenario.shown import Presented
@@ -99,7 +102,7 @@ class PlantOptions(TypedDict, total=False):
     """Options of a plant, for type checkers; :meth:`Scenario.plant` has their defaults."""
 
     solver: str | Solver
-    inputs: Mapping[str, Source] | None
+    inputs: Mapping[str, SignalName] | None
     update_period: Duration | Period | None
     update_offset: Duration
     priority: int
@@ -110,13 +113,23 @@ class ControllerOptions(TypedDict, total=False):
 
     period: Duration | Period | None
     offset: Duration
-    inputs: Mapping[str, Source] | None
+    inputs: Mapping[str, SignalName] | None
     compute: LatencyModel | Duration
     transport: LatencyModel | Duration
     late: str
     failure: str
     priority: int
-    on: Sequence[str]
+    on: Topics
+
+
+def _check_options(method: str, unknown: Mapping[str, object], options: type) -> None:
+    """Raise :class:`ScenarioError`, with the line, for options that ``method`` does not have."""
+    known = [*(("step",) if options is PlantOptions else ()), *options.__annotations__]
+    for name in unknown:
+        problem = str(UnknownName("option", name, known, f"{method}()"))
+        if name in ("rtol", "atol") and method == "plant":
+            problem += f"; give it to the solver: solver=rtsim.solve.Adaptive({name}=...)"
+        raise refused(problem)
 
 
 def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
@@ -171,6 +184,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         self.assumptions = tuple(assumptions)
         self.limits = tuple(limits)
         self._orders: list[tuple[str, str]] = []
+        self._fields: dict[str, Mapping[str, str]] = {}
+        """The names of signals by the names of their fields, of each component of a class."""
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
         self.origin: dict[str, Any] = {}
@@ -233,20 +248,37 @@ class Scenario(NamedComponents, Presented, Drawn):
         out = copy(self)
         out.components = {name: component.copy() for name, component in self.components.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
+        out._fields = dict(self._fields)
         out.origin = deepcopy(self.origin)
         return out
 
     # -- components ----------------------------------------------------------------------------
 
     def _handle(self, name: str, part: object = None) -> Handle:
-        """Return the handle of component ``name``; ``part`` can have fields."""
+        """Return the handle of the new component ``name``; ``part`` can have fields."""
+        if isinstance(part, NamedSignals):
+            self._fields[name] = part.aliases()
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.components
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.components)
+
+    def __getitem__(self, name: str) -> Handle:
+        """Return the handle of component ``name``, as :meth:`plant` and the others returned it.
+
+        Raises :class:`UnknownName` for an unknown name.
+        """
+        self.component(name)
 
         def names() -> list[str]:
             component = self.components[name]
             settable = [n for values in component.settable() for n in values.signals.names]
             return list(dict.fromkeys((*readable(component, self.components).names, *settable)))
 
-        return Handle(name, names, part.aliases() if isinstance(part, NamedSignals) else {})
+        return Handle(name, names, self._fields.get(name, {}))
 
     @overload
     def plant(
@@ -275,13 +307,14 @@ class Scenario(NamedComponents, Presented, Drawn):
         step: Duration | Period,
         solver: str | Solver = "rk4",
         states: Values | None = None,
-        inputs: Mapping[str, Source] | None = None,
+        inputs: Mapping[str, SignalName] | None = None,
         parameters: Values | None = None,
         discrete: Values | None = None,
         algebraic: Values | None = None,
         update_period: Duration | Period | None = None,
         update_offset: Duration = 0,
         priority: int = 0,
+        **unknown: Any,
     ) -> Any:
         """Declare a plant with its solver and its step (s), and return its handle.
 
@@ -292,6 +325,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``inputs`` gives for each input of the model ``"component.signal"`` or a number.
         ``algebraic`` gives the values at which the first search for the algebraic values begins.
         """
+        _check_options("plant", unknown, PlantOptions)
         name, part = _named(name, model, "plant")
         model = part
         given: Values = {}
@@ -311,7 +345,7 @@ class Scenario(NamedComponents, Presented, Drawn):
                 Period.of(step, "step"),
                 solver_named(solver),
                 dict(states or {}),
-                dict(inputs or {}),
+                sources_of(inputs),
                 dict(parameters or {}),
                 {
                     **{k: mode_number(model, k, v) for k, v in (discrete or {}).items()},
@@ -340,13 +374,14 @@ class Scenario(NamedComponents, Presented, Drawn):
         *,
         period: Duration | Period | None = None,
         offset: Duration = 0,
-        inputs: Mapping[str, Source] | None = None,
+        inputs: Mapping[str, SignalName] | None = None,
         compute: LatencyModel | Duration = ZERO,
         transport: LatencyModel | Duration = ZERO,
         late: str = "hold",
         failure: str = "end",
         priority: int = 0,
-        on: Sequence[str] = (),
+        on: Topics = (),
+        **unknown: Any,
     ) -> Any:
         """Declare a controller that samples its inputs every ``period`` s; return its handle.
 
@@ -360,12 +395,13 @@ class Scenario(NamedComponents, Presented, Drawn):
         ``failure``: what happens if the controller fails or gives invalid outputs ("end" the run,
         or "hold" the last outputs).
         """
+        _check_options("controller", unknown, ControllerOptions)
         name, part = _named(name, controller, "controller")
         controller = part
         if isinstance(controller, Controller):
             period = controller.sample_period(period)
             controller = controller.controller(name)
-        if (period is None) == (not on):
+        if (period is None) == (not names_of(on)):
             raise ScenarioError(f"controller {name}: give exactly one of period= and on=")
         self.add(
             name,
@@ -374,11 +410,11 @@ class Scenario(NamedComponents, Presented, Drawn):
                 None if period is None else Period.of(period),
                 declared_ns(offset),
                 priority,
-                dict(inputs or {}),
+                sources_of(inputs),
                 latency_model(compute, f"compute of {name}"),
                 latency_model(transport, f"transport of {name}"),
                 late,
-                tuple(on),
+                names_of(on),
                 failure,
             ),
         )
@@ -430,7 +466,7 @@ class Scenario(NamedComponents, Presented, Drawn):
     def sensor(
         self,
         name: str,
-        sources: Mapping[str, str],
+        sources: Mapping[str, SignalName],
         *,
         period: Duration | Period,
         offset: Duration = 0,
@@ -439,11 +475,17 @@ class Scenario(NamedComponents, Presented, Drawn):
     ) -> Handle:
         """Declare a sensor that samples ``sources`` every ``period`` s and sends a message.
 
-        ``sources`` gives ``"component.signal"`` for each signal of the sensor.  A signal has the
-        unit and the kind of its source.
+        ``sources`` gives for each signal of the sensor ``"component.signal"``, or
+        ``component.signal`` of a handle.  A signal has the unit and the kind of its source.
         """
+        given = sources_of(sources)
+        for signal, source in given.items():
+            if not isinstance(source, str):
+                raise refused(
+                    f"{signal} of sensor {name} is {source!r}; give 'component.signal' to sample"
+                )
         component = SensorComponent(
-            dict(sources),
+            given,
             Period.of(period),
             declared_ns(offset),
             priority,
@@ -475,9 +517,9 @@ class Scenario(NamedComponents, Presented, Drawn):
         name: str | Processes,
         processes: Processes | None = None,
         *,
-        inputs: Mapping[str, Source] | None = None,
+        inputs: Mapping[str, SignalName] | None = None,
         parameters: Values | None = None,
-        on: Sequence[str] = (),
+        on: Topics = (),
         transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
     ) -> Handle:
@@ -489,9 +531,9 @@ class Scenario(NamedComponents, Presented, Drawn):
         name, part = _named(name, processes, "processes")
         component = ProcessesComponent(
             part,
-            dict(inputs or {}),
+            sources_of(inputs),
             dict(parameters or {}),
-            tuple(on),
+            names_of(on),
             latency_model(transport, f"transport of {name}"),
             priority,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -19,7 +20,14 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL
 from rtsim.core.file_hash import file_hash
 from rtsim.core.version import __version__
-from rtsim.scenario.loading import file_of, find_maker, from_anywhere, known_scenarios, users_code
+from rtsim.scenario.loading import (
+    file_of,
+    find_maker,
+    from_anywhere,
+    known_scenarios,
+    module_name,
+    users_code,
+)
 from rtsim.scenario.trust import scenario_to_load
 from rtsim.studies.designs import Design, Points, Space, design_of
 from rtsim.studies.designs.base import Integers
@@ -60,6 +68,7 @@ def find_study(reference: str) -> Study | None:
     except UnknownName:
         if function:
             raise
+        _check_no_study(path)
         return None
     with users_code(reference):
         found = maker()
@@ -69,6 +78,17 @@ def find_study(reference: str) -> Study | None:
             "the function that does: FILE.py:FUNCTION"
         )
     return found
+
+
+def _check_no_study(path: Path) -> None:
+    """Raise :class:`ScenarioError` if a file has a study, but no function that returns it."""
+    module = sys.modules.get(module_name(path))
+    names = [n for n, value in vars(module or object).items() if isinstance(value, Study)]
+    if names:
+        raise ScenarioError(
+            f"{path} has a Study in the variable {names[0]}, which rtsim does not read; write a "
+            f"function that returns it: def study(): return Study(...)"
+        )
 
 
 def _hash(reference: str) -> str | None:

@@ -202,7 +202,7 @@ def _tree(folder: Path) -> list[tuple[Path, str]]:
     """
     found: list[tuple[Path, str]] = []
     met: dict[Path, Path] = {}
-    for at, folders, files in os.walk(folder, followlinks=True):
+    for at, folders, files in os.walk(folder, onerror=_unreadable, followlinks=True):
         here = Path(at)
         first = met.setdefault(here.resolve(), here)
         if first != here:
@@ -213,6 +213,13 @@ def _tree(folder: Path) -> list[tuple[Path, str]]:
         inside = (here / name for name in files)
         found += [(one, _hash(one, None)) for one in inside if signature(one) is not None]
     return sorted(found)
+
+
+def _unreadable(error: OSError) -> None:
+    raise SourcesChanged(
+        f"the folder {error.filename} of the declared data cannot be read ({error.strerror}); "
+        "make it readable, or correct data= in study()"
+    ) from error
 
 
 def _hash(path: Path, before: Signature | None) -> str:

@@ -96,13 +96,14 @@ class Summary(Judged, dict[str, Any]):
 
     @property
     def in_words(self) -> str:
-        """The outcome, and how many runs pass each requirement."""
+        """The outcome, how many runs pass each requirement, and why the study has not passed."""
         met = [
             f"{one['requirement']}: {one['passed']} of {one['count']} runs pass"
             for one in self["requirements"].values()
         ]
         ended = f"{self['rows']} of {self['runs']} runs have ended"
-        return f"the study is {self._judge().name.lower()}: {'; '.join([ended, *met])}"
+        why = [reason.why for reason in self.reasons()][:1]
+        return f"the study is {self._judge().name.lower()}: {'; '.join([ended, *met, *why])}"
 
 
 def summarise(folder: Folder) -> Summary:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
-from rtsim.core.signals import Signal, Signals
+from rtsim.core.signals import Signal, Signals, same_unit
 
 LAYOUT = Signals("altitude [m] = 100", Signal("q", shape=(4,), kind="quaternion"), "speed [m/s]")
 
@@ -87,3 +87,22 @@ def test_json_round_trip_keeps_bounds() -> None:
     signals = Signals(Signal("a", "m", low=-1.0, initial=0.5), Signal("q", shape=(2,)))
     again = Signals.from_json(json.loads(json.dumps(signals.to_json())))
     assert again == signals
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("N m", "N.m"), ("N*m", "N·m"), ("N m", "m N"), ("N.s/m", "N s/m"), ("m/s^2", "m s^-2"),
+     ("m^0.5.s", "s m^0.5"), ("m**2", "m^2"), ("deg C", "degC"), ("N", "1"), ("J/(kg K)",) * 2],
+)  # fmt: skip
+def test_a_unit_can_be_written_in_several_ways(one: str, other: str) -> None:
+    assert same_unit(one, other)
+    assert same_unit(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("N m", "J"), ("N m", "N/m"), ("rad/s", "Hz"), ("m^2", "m"), ("m", "mm"), ("J/(kg K)", "J")],
+)
+def test_other_units_stay_other_units(one: str, other: str) -> None:
+    assert not same_unit(one, other)
+    assert not same_unit(other, one)

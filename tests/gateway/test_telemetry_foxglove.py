@@ -329,6 +329,7 @@ def asked(*lines: str) -> bytes:
         (["null"], False),
         (["https://app.foxglove.dev.evil.example"], False),
         (["http://localhost.evil.example"], False),
+        (["http://shop.localhost:8080"], False),
         (["http://app.foxglove.dev"], False),
         (["https://localhost@evil.example"], False),
         (["https://app.foxglove.dev", "https://evil.example"], False),

@@ -227,6 +227,8 @@ def test_requests_need_the_token_and_the_page_as_their_origin(
         ("[::1]:8760", True),
         ("evil.example:8760", False),
         ("localhost.evil.example", False),
+        ("shop.localhost:8760", False),
+        ("localhost.:8760", False),
         ("192.168.1.4:8760", False),
         ("[::1", False),
         ("", False),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pytest
 
 import rtsim as rt
-from rtsim.core.errors import ModelError
+from rtsim.core.errors import ModelError, UnknownName
 from rtsim.core.tag import Tag
 from rtsim.equations.model import bind
 
@@ -224,3 +224,70 @@ def test_a_class_is_lowered_again_only_if_something_changed(
     monkeypatch.undo()
     monkeypatch.setattr(Doubled, "assumptions", ("x grows",))
     assert Doubled.model().assumptions == ("x grows",)
+
+
+def test_the_handle_of_a_component_is_had_again_from_the_scenario() -> None:
+    class Tug(rt.Plant):
+        x = rt.state("m")
+        pull = rt.input("N")
+        last = rt.memory("N", name="pull_before")
+
+        def derivative(self, d: Any) -> None:
+            d.x = self.pull
+
+    loop = rt.Scenario("s", until=1)
+    loop.plant(Tug(), step=0.1)
+    for scenario in (loop, loop.copy()):
+        again = scenario["tug"]
+        assert again.pull == "tug.pull"
+        assert again.last == "tug.pull_before"
+        assert "tug" in scenario
+        assert list(scenario) == ["tug"]
+    with pytest.raises(UnknownName, match=r"unknown component 'tog' .* did you mean tug"):
+        loop["tog"]
+
+
+def test_handles_name_what_is_sampled_and_what_is_waited_for() -> None:
+    class Tug(rt.Plant):
+        x = rt.state("m")
+        pull = rt.input("N", optional=True)
+
+        def derivative(self, d: Any) -> None:
+            d.x = 1.0
+
+    class Winch(rt.Controller):
+        length = rt.input("m")
+        pull = rt.output("N")
+
+        def step(self) -> None:
+            self.pull = self.length
+
+    loop = rt.Scenario("s", until=1)
+    tug = loop.plant(Tug(), step=0.1)
+    seen = loop.sensor("seen", {"x": tug.x}, period=0.2)
+    winch = loop.controller(Winch(), on=seen, inputs={"length": seen.x})
+    loop.connect(winch.pull, tug.pull)
+    assert rt.simulate(loop)["winch.pull"][-1] == pytest.approx(1.0)
+    for wrong in (
+        lambda: loop.sensor("all", {"x": tug}, period=0.2),  # type: ignore[dict-item]
+        lambda: loop.controller("two", Winch(), on=[seen], inputs={"length": seen}),  # type: ignore[dict-item]
+    ):
+        with pytest.raises(rt.ScenarioError, match=r"names\.py:\d+: .*\n.* is the component"):
+            wrong()
+    with pytest.raises(rt.ScenarioError, match=r"x of sensor none is 2\.0; give 'component"):
+        loop.sensor("none", {"x": 2.0}, period=0.2)
+
+
+def test_an_unknown_option_names_the_known_ones() -> None:
+    class Tug(rt.Plant):
+        x = rt.state("m")
+
+        def derivative(self, d: Any) -> None:
+            d.x = 1.0
+
+    loop = rt.Scenario("s", until=1)
+    with pytest.raises(rt.ScenarioError, match=r"names\.py:\d+: [\s\S]*'rtol' in plant\(\).*rtol="):
+        loop.plant(Tug(), step=0.1, rtol=1e-6)  # type: ignore[call-overload]
+    with pytest.raises(rt.ScenarioError, match=r"'sovler' in plant\(\); did you mean solver"):
+        loop.plant(Tug(), step=0.1, sovler="rk4")  # type: ignore[call-overload]
+    assert "tug" not in loop

@@ -530,6 +530,18 @@ def test_a_verdict_states_signals_rows_and_span() -> None:
     ]
 
 
+@pytest.mark.usefixtures("folder")
+def test_what_goes_on_after_the_baseline_is_not_agreed_to() -> None:
+    fly("short.mcap", "--until", "0.5")
+    fly("whole.mcap")
+    done = rtsim("compare", "short.mcap", "whole.mcap")
+    assert done.exit_code == 2, done.output
+    assert "A ends at 0.500 s and B goes on to 1.000 s, which was not compared" in done.stdout
+    assert "give --to 0.500" in done.stdout
+    assert "agree" not in done.stdout
+    assert rtsim("compare", "short.mcap", "whole.mcap", "--to", "0.500").exit_code == 0
+
+
 def test_common_says_of_how_many_rows(folder: Path) -> None:
     text = PLANT.replace("step=0.01", "step=0.1")
     (folder / "coarse.py").write_text(text)

@@ -237,6 +237,18 @@ def test_options_change_the_study_of_a_file() -> None:
     assert "folder: " + str(Path("studies/own-002")) in again.stdout
 
 
+def test_a_study_that_no_function_returns_is_not_ignored() -> None:
+    Path("held.py").write_text(
+        "from rtsim.models.unstable import scenario\n"
+        "from rtsim.studies import Study\n\n"
+        "study = Study({'plant.x': (0.5, 0.9)}, results={'x': 'last:plant.x'}, until=0.2)\n"
+    )
+    done = rtsim("start", "held.py", "--workers", "0", "--runs", "1", *PEAK, *FACTOR)
+    assert done.exit_code == 2, done.output
+    assert "held.py has a Study in the variable study" in done.output
+    assert "def study(): return Study(...)" in done.output
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -135,6 +135,8 @@ def test_a_guard_without_a_failure_is_a_normal_end(file: str) -> None:
     [
         (["peak < 100"], [2.0, 3.0], Outcome.PASSED, "peak <= 100: 2 of 2 runs pass"),
         (["peak < 1"], [2.0, 3.0], Outcome.FAILED, "peak <= 1: 0 of 2 runs pass"),
+        (["peak < 1"], [2.0, 3.0], Outcome.FAILED, "2 of 2 runs miss the requirement"),
+        ([], [2.0, 3.0], Outcome.UNDECIDED, "no run was compared with a requirement"),
         (["peak < 100"], [2.0, -1.0], Outcome.FAILED, "peak <= 100: 1 of 2 runs pass"),
         ([], [2.0, -1.0], Outcome.FAILED, "2 of 2 runs have ended"),
         ([], [2.0, 3.0], Outcome.UNDECIDED, "2 of 2 runs have ended"),

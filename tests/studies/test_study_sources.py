@@ -20,7 +20,7 @@ import pytest
 from study_commands import rtsim
 
 from rtsim.core.errors import ScenarioError
-from rtsim.core.file_hash import reading, signature
+from rtsim.core.file_hash import reading, signature, tree_hash
 from rtsim.scenario.trust import permitted
 from rtsim.studies import Folder, resume, start, summarise
 from rtsim.studies import sources as sources_module
@@ -482,3 +482,22 @@ def test_declared_data_is_relative_to_the_file_of_the_study(file: str, empty_pro
 def test_bytecode_is_traced_to_its_source(name: str) -> None:
     assert _source_of(Path("folder/__pycache__") / name) == Path("folder/law.py")
     assert _source_of(Path("folder") / name) == Path("folder") / name
+
+
+def test_a_folder_of_data_that_cannot_be_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "closed").mkdir(parents=True)
+    (tmp_path / "data" / "closed" / "table.csv").write_text("1")
+    scandir = os.scandir
+
+    def refusing(path: Any) -> Any:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(SourcesChanged, match=r"closed of the declared data cannot be read .*Perm"):
+        sources_module._content(tmp_path / "data")
+    with pytest.raises(PermissionError):
+        tree_hash(tmp_path / "data")

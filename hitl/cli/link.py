@@ -419,7 +419,7 @@ def flash(
         raise click.BadParameter(f"{baud} is not in the range 300<=x<={most}.", param_hint="--baud")
     rate = BaudRate.of(board, baud or of_port or board.line.baud)
     image = image_of(firmware, rate.baud, board)
-    read_image(image.path, board.memory.room, board.memory.flash_begins)
+    read_image(image.path, board, boot_loader=True)
     command = flasher.command(image.path, place, boot_baud or flasher.baud)
     if dry_run:
         _show_flash(command, None, image, rate, as_json)

@@ -26,7 +26,8 @@ STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER, OUTPUT, LINE, DELAYED = ROLES = (
     *("line", "delayed signal"),
 )
 """What a field is to its class."""
-Shape = tuple[int, ...]
+Shape = int | tuple[int, ...]
+"""The shape of an array; a number is the length of a vector."""
 Initial = float | Sequence[float] | Sequence[Sequence[float]] | Vector
 Elements = Vector | Sequence[float] | float
 """What a method can assign to a vector."""
@@ -85,7 +86,7 @@ def _field(
             f'("m", {unit!r}), or ("1", {unit!r}) for a number without a unit'
         )
     values = np.asarray(initial, dtype=object)
-    size = values.shape if shape is None else tuple(shape)
+    size = values.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
     flat = tuple(values.ravel().tolist())
     if len(flat) == 1 and size:
         flat *= math.prod(size)

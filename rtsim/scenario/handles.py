@@ -74,6 +74,12 @@ class Handle:
             "scenario.connect(source, target)"
         )
 
+    def __getitem__(self, name: object) -> NoReturn:
+        raise TypeError(
+            f"{self._name}[{name!r}] is not the name of a signal; write {self._name}.{name} or the "
+            f'text "{self._name}.{name}", and in a loop over names f"{self._name}.{{name}}"'
+        )
+
     def __dir__(self) -> list[str]:
         return sorted({*self._aliases, *self._names()})
 

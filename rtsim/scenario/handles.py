@@ -18,13 +18,14 @@ from rtsim.core.signals import SignalName as SignalName
 RESULT_ATTRIBUTES = frozenset(
     (
         "assert_ok", "at", "began", "between", "certificate", "changed_before", "changes",
-        "checked", "checkpoints", "component_values", "continues", "digest", "earlier", "end_ns",
-        "ended", "ending", "ends", "error", "events", "export", "facts", "final", "footer",
-        "header", "in_words", "large", "late", "looked", "lost", "messages", "missed", "names",
-        "ok", "open", "outcome", "overruns", "path", "plot", "rate", "reason", "recorder", "recording",
-        "restored", "segments", "since", "source", "speed", "system", "table", "time", "time_ns",
-        "to_arrow", "to_pandas", "to_polars", "to_xarray", "told", "trace_rows", "track",
-        "tracks", "truncated", "up_to", "viewed", "waiting", "wall_ns", "warnings",
+        "checked", "checkpoints", "component_values", "continues", "digest", "earlier",
+        "end_ns", "ended", "ending", "ends", "error", "events", "export", "facts", "final",
+        "footer", "header", "in_words", "large", "late", "looked", "lost", "messages", "missed",
+        "names", "ok", "open", "outcome", "overruns", "path", "plot", "rate", "reason",
+        "recorder", "recording", "restored", "segments", "since", "source", "speed", "system",
+        "table", "time", "time_ns", "to_arrow", "to_pandas", "to_polars", "to_xarray", "told",
+        "trace_rows", "track", "tracks", "truncated", "up_to", "viewed", "waiting", "wall_ns",
+        "warnings",
     )
 )  # fmt: skip
 """Public attributes of results and recordings: a component of this name is not ``run.NAME``."""

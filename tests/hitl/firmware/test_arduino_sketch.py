@@ -18,6 +18,7 @@ from hitl.boards.description import BoardDescription
 from hitl.boards.pico import PICO
 from hitl.building.toolchain import BuildError
 from hitl.cli.board_tools import build
+from hitl.cli.link import flash
 from hitl.firmware.arduino_sketch import image_of_sketch
 from hitl.firmware.compiling import NoTools
 
@@ -132,6 +133,20 @@ def test_the_command_writes_the_image_where_it_is_asked_to(tmp_path: Path) -> No
     warned = written(tmp_path / "warned.ino", BLINK + "static int unused;\n")
     assert "unused" in typed(warned).stderr
     assert typed(warned, "--warnings", "error").exit_code == 1
+
+
+@with_avr_gcc
+def test_a_sketch_is_flashed_and_the_board_is_not_asked(tmp_path: Path) -> None:
+    path = written(tmp_path / "blink.ino")
+    words = [str(path), "--port", "/dev/ttyACM0", "--dry-run"]
+    done = CliRunner().invoke(flash, words)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("avrdude -p atmega328p")
+    assert f"{image_of_sketch(path).path}" in done.output
+    assert "baud (" not in done.output, "the sketch sets the rate of its line"
+    wrong = CliRunner().invoke(flash, [*words, "--baud", "9600"])
+    assert wrong.exit_code == 2
+    assert "which sets its own rate" in wrong.output
 
 
 def typed(*arguments: object) -> Any:

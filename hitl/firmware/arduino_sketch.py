@@ -71,8 +71,10 @@ class _OfSketch(Job):
         include = [f"-I{folder}" for folder in (self.folder.resolve(), *libraries)]
         objects: list[Path] = []
         said = ""
-        sources = [(source, _OPTIONS) for source in (program, *self.sources)]
-        sources += [(p, ("-w",)) for folder in libraries for p in _files(folder, _SOURCES)]
+        sources: list[tuple[Path, tuple[str, ...]]] = [
+            *((source, _OPTIONS) for source in (program, *self.sources)),
+            *((p, ("-w",)) for folder in libraries for p in _files(folder, _SOURCES)),
+        ]
         try:
             for source, options in sources:
                 objects.append(work / f"{len(objects)}.o")
@@ -86,18 +88,23 @@ class _OfSketch(Job):
     def _libraries(self) -> list[Path]:
         """Return the folders of the core's libraries that the program includes."""
         found: list[Path] = []
-        queue = [*self.texts.values(), *map(text_of, self.sources)]
+        own = {path.resolve(): text for path, text in self.texts.items()}
+        queue = [*own, *(path.resolve() for path in self.sources)]
+        seen = set(queue)
         while queue:
-            for header in _INCLUDE.findall(queue.pop()):
-                folder = self._library(header)
-                if folder is not None and folder not in found:
-                    found.append(folder)
-                    queue += map(text_of, _files(folder, (*_SOURCES, *_HEADERS)))
+            path = queue.pop()
+            for header in _INCLUDE.findall(own.get(path) or text_of(path)):
+                beside = [(folder / header).resolve() for folder in (path.parent, self.folder)]
+                more = [p for p in beside if p.is_file()][:1]
+                library = None if more else self._library(header)
+                if library is not None and library not in found:
+                    found.append(library)
+                    more = list(_files(library, (*_SOURCES, *_HEADERS)))
+                queue += (p for p in more if p not in seen)
+                seen.update(more)
         return found
 
     def _library(self, header: str) -> Path | None:
-        if (self.folder / header).is_file():
-            return None
         for library in sorted((self.tools.core_folder / _LIBRARIES).glob("*")):
             for folder in (library / "src", library):
                 if (folder / header).is_file():

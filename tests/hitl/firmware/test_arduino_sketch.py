@@ -85,6 +85,10 @@ def test_libraries_of_the_core_are_found_by_their_headers(tmp_path: Path) -> Non
     text = "#include <Wire.h>\n#include <EEPROM.h>\nvoid setup() { Wire.begin(); }\n"
     text += "void loop() { EEPROM.update(0, Wire.available()); }\n"
     assert image_of_sketch(written(tmp_path / "bus.ino", text)).flash_bytes > 1000
+    folder = tmp_path / "deep"
+    written(folder / "src" / "bus.h", "#include <Wire.h>\ninline void bus() { Wire.begin(); }\n")
+    text = '#include "src/bus.h"\nvoid setup() { bus(); }\nvoid loop() {}\n'
+    assert image_of_sketch(written(folder / "deep.ino", text)).flash_bytes > 1000
 
 
 @with_avr_gcc

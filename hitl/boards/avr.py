@@ -188,6 +188,7 @@ UNO = BoardDescription(
     ),
     flasher=_avrdude("atmega328p", "arduino"),
     usb=((0x2341, 0x0043), (0x2341, 0x0001), (0x2A03, 0x0043)),
+    vectors=26,
     pins=_UNO_PINS,
     uart=UART,
     buses={
@@ -208,6 +209,10 @@ UNO = BoardDescription(
         },
     ),
 )  # fmt: skip
+
+
+VECTORS_OF_OTHERS = {43: "a Leonardo or Micro (ATmega32U4)"}
+"""Boards of other projects, by their number of interrupt vectors, for error messages."""
 
 
 # The Arduino Nano: an Uno with two more analog inputs.
@@ -287,6 +292,7 @@ MEGA = replace(
     ),
     flasher=_avrdude("atmega2560", "wiring"),
     usb=((0x2341, 0x0010), (0x2341, 0x0042), (0x2A03, 0x0042)),
+    vectors=57,
     pins=replace(
         _UNO_PINS,
         numbers=MEGA_NUMBERS,

@@ -303,7 +303,11 @@ class BoardDescription:
     line: Line = Line()
     flasher: Flasher | None = None
     usb: tuple[tuple[int, int], ...] = ()
-    """Vendor and product ids of the board's USB port."""
+    """Vendor and product ids of the board's USB port, by which error messages name its port."""
+    vectors: int = 0
+    """Interrupt vectors at the begin of the flash, each a JMP of an AVR; 0 if this is unknown.
+
+    An image with the number of another board is refused."""
     pins: BoardPins | None = None
     uart: Uart | None = None
     buses: Mapping[str, Bus] = field(default_factory=dict)

@@ -1,10 +1,18 @@
-"""Read Intel HEX, the format of a firmware image: one record ``:LLAAAATTDD...CC`` per line."""
+"""Read the image of a board's flash: Intel HEX, one record ``:LLAAAATTDD...CC`` per line.
+
+An image of another format or for another processor is refused, because a processor that executes it
+does something, and nobody sees that it is not the program.
+"""
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
+from hitl.boards.avr import VECTORS_OF_OTHERS
 from hitl.boards.contract import BoardError
+from hitl.boards.description import BoardDescription
+from hitl.boards.known import BOARDS, DEFAULT_BOARD, board_named
 
 _DATA, _END, _SEGMENT, _START_SEGMENT, _LINEAR, _START_LINEAR = range(6)
 _MOST_FILE_BYTES = 1 << 20
@@ -12,33 +20,141 @@ _WINDOW = 1 << 16
 """Bytes that the addresses of records reach, from the last segment or linear address on."""
 _BYTES_OF_TEXT = 16
 """Most characters that a file may have for one byte of flash: each byte in a record of its own."""
+_ELF, _UF2 = b"\x7fELF", b"UF2\n"
+_MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 83: "AVR", 94: "Xtensa", 183: "ARM", 243: "RISC-V"}
+"""Processors of ELF files by the number of the machine in their head."""
+_FAMILIES = {"avr": "AVR", "cortex": "ARM", "arm": "ARM", "riscv": "RISC-V", "xtensa": "Xtensa"}
+"""Names of the processors of boards, by their first letters."""
+_TOOLS = {"AVR": "avr-objcopy", "ARM": "arm-none-eabi-objcopy"}
+_JMP = b"\x0c\x94"
+"""First word of the AVR's instruction JMP, of which avr-gcc makes each interrupt vector."""
+_VECTOR_BYTES = 4
+_NEAR_BYTES = 128 << 10
+"""Flash that a function pointer reaches; in larger flash, avr-gcc puts jumps behind the vectors."""
 
 
-def read_image(path: Path, flash: int, begins: int = 0) -> bytes:
-    """Read the image in the file ``path``.
+class _Outside(BoardError):
+    """A record lies outside of the board's flash; ``address`` is that of its first byte."""
 
-    Returns its bytes from the address ``begins``, at most ``flash`` of them; gaps are 0xff.  Raises
-    :class:`BoardError` if the file cannot be read or is not a valid image (see :func:`parse`).
+    def __init__(self, text: str, address: int) -> None:
+        super().__init__(text)
+        self.address = address
+
+
+def read_image(
+    path: Path, board: BoardDescription = DEFAULT_BOARD, *, boot_loader: bool = False
+) -> bytes:
+    """Read the image for ``board`` in the file ``path``.
+
+    Returns its bytes from the first address of the flash on; gaps are 0xff.  With ``boot_loader``
+    the image must leave the boot loader's part of the flash free.  Raises :class:`BoardError` with
+    the file and the remedy if the file cannot be read, has another format, is not valid Intel HEX
+    (see :func:`parse`), is larger than the flash, or is for another processor.
     """
+    memory = board.memory
+    flash = memory.room if boot_loader else memory.flash
     most = max(_MOST_FILE_BYTES, _BYTES_OF_TEXT * flash)
     try:
         with path.open("rb") as file:
             text = file.read(most + 1)
     except OSError as error:
         raise BoardError(f"cannot read the firmware file {path}: {error.strerror}") from None
+    if why := _other_format(path, text, board):
+        raise BoardError(f"{path} {why}")
     if len(text) > most:
         raise BoardError(
             f"{path} is larger than {most} bytes, the limit for firmware; give an Intel HEX file"
         )
-    return parse(text.decode("ascii", "replace"), flash, str(path), begins)
+    try:
+        image = parse(
+            text.decode("ascii", "replace"), flash, str(path), memory.flash_begins, board.phrase
+        )
+    except _Outside as error:
+        raise BoardError(f"{error}; {_elsewhere(error.address, board)}") from None
+    _check_vectors(path, image, board)
+    return image
 
 
-def parse(text: str, flash: int, name: str = "image", begins: int = 0) -> bytes:
+def _other_format(path: Path, data: bytes, board: BoardDescription) -> str:
+    """Return what the file is instead of Intel HEX, and the remedy; "" if nothing shows that."""
+    if not data.strip():
+        return "is empty; build the firmware again"
+    if data.startswith(_ELF):
+        (machine,) = struct.unpack_from("<H", data.ljust(20, b"\0"), 18)
+        name = _MACHINES.get(machine, f"the machine number {machine}")
+        ours = next((v for k, v in _FAMILIES.items() if board.processor.startswith(k)), name)
+        if name != ours:
+            return (
+                f"is an ELF file for {name}, and {board.phrase} has the processor {board.mcu} "
+                f"({ours}); build the firmware for {board.phrase}"
+            )
+        return (
+            f"is an ELF file, not Intel HEX; type: {_TOOLS.get(name, 'objcopy')} -O ihex -R "
+            f".eeprom {path.name} {path.stem}.hex   and give {path.stem}.hex"
+        )
+    if data.startswith(_UF2):
+        return (
+            "is a UF2 file, which a boot loader takes (Raspberry Pi Pico); give the Intel HEX file "
+            f"of a build for {board.phrase}"
+        )
+    if data.lstrip()[:1] != b":":
+        return (
+            "is not Intel HEX, whose lines begin with a colon; give the HEX file that the build "
+            f"wrote, or build one: rtsim board build SKETCH.ino --board {board.name}"
+        )
+    return ""
+
+
+def _elsewhere(address: int, board: BoardDescription) -> str:
+    """Return the remedy for a byte at ``address``, which is outside of the flash of ``board``."""
+    fits = [
+        other
+        for other in map(board_named, BOARDS)
+        if 0 <= address - other.memory.flash_begins < other.memory.flash and other.mcu != board.mcu
+    ]
+    build = f"build the firmware for {board.phrase}, or make it smaller"
+    if not fits:
+        return build
+    names = " or ".join(f"{other.phrase} ({other.url})" for other in fits)
+    return f"the flash of {names} has this address: {build}"
+
+
+def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
+    """Raise :class:`BoardError` if the interrupt vectors are those of another AVR.
+
+    Images without such vectors, for example of an assembler, are not refused.
+    """
+    found = 0
+    while image.startswith(_JMP, _VECTOR_BYTES * found):
+        found += 1
+    if not board.vectors or _has_vectors(board, found):
+        return
+    whose = VECTORS_OF_OTHERS.get(found, "")
+    for other in map(board_named, BOARDS):
+        if not whose and other.vectors and _has_vectors(other, found):
+            whose = f"{other.phrase} ({other.mcu}, {other.url})"
+    if whose:
+        raise BoardError(
+            f"{path} has the interrupt vectors of {whose}, and the processor of {board.phrase} is "
+            f"an {board.mcu}; build the firmware for {board.phrase}, or name the other board"
+        )
+
+
+def _has_vectors(board: BoardDescription, found: int) -> bool:
+    """Return True if ``found`` jumps at the begin of an image can be the vectors of ``board``."""
+    jumps_follow = board.memory.flash > _NEAR_BYTES and found > board.vectors
+    return found == board.vectors or jumps_follow
+
+
+def parse(
+    text: str, flash: int, name: str = "image", begins: int = 0, phrase: str = "the board"
+) -> bytes:
     """Parse the Intel HEX records in ``text``.
 
     Returns the bytes from the address ``begins``, at most ``flash`` of them; gaps are 0xff.  Raises
     :class:`BoardError` with ``name`` and the line number for a malformed record, a wrong checksum,
-    a byte outside of the flash, an address that occurs twice, or a missing end record.
+    a byte outside of the flash of ``phrase``, an address that occurs twice, or a missing end
+    record.
     """
     image, given = bytearray(), bytearray(flash)
     base, ended = 0, False
@@ -58,7 +174,7 @@ def parse(text: str, flash: int, name: str = "image", begins: int = 0) -> bytes:
                     f"{where}: the record passes the end of its {_WINDOW} bytes; its last bytes "
                     "have no certain address; build the firmware again"
                 )
-            _place(image, given, base + address - begins, data, where)
+            _place(image, given, base + address, data, begins, f"{where}: the record", phrase)
         elif kind in (_SEGMENT, _LINEAR) and len(data) == 2:
             base = int.from_bytes(data, "big") << (4 if kind == _SEGMENT else 16)
         elif kind == _END:
@@ -69,7 +185,10 @@ def parse(text: str, flash: int, name: str = "image", begins: int = 0) -> bytes:
                 "record"
             )
     if not ended:
-        raise BoardError(f"{name} has no end record: the file is truncated or not Intel HEX")
+        raise BoardError(
+            f"{name} has no end record: the file is truncated; copy it again, or build the "
+            "firmware again"
+        )
     if not image:
         raise BoardError(f"{name} contains no program bytes; build the firmware again")
     return bytes(image)
@@ -81,29 +200,37 @@ def _record(line: str, where: str) -> tuple[int, int, bytes]:
     except ValueError:
         raw = b""
     if len(raw) < 5 or " " in line:
-        raise BoardError(f"{where}: this line is not an Intel HEX record")
+        raise BoardError(
+            f"{where}: this line is not an Intel HEX record; the file is truncated or damaged: "
+            "copy it again, or build the firmware again"
+        )
     if len(raw) != raw[0] + 5:
         raise BoardError(
-            f"{where}: the record has {len(raw) - 5} data bytes, but declares {raw[0]}"
+            f"{where}: the record has {len(raw) - 5} data bytes, but declares {raw[0]}; the file "
+            "is truncated or damaged: copy it again, or build the firmware again"
         )
     if sum(raw) % 256:
         raise BoardError(f"{where}: wrong checksum; the file is damaged, build the firmware again")
     return raw[3], int.from_bytes(raw[1:3], "big"), raw[4:-1]
 
 
-def _place(image: bytearray, given: bytearray, start: int, data: bytes, where: str) -> None:
-    end, flash = start + len(data), len(given)
-    if start < 0:
-        raise BoardError(f"{where}: the record begins {-start} bytes before the board's flash")
-    if end > flash:
-        raise BoardError(
-            f"{where}: the record ends at byte {end}, but the board has {flash} bytes of flash"
+def _place(
+    image: bytearray, given: bytearray, address: int, data: bytes, begins: int, where: str,
+    phrase: str,
+) -> None:  # fmt: skip
+    start, flash = address - begins, len(given)
+    end = start + len(data)
+    if start < 0 or end > flash:
+        raise _Outside(
+            f"{where} has the addresses {address:#x} to {address + len(data) - 1:#x}, but the "
+            f"{flash} bytes of flash of {phrase} are {begins:#x} to {begins + flash - 1:#x}",
+            address,
         )
     if any(given[start:end]):
         twice = given.index(1, start)
         raise BoardError(
-            f"{where}: an earlier record has already set byte {twice} of the flash; build the "
-            "firmware again"
+            f"{where} sets byte {twice} of the flash, which an earlier record has already set; "
+            "build the firmware again"
         )
     image.extend(b"\xff" * (end - len(image)))
     image[start:end] = data

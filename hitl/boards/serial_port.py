@@ -14,6 +14,7 @@ if sys.platform != "win32":
     import termios
 
 from hitl.boards.contract import BoardError, BoardGone
+from hitl.boards.known import BOARDS, board_named
 
 _WRITE_PATIENCE_S = 10.0
 _INSTALL = "pip install 'rtsim[pitl]'"
@@ -127,4 +128,21 @@ def _lost(name: str, error: Exception) -> str:
 def _hint(port: str) -> str:
     if os.name == "posix" and os.path.exists(port) and not os.access(port, os.R_OK | os.W_OK):
         return "you may not use this port; type: sudo usermod -aG dialout $USER   then log in again"
-    return "type: python -m serial.tools.list_ports   to list the ports"
+    return _known_ports()
+
+
+def _known_ports() -> str:
+    """Return the serial ports of this machine, with the board whose USB ids a port has.
+
+    Ports that are not at USB are named only if there are no others: boards are at USB.
+    """
+    from serial.tools.list_ports import comports
+
+    ids = {usb: board.title for board in map(board_named, BOARDS) for usb in board.usb}
+    ports = sorted(comports(), key=lambda port: port.device)
+    ports = [port for port in ports if port.vid is not None] or ports
+    found = [(port.device, ids.get((port.vid, port.pid), "")) for port in ports]
+    if not found:
+        return "this machine has no serial port; check the board and its cable"
+    names = (f"{name} ({title})" if title else name for name, title in found)
+    return f"the ports of this machine are {', '.join(names)}"

@@ -116,7 +116,7 @@ def open_board(url: str, firmware: Path | None) -> EmulatedBoard:
             f"{url} names an emulated board, but no firmware is given; give an Intel HEX file"
         )
     board = at.description
-    image = read_image(firmware, board.memory.flash, board.memory.flash_begins)
+    image = read_image(firmware, board)
     command = board.emulator(at.backend).command()
     return EmulatedBoard(image, command, at.backend, at.baud, description=board)
 

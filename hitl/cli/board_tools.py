@@ -22,11 +22,13 @@ from hitl.cli.common import (
     warnings_option,
 )
 from hitl.firmware import Firmware, firmware
+from hitl.firmware.arduino_sketch import image_of_sketch
 from hitl.firmware.compiling import NoTools, Tools
 from hitl.firmware.exporting import exported
 from hitl.firmware.firmware import NOTICE
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import load_interface
+from hitl.interface.file import is_sketch
 from hitl.protocol.line import BaudRate, offered
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.terminal import Column, console, print_table
@@ -164,15 +166,16 @@ def install(board_name: str | None) -> None:
     )
 
 
-# The command ``rtsim board build``: firmware of an interface file.
+# The command ``rtsim board build``: firmware of an interface file, or of an Arduino sketch.
 
 
 @click.command()
-@click.argument("interface")
+@click.argument("interface", metavar="INTERFACE|SKETCH.ino")
 @click.option(
     "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="FOLDER",
     help="Write the firmware's source code (a sketch for the Arduino IDE or make) and its image to "
-    "FOLDER/NAME, where NAME is the controller's name.  [default: no sketch is written]",
+    "FOLDER/NAME, where NAME is the controller's name; of SKETCH.ino, write the image "
+    "FOLDER/SKETCH.hex.  [default: no sketch is written]",
 )  # fmt: skip
 @baud_option
 @board_option
@@ -183,18 +186,28 @@ def build(
     interface: str, folder: Path | None, baud: int | None, board_name: str | None,
     strictness: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """Build the firmware of INTERFACE for a board.
+    """Build the firmware of a controller, or an Arduino sketch, for a board.
 
-    INTERFACE is FILE.toml or FILE.toml:VARIANT. If rtsim ships an image of this firmware, the
-    command uses that image and compiles nothing. Exit status 0 if the firmware was made, 1 if the
-    compiler warned and --warnings error was given, 2 if the firmware could not be made.
+    INTERFACE is FILE.toml or FILE.toml:VARIANT. The firmware is for rtsim pitl: it speaks rtsim's
+    protocol on the serial line, and uses no pins. If rtsim ships an image of this firmware, the
+    command uses that image and compiles nothing.
+
+    SKETCH.ino is an Arduino sketch that uses the pins of its board. The image contains nothing of
+    rtsim. It is for a device of a rig (rtsim hitl), or for a board on the desk.
+
+    Exit status 0 if the firmware was made, 1 if the compiler warned and --warnings error was given,
+    2 if the firmware could not be made.
 
     \b
     Examples:
       rtsim board build motor.toml:float
       rtsim board build motor.toml:float -o sketches
+      rtsim board build thermostat.ino -o .
     """
     board = chosen(board_name)
+    if is_sketch(Path(interface)):
+        _build_sketch(Path(interface), folder, baud, board, strictness, as_json)
+        return
     rate = BaudRate.of(board, board.line.baud if baud is None else baud)
     loaded = load_interface(interface)
     place = sketch_of(loaded, rate.baud, board).write(folder) if folder else None
@@ -216,6 +229,42 @@ def build(
     click.echo(f"image: {place / f'{loaded.name}.hex' if place else made.path}")
     if place:
         click.echo(f"sketch: {place}")
+
+
+def _build_sketch(
+    path: Path, folder: Path | None, baud: int | None, board: BoardDescription, strictness: str,
+    as_json: bool,
+) -> None:  # fmt: skip
+    if baud is not None:
+        raise BoardError(
+            f"--baud does not apply to {path.name}, which sets its own rate; remove it"
+        )
+    made = image_of_sketch(path, board)
+    refuse_warnings({path.name: made.warnings}, strictness, as_json)
+    image = made.path
+    if folder is not None:
+        image = folder / f"{path.stem}.hex"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(made.path, image)
+        except OSError as error:
+            raise BoardError(f"cannot write the image to {image}: {error.strerror}") from None
+    if as_json:
+        show_result({
+            "name": path.stem,
+            "board": board.name,
+            "flash_bytes": made.flash_bytes,
+            "ram_bytes": made.ram_bytes,
+            "compiler": made.compiler,
+            "warnings": made.warnings,
+            "image": str(image),
+        })  # fmt: skip
+        return
+    click.echo(made.warnings, nl=False, err=True)
+    left = f"{board.memory.ram - made.ram_bytes} bytes are left for the stack"
+    click.echo(f"{path.name} for {board.phrase}: {made.compiler}")
+    click.echo(f"{made.flash_bytes} bytes of flash, {made.ram_bytes} bytes of RAM; {left}")
+    click.echo(f"image: {image}")
 
 
 def _described(made: Firmware, place: Path | None) -> dict[str, object]:

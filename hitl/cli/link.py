@@ -31,7 +31,9 @@ from hitl.building.toolchain import captured
 from hitl.cli.common import board_option, chosen, names_a_board
 from hitl.comparison.execution import FEWEST_FOR_P99, p99
 from hitl.firmware import firmware as firmware_of
+from hitl.firmware.arduino_sketch import image_of_sketch
 from hitl.interface import Interface, load_interface
+from hitl.interface.file import is_sketch
 from hitl.protocol.codec import name_hash
 from hitl.protocol.line import BaudRate, Budget, nominal, offered
 from hitl.protocol.messages import HelloReply
@@ -176,7 +178,7 @@ def trial_json(trial: LinkTrial, own_time: bool, at: BoardDescription) -> dict[s
 
 firmware_option = click.option(
     "--firmware", type=click.Path(path_type=Path), metavar="FILE.hex",
-    help="Intel HEX image that an emulated board runs.",
+    help="Intel HEX image, or Arduino sketch (NAME.ino), that an emulated board runs.",
 )  # fmt: skip
 controller_option = click.option(
     "-c", "--controller", metavar="INTERFACE",
@@ -198,12 +200,14 @@ class BoardImage:
 def image_of(
     reference: str, baud: int | None = None, board: BoardDescription = DEFAULT_BOARD
 ) -> BoardImage:
-    """Return the image of a ``FILE.hex`` or of an interface file, building it if necessary.
+    """Return the image of a ``FILE.hex``, of a sketch or of an interface file; build it if needed.
 
     ``baud`` is the bit rate of the serial line, bit/s (``None``: the default rate of ``board``).
     """
     if reference.lower().endswith((".hex", ".ihex")):
         return BoardImage(Path(reference), baud=baud)
+    if is_sketch(Path(reference)):
+        return BoardImage(image_of_sketch(Path(reference), board).path, baud=baud)
     found = firmware_of(load_interface(reference), baud=baud, board=board)
     return BoardImage(found.path, found.interface, found.build, found.baud)
 
@@ -211,15 +215,17 @@ def image_of(
 def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardImage:
     """Return the image that the emulated board at ``at`` runs.
 
-    ``file`` is an Intel HEX file, ``controller`` an interface file. If both are given, the board
-    runs ``file``, which must contain ``controller``. Raises :class:`BoardError` if neither is
-    given, or if the board is not emulated: a real board runs the firmware in its flash memory.
+    ``file`` is an Intel HEX file or a sketch, ``controller`` an interface file. If both are given,
+    the board runs ``file``, which must contain ``controller``. Raises :class:`BoardError` if
+    neither is given, or if the board is not emulated: a real board runs the firmware in its flash
+    memory.
     """
     if not at.emulated:
         raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")
     if file is not None:
         interface = None if controller is None else load_interface(controller)
-        return BoardImage(file, interface, baud=at.baud)
+        path = image_of_sketch(file, at.description).path if is_sketch(file) else file
+        return BoardImage(path, interface, baud=at.baud)
     if controller is None:
         raise BoardError(
             f"{at.text} has no firmware; give an image or a controller: "
@@ -364,7 +370,7 @@ _LAST_LINES = 8
 
 
 @click.command()
-@click.argument("firmware", metavar="FIRMWARE.hex|INTERFACE.toml")
+@click.argument("firmware", metavar="FIRMWARE.hex|SKETCH.ino|INTERFACE.toml")
 @click.option("--port", required=True, help="Serial port of the board: /dev/ttyACM0 or COM3.")
 @click.option(
     "--baud", type=click.IntRange(min=300), default=None,
@@ -393,15 +399,16 @@ def flash(
 ) -> None:  # fmt: skip
     """Write firmware to the board at --port.
 
-    FIRMWARE is an Intel HEX image or an interface file. For an interface file, the command builds
-    the controller's firmware if necessary. After flashing, the command asks the board for its
-    identity, and fails if the board does not run the new firmware. Exit status 0 if the board was
-    flashed, 2 if not.
+    FIRMWARE is an Intel HEX image, an Arduino sketch or an interface file. For a sketch and an
+    interface file, the command builds the firmware if necessary. After flashing, the command asks
+    the board for its identity, and fails if the board does not run the new firmware; a sketch has
+    no identity, so the board is not asked. Exit status 0 if the board was flashed, 2 if not.
 
     \b
     Examples:
       rtsim flash motor.toml:float --port /dev/ttyACM0
       rtsim flash blink.hex --port COM3 --no-verify
+      rtsim flash thermostat.ino --port /dev/ttyACM0
     """
     place, of_port, board = _place(port, board_name)
     flasher = board.flasher
@@ -418,19 +425,21 @@ def flash(
     if baud is not None and baud > most:
         raise click.BadParameter(f"{baud} is not in the range 300<=x<={most}.", param_hint="--baud")
     rate = BaudRate.of(board, baud or of_port or board.line.baud)
-    image = image_of(firmware, rate.baud, board)
-    read_image(image.path, board.memory.room, board.memory.flash_begins)
+    image, sketch = image_of(firmware, rate.baud, board), is_sketch(Path(firmware))
+    if sketch and baud is not None:
+        raise BoardError(f"--baud does not apply to {firmware}, which sets its own rate; remove it")
+    read_image(image.path, board, boot_loader=True)
     command = flasher.command(image.path, place, boot_baud or flasher.baud)
     if dry_run:
-        _show_flash(command, None, image, rate, as_json)
+        _show_flash(command, None, image, rate, as_json, sketch)
         return
     line = ProgressLine(firmware, enabled=sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), closing(line):
         line.say(f"writing {image.path.name} through {place} (some seconds) …")
         _write(command, place, board, flasher)
         line.say("asking the board for its identity …")
-        found = None if no_verify else _asked(place, image, rate.baud)
-    _show_flash(command, found, image, rate, as_json)
+        found = None if no_verify or sketch else _asked(place, image, rate.baud)
+    _show_flash(command, found, image, rate, as_json, sketch)
 
 
 def _place(port: str, board_name: str | None) -> tuple[str, int | None, BoardDescription]:
@@ -499,15 +508,17 @@ def _asked(port: str, image: BoardImage, baud: int) -> HelloReply:
 
 
 def _show_flash(
-    command: list[str], board: HelloReply | None, image: BoardImage, rate: BaudRate, as_json: bool
-) -> None:
+    command: list[str], board: HelloReply | None, image: BoardImage, rate: BaudRate, as_json: bool,
+    sketch: bool,
+) -> None:  # fmt: skip
     if as_json:
         report = None if board is None else board_json(board)
         line = rate.to_json()
         show_result({"command": command, "image": str(image.path), "baud": line, "board": report})
         return
     click.echo(shlex.join(command))
-    click.echo(f"line        {rate}")
+    if not sketch:
+        click.echo(f"line        {rate}")
     if board is not None:
         for text in about_board(board, image.interface):
             click.echo(text)

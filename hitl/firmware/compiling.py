@@ -131,7 +131,7 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
-__all__ = ["FirmwareImage", "NoTools", "compiled", "overflow_error"]
+__all__ = ["FirmwareImage", "Job", "NoTools", "compiled", "overflow_error"]
 
 _COMPILED = (".c", ".cpp", ".ino")
 _WARNINGS = ("-Wall", "-Wextra")
@@ -158,32 +158,95 @@ def compiled(sketch: Sketch) -> FirmwareImage:
     Raises :class:`NoTools` if tools are missing, :class:`BoardError` if the board is too small, and
     :class:`InterfaceError` or :class:`BuildError` with file and line for an error in the C code.
     """
-    return _Job(sketch).image()
+    return _OfController(sketch).image()
 
 
-class _Job:
-    def __init__(self, sketch: Sketch) -> None:
-        self.sketch, self.board = sketch, sketch.board
-        self.tools = Tools(sketch.name, sketch.board)
+class Job:
+    """Compile and link the program ``name`` for ``board``, and keep its image.
+
+    A subclass defines :meth:`objects`.  ``key`` is what the program is made from, and ``flags`` are
+    those of the user.  Raises :class:`NoTools` if tools are missing.
+    """
+
+    def __init__(
+        self, name: str, board: BoardDescription, key: object, flags: Sequence[str] = ()
+    ) -> None:
+        self.name, self.board, self.key, self.flags = name, board, key, flags
+        self.tools = Tools(name, board)
+
+    def objects(self, work: Path) -> tuple[list[Path], str]:
+        """Compile into the folder ``work``; return the objects in their order, and warnings."""
+        raise NotImplementedError
+
+    def hal(self, work: Path) -> str:  # noqa: ARG002
+        """Return the folder of the HAL's files, for the linker."""
+        return ""
 
     def image(self) -> FirmwareImage:
-        sketch = self.sketch
-        key = key_of(self.tools.identity, sketch.key, _WARNINGS, _IMAGES)
-        stem = f"{sketch.name}-{self.board.name}-{key}"
-        folder = store.kept(stem, (IMAGE, PROGRAM, ABOUT), self._make)
+        """Return the image, which is made if none is kept.
+
+        Raises :class:`BoardError` if the board is too small, and :class:`BuildError` for an error
+        in the code.
+        """
+        key = key_of(self.tools.identity, self.key, _WARNINGS, _IMAGES)
+        stem = f"{self.name}-{self.board.name}-{key}"
+        folder = store.kept(stem, (IMAGE, PROGRAM, ABOUT), self.make)
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         made_by, said = self.tools.gcc.version, about["warnings"]
         image = FirmwareImage(folder / IMAGE, about["flash"], about["ram"], made_by, said)
-        _check_room(self.board, sketch.name, image.flash_bytes, image.ram_bytes)
+        _check_room(self.board, self.name, image.flash_bytes, image.ram_bytes)
         return image
 
-    def _make(self, work: Path, made: Path) -> store.Snapshot:
+    def make(self, work: Path, made: Path) -> store.Snapshot:
+        """Make the files of the image in the folder ``made``; return what they depend on."""
         core = self.tools.archive()
-        with in_few_words(self.sketch.interface):
-            self._build(work, made, core)
-            return self.tools.read(work, self.sketch.flags).snapshot([])
+        objects, warnings = self.objects(work)
+        self._link(work, made, objects if core is None else [*objects, core], warnings)
+        return self.tools.read(work, self.flags).snapshot([])
 
-    def _build(self, work: Path, made: Path, core: Path | None) -> None:
+    def _link(self, work: Path, made: Path, parts: Sequence[Path], warnings: str) -> None:
+        program = made / PROGRAM
+        how = self.board.compiler
+        link = (*how.machine, *how.flags, *self.flags, *linker_flags(self.board, self.hal(work)))
+
+        def link_with(more: Sequence[str]) -> None:
+            everything: list[str | Path] = [*link, "-o", program, *parts, *how.libraries, *more]
+            self.tools.run("gcc", *everything, folder=work)
+
+        try:
+            run_linker(link_with, work / "elf")
+        except BuildError as error:
+            if refusal := overflow_error(self.board, self.name, str(error)):
+                raise refusal from error
+            if how.package and (said := _undefined(self.board, self.name, str(error))):
+                raise BuildError(f"{said}\n{error}") from error
+            raise
+        linked, memory = Program(program.read_bytes(), self.board.processor), self.board.memory
+        window = memory.flash_begins, memory.flash
+        flash, ram = linked.flash_bytes(*window), linked.size(memory.ram_sections)
+        _check_room(self.board, self.name, flash, ram)
+        text = linked.hex(*window, memory.beside)
+        (made / IMAGE).write_text(text, encoding="ascii", newline="")
+        warnings += linked.left_out(self.board)
+        about = {"flash": flash, "ram": ram, "warnings": warnings}
+        (made / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+
+
+class _OfController(Job):
+    """The firmware of a controller: its sources, the unit, and rtsim's part of the sketch."""
+
+    def __init__(self, sketch: Sketch) -> None:
+        super().__init__(sketch.name, sketch.board, sketch.key, sketch.flags)
+        self.sketch = sketch
+
+    def make(self, work: Path, made: Path) -> store.Snapshot:
+        with in_few_words(self.sketch.interface):
+            return super().make(work, made)
+
+    def hal(self, work: Path) -> str:
+        return (work / self.sketch.name / SHARED_FOLDER).as_posix()
+
+    def objects(self, work: Path) -> tuple[list[Path], str]:
         interface = self.sketch.interface
         for number, source in enumerate(interface.sources):
             if not source.name.endswith(_COMPILED) and not (
@@ -203,32 +266,7 @@ class _Job:
                 said = self._compile(place / name, objects[-1], *self.sketch.flags, *more)
                 warnings += said if users else ""
         self._check_calls()
-        program = made / PROGRAM
-        how, hal = self.board.compiler, (place / SHARED_FOLDER).as_posix()
-        link = (*how.machine, *how.flags, *self.sketch.flags, *linker_flags(self.board, hal))
-        parts = objects if core is None else [*objects, core]
-
-        def link_with(more: Sequence[str]) -> None:
-            everything: list[str | Path] = [*link, "-o", program, *parts, *how.libraries, *more]
-            self.tools.run("gcc", *everything, folder=work)
-
-        try:
-            run_linker(link_with, work / "elf")
-        except BuildError as error:
-            if refusal := overflow_error(self.board, self.sketch.name, str(error)):
-                raise refusal from error
-            if how.package and (said := _undefined(self.board, self.sketch.name, str(error))):
-                raise BuildError(f"{said}\n{error}") from error
-            raise
-        linked, memory = Program(program.read_bytes(), self.board.processor), self.board.memory
-        window = memory.flash_begins, memory.flash
-        flash, ram = linked.flash_bytes(*window), linked.size(memory.ram_sections)
-        _check_room(self.board, self.sketch.name, flash, ram)
-        text = linked.hex(*window, memory.beside)
-        (made / IMAGE).write_text(text, encoding="ascii", newline="")
-        warnings += linked.left_out(self.board)
-        about = {"flash": flash, "ram": ram, "warnings": warnings}
-        (made / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+        return objects, warnings
 
     @property
     def _shown(self) -> list[str]:

@@ -25,7 +25,9 @@ from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import Codec
+from hitl.protocol.framing import Parser, ProtocolFrame
 from hitl.protocol.line import Budget, wire_ns
+from hitl.protocol.messages import MessageKind
 from hitl.rigs.rig import (
     ADC_PINS,
     CLOCK_HZ,
@@ -252,16 +254,18 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
     """Start the emulated boards of ``rig`` from power-on and wire them together.
 
     ``probe`` is called with each voltage between boards.  Raises
+    :class:`InterfaceError` for a sketch that cannot be compiled, and
     :class:`hitl.boards.contract.BoardError` if a board cannot be opened.
     """
     image = firmware(
         node_interface(board=rig.description), baud=rig.baud, board=rig.description
     ).path
+    images = rig.images()
     boards: dict[str, EmulatedBoard] = {}
     try:
         boards[NODE] = open_board(rig.url, image)
         for device in rig.devices:
-            boards[device.name] = open_board(device.board, device.firmware)
+            boards[device.name] = open_board(device.board, images[device.name])
         slice_cycles = rig.slice_ns * CLOCK_HZ // NS_PER_S
         return WiredBoards(boards, rig.wires, slice_cycles, probe)
     except BaseException:
@@ -307,6 +311,8 @@ class RigController:
                 f"{rig.name} has simulated bus devices ({names}), which need emulated boards, but "
                 f"{rig.board} is a real board; use {DEFAULT_URL}"
             )
+        if self._emulated:
+            rig.images()  # an error of the compiler comes now, and not at the start of the run
         self._prepare()
 
     def _prepare(self) -> None:
@@ -349,10 +355,27 @@ class RigController:
         out.node = out.node.fresh()
         if out.boards is not None:
             out.boards.advance(self.rig.settle_ns * CLOCK_HZ // NS_PER_S)
+            out._refuse_protocol(out.boards)
             out.anchor(Tag(0))
             if out.buses is not None:
                 out.buses.begin()
         return out
+
+    def _refuse_protocol(self, boards: WiredBoards) -> None:
+        """Raise :class:`InterfaceError` if a device has announced rtsim's protocol on its line.
+
+        Such firmware uses no pins and waits for a host, so the device would do nothing.
+        """
+        for device in self.rig.devices:
+            for found in Parser().feed(boards.boards[device.name].receive()):
+                if isinstance(found, ProtocolFrame) and found.kind == MessageKind.RESET:
+                    self.close()
+                    raise self.rig.error(
+                        device,
+                        f"{device.firmware} is the firmware of a controller with rtsim's protocol, "
+                        "which uses no pins; give a sketch that does, such as "
+                        f'firmware = "{device.name}.ino", or run the controller with rtsim pitl',
+                    )
 
     def describe(self) -> dict[str, object]:
         """Return the description of the rig for a recording's header."""

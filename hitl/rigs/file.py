@@ -17,7 +17,7 @@
     lamp_on_at = { pin = "D2", kind = "pulse_in", measure = "rise" }    # s
 
     [devices.sensor]                   # an emulated board with its own firmware
-    firmware = "illumination.hex"
+    firmware = "illumination.hex"      # or an Arduino sketch, such as "switch.ino"
 
     [[wires]]
     from = "node.D3"
@@ -42,8 +42,10 @@ from typing import Any
 
 from hitl.boards import parse_url
 from hitl.boards.description import BoardPins, IoNode, ranges
+from hitl.boards.intel_hex import read_image
 from hitl.boards.known import DEFAULT_URL
 from hitl.interface.fields import OVERFLOW, Field, InterfaceError, exact_number, finite, value
+from hitl.interface.file import is_sketch
 from hitl.protocol.line import BaudRate
 from hitl.rigs.buses import BUS_DEVICE, BUS_FAULT, read_buses
 from hitl.rigs.rig import (
@@ -455,5 +457,8 @@ class _Reader:
                         f"{row['board']} is a real board, but a device must be emulated; write "
                         f"{DEFAULT_URL}"
                     )
+            if not is_sketch(firmware):
+                with row.checking("firmware"):
+                    read_image(firmware, parse_url(row["board"]).description)
             out.append(RigDevice(name, row["board"], firmware))
         return tuple(out)

@@ -12,8 +12,10 @@ from hitl.boards import parse_url
 from hitl.boards.description import BoardDescription, IoNode, ranges
 from hitl.boards.known import DEFAULT_BOARD
 from hitl.bus_devices.device import BusFault
+from hitl.firmware.arduino_sketch import image_of_sketch
 from hitl.interface import Field, Interface, InterfaceError
-from rtsim.core.errors import ScenarioError
+from hitl.interface.file import is_sketch
+from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.tag import NS_PER_S, Period
 from rtsim.core.toml import Lines
 
@@ -146,6 +148,12 @@ class RigDevice:
     name: str
     board: str
     firmware: Path
+    """An Intel HEX file, or an Arduino sketch."""
+
+    @property
+    def table(self) -> str:
+        """The table of the rig file that describes the device."""
+        return f"devices.{self.name}"
 
 
 @dataclass(frozen=True)
@@ -280,6 +288,27 @@ class Rig:
         bare, _, query = url.partition("?")
         rest = "&".join(part for part in query.split("&") if part and not part.startswith("baud="))
         return replace(self, board=f"{bare}?{rest}" if rest else bare, baud=baud)
+
+    def images(self) -> dict[str, Path]:
+        """Return the Intel HEX file of each device by its name; sketches are compiled.
+
+        Raises :class:`InterfaceError` with the line of a device whose sketch cannot be compiled.
+        """
+        return {device.name: self._image(device) for device in self.devices}
+
+    def _image(self, device: RigDevice) -> Path:
+        if not is_sketch(device.firmware):
+            return device.firmware
+        try:
+            board = parse_url(device.board).description
+            return image_of_sketch(device.firmware, board).path
+        except RtsimError as error:
+            raise self.error(device, str(error)) from error
+
+    def error(self, device: RigDevice, text: str) -> InterfaceError:
+        """Return the error ``text`` about the firmware of ``device``, with its line."""
+        line = self.lines.of(device.table, "firmware")
+        return InterfaceError(f"{self.lines.path}:{line}: {device.table}: {text}")
 
     @property
     def description(self) -> BoardDescription:

@@ -168,7 +168,7 @@ def _check_types(board: BoardDescription) -> tuple[str, ...]:
 
 def _check_emulated(board: BoardDescription, made: Firmware) -> tuple[str, ...]:
     unchecked = []
-    image = read_image(made.path, board.memory.flash, board.memory.flash_begins)
+    image = read_image(made.path, board)
     for name, emulator in board.emulators.items():
         try:
             command = emulator.command()

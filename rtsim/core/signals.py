@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ SignalName: TypeAlias = str | float | Vector
 """A signal of a scenario: ``"cart.x"``, or ``cart.x`` of a handle, which type checkers take for the
 number that the class declares."""
 Kind = Literal["scalar", "angle", "quaternion"]
+_KINDS = get_args(Kind)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SPEC = re.compile(
@@ -124,6 +125,8 @@ class Signal:
             )
         if self.type not in TYPES:
             raise UnknownName("type", self.type, sorted(TYPES), f"signal {self.name}")
+        if self.kind not in _KINDS:
+            raise UnknownName("kind", self.kind, _KINDS, f"signal {self.name}")
         if any(n < 1 for n in self.shape):
             raise ScenarioError(
                 f"signal {self.name} has shape {self.shape}; each size must be >= 1"

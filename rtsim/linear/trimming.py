@@ -424,6 +424,16 @@ class Trim:
     others: tuple[Mapping[str, float], ...] = ()
     point: Point = field(repr=False, kw_only=True)
 
+    def __getitem__(self, name: str) -> Any:
+        """Return the free value, signal or output called ``name``, such as ``level["throttle"]``.
+
+        Raises :class:`UnknownName` for another name.
+        """
+        for known in (self.free, self.values, self.outputs):
+            if name in known:
+                return known[name]
+        raise UnknownName("value", name, [*self.values, *self.outputs], f"the trim of {self.model}")
+
     @property
     def residual(self) -> float:
         """Return the largest absolute residual."""

@@ -26,7 +26,8 @@ STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER, OUTPUT, LINE, DELAYED = ROLES = (
     *("line", "delayed signal"),
 )
 """What a field is to its class."""
-Shape = tuple[int, ...]
+Shape = int | tuple[int, ...]
+"""The shape of an array; a number is the length of a vector."""
 Initial = float | Sequence[float] | Sequence[Sequence[float]] | Vector
 Elements = Vector | Sequence[float] | float
 """What a method can assign to a vector."""
@@ -133,7 +134,7 @@ def _field(
     else:
         dimension = unit
     values = np.asarray(initial, dtype=object)
-    size = values.shape if shape is None else tuple(shape)
+    size = values.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
     flat = tuple(values.ravel().tolist())
     if len(flat) == 1 and size:
         flat *= math.prod(size)
@@ -168,7 +169,7 @@ def state(
 @overload
 def state(
     unit: str | Sequence[float] | Vector = "1", initial: float | Sequence[float] | Vector = 0.0, *,
-    shape: tuple[int] | None = None, kind: Kind = "scalar", derivative_of: str = "",
+    shape: int | tuple[int] | None = None, kind: Kind = "scalar", derivative_of: str = "",
     low: float = -math.inf, high: float = math.inf, description: str = "",
 ) -> VectorField: ...  # fmt: skip
 @overload
@@ -212,7 +213,7 @@ def memory(
 @overload
 def memory(
     unit: str | Sequence[float] | Vector = "1", initial: float | Sequence[float] | Vector = 0.0, *,
-    shape: tuple[int] | None = None, low: float = -math.inf,
+    shape: int | tuple[int] | None = None, low: float = -math.inf,
     high: float = math.inf, description: str = "", name: str = "",
 ) -> VectorField: ...  # fmt: skip
 @overload
@@ -248,7 +249,7 @@ def parameter(
 @overload
 def parameter(
     unit: str | Sequence[float] | Vector = "1", value: float | Sequence[float] | Vector = 0.0, *,
-    shape: tuple[int] | None = None, kind: Kind = "scalar", low: float = -math.inf,
+    shape: int | tuple[int] | None = None, kind: Kind = "scalar", low: float = -math.inf,
     high: float = math.inf, description: str = "",
 ) -> VectorField: ...  # fmt: skip
 @overload
@@ -285,7 +286,7 @@ def input(
 def input(
     unit: str | Sequence[float] | Vector = "1",
     initial: float | Sequence[float] | Vector = UNDECLARED, *,
-    shape: tuple[int] | None = None, kind: Kind = "scalar", low: float = -math.inf,
+    shape: int | tuple[int] | None = None, kind: Kind = "scalar", low: float = -math.inf,
     high: float = math.inf, description: str = "", optional: bool = False, name: str = "",
 ) -> VectorField: ...  # fmt: skip
 @overload
@@ -323,7 +324,7 @@ def output(
 ) -> Field[float, float]: ...  # fmt: skip
 @overload
 def output(  # type: ignore[overload-overlap]  # a tuple of unknown length is that of a matrix
-    unit: str = "1", *, shape: tuple[int], kind: Kind = "scalar", derivative_of: str = "",
+    unit: str = "1", *, shape: int | tuple[int], kind: Kind = "scalar", derivative_of: str = "",
     description: str = "", optional: bool = False, initial: float = UNDECLARED, name: str = "",
 ) -> VectorField: ...  # fmt: skip
 @overload

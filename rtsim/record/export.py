@@ -154,4 +154,4 @@ def export(table: SignalTable, path: Path) -> None:
             write(table, beside)
     except OSError as error:
         why = error.strerror or str(error)
-        raise RecordingError(f"cannot write {path}: {why}; give another -o PATH") from error
+        raise RecordingError(f"cannot write {path}: {why}; give another path") from error

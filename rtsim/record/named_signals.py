@@ -10,6 +10,7 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -122,6 +123,19 @@ class SignalsByName(ABC):
 
         table = self.table(*names, **how)
         return plotted(table.time, table.columns, table.units, table.held)
+
+    def export(self, path: str | Path, *names: object, **how: Unpack[TableKeywords]) -> None:
+        """Write :meth:`table` to the file ``path``, in the format of its suffix.
+
+        An existing file is replaced.  Raises :class:`UnknownName` for a suffix that is none of
+        :data:`rtsim.extend.EXPORTS`, :class:`ScenarioError` if a package is missing, and
+        :class:`RecordingError` if the file cannot be written.
+
+            run.export("flight.parquet", "f16", rate=10.0)
+        """
+        from rtsim.record.export import export
+
+        export(self.table(*names, **how), Path(path))
 
     def __repr__(self) -> str:
         said = ", ".join(f"{name} {value}" for name, value in self.facts().items())

@@ -22,8 +22,8 @@ RESULT_ATTRIBUTES = frozenset(
     (
         "assert_ok", "at", "began", "between", "certificate", "changed_before", "changes",
         "checked", "checkpoints", "component_values", "continues", "digest", "earlier", "end_ns",
-        "ended", "ending", "ends", "error", "events", "facts", "final", "footer", "from_start",
-        "header", "in_words", "large", "late", "looked", "lost", "messages", "missed", "names",
+        "ended", "ending", "ends", "error", "events", "export", "facts", "final", "footer",
+        "from_start", "header", "in_words", "large", "late", "looked", "lost", "messages", "missed", "names",
         "ok", "open", "outcome", "overruns", "path", "plot", "rate", "reason", "recorder",
         "recording", "restored", "segments", "since", "source", "span_ns", "speed", "system",
         "table", "time", "time_ns", "to_arrow", "to_pandas", "to_polars", "to_xarray", "told",
@@ -92,6 +92,12 @@ class Handle:
         raise AttributeError(
             f"{self._name}.{name} cannot be assigned here; use scenario.set(...) before a run, or "
             "scenario.connect(source, target)"
+        )
+
+    def __getitem__(self, name: object) -> NoReturn:
+        raise TypeError(
+            f"{self._name}[{name!r}] is not the name of a signal; write {self._name}.{name} or the "
+            f'text "{self._name}.{name}", and in a loop over names f"{self._name}.{{name}}"'
         )
 
     def __dir__(self) -> list[str]:

@@ -59,6 +59,12 @@ def test_an_initial_value_that_is_no_number_is_refused(bad: Any) -> None:
         Signal("gain", initial=bad, shape=(2,) if isinstance(bad, tuple | list) else ())
 
 
+def test_an_unknown_kind_is_refused() -> None:
+    """A misspelt angle would be compared without its wrap-around."""
+    with pytest.raises(UnknownName, match="unknown kind 'angel' in signal yaw; did you mean angle"):
+        Signal("yaw", "rad", kind="angel")  # type: ignore[arg-type]
+
+
 def test_an_initial_value_can_be_any_number() -> None:
     numbers: list[Any] = [1, True, Fraction(1), np.float64(1), np.int64(1)]
     for good in numbers:

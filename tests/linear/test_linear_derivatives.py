@@ -206,6 +206,10 @@ PENDULUM = Model(
 
 def test_the_solution_and_its_description() -> None:
     found = trim(PENDULUM, free={"torque": 1.0}, fixed={"angle": 0.3}, compile=False)
+    assert (found["torque"], found["angle"]) == (found.free["torque"], 0.3)
+    assert found["height"] == found.outputs["height"]
+    with pytest.raises(UnknownName, match=r"unknown value 'torqe' in .*; did you mean torque"):
+        found["torqe"]
     assert found.free["torque"] == pytest.approx(10.0 * math.sin(0.3), rel=1e-14)
     assert found.residual < 1e-14
     assert found.unique

@@ -254,6 +254,12 @@ def test_a_wrong_connection_is_refused_with_its_line(source: Any, target: Any, f
     assert "loop.connect(source, target)" in str(caught.value)
 
 
+def test_an_index_of_a_handle_is_explained() -> None:
+    _, cart, _ = _loop()
+    with pytest.raises(TypeError, match=r'write cart\.x or the text "cart\.x"'):
+        cart["x"]  # type: ignore[index]
+
+
 def test_an_input_is_connected_once() -> None:
     loop, cart, brake = _loop()
     loop.connect(cart.x, brake.x)

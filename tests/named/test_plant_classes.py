@@ -105,7 +105,7 @@ class Body(rt.Plant):
     """A body with vectors, a matrix, constants, helpers, a property and a static method."""
 
     position = rt.state("m", (0.0, 0.0, 10.0))
-    velocity = rt.state("m/s", shape=(3,))
+    velocity = rt.state("m/s", shape=3)
     spin = rt.state("rad/s")
     wind = rt.input("m/s", shape=(3,))
     turn = rt.parameter("1", ((0.0, 1.0, 0.0), (-1.0, 0.0, 0.0), (0.0, 0.0, 2.0)))

@@ -386,6 +386,17 @@ def test_an_export_has_sources_and_controllers(tmp_path: Path) -> None:
     assert lines[-1] == "2.0,2000000000,3.0,2.0"
 
 
+def test_a_result_and_a_recording_write_the_same_file(runs: dict[str, Run], tmp_path: Path) -> None:
+    for name, run in runs.items():
+        run.export(tmp_path / f"{name}.csv", "cart.x", rate=10.0)
+    first, *others = [(tmp_path / f"{name}.csv").read_text() for name in runs]
+    assert first.splitlines()[0] == "time [s],time_ns,cart.x [m]"
+    assert others
+    assert all(text == first for text in others)
+    with pytest.raises(UnknownName, match="unknown export format 'xls'"):
+        run.export(tmp_path / "run.xls")
+
+
 def test_a_recording_of_an_older_version_has_sources_as_they_were_read(
     runs: dict[str, Run],
 ) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -299,8 +300,33 @@ def test_without_pyserial(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_port_that_is_not_there() -> None:
     pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
-    with pytest.raises(BoardError, match=r"cannot open serial port /dev/nothing.*list_ports"):
+    with pytest.raises(
+        BoardError, match=r"cannot open serial port /dev/nothing.* serial port|ports"
+    ):
         open_link("serial:///dev/nothing")
+
+
+PORTS = [  # name, vendor id and product id of each port; what is said
+    ([], "this machine has no serial port; check the board and its cable"),
+    ([("/dev/ttyS0", None, None)], "the ports of this machine are /dev/ttyS0"),
+    (
+        [("/dev/ttyS0", None, None), ("/dev/ttyACM1", 0x2341, 0x0043), ("/dev/ttyUSB0", 1, 2)],
+        "the ports of this machine are /dev/ttyACM1 (Arduino Uno), /dev/ttyUSB0",
+    ),
+    ([("COM7", 0x2341, 0x0042)], "the ports of this machine are COM7 (Arduino Mega 2560)"),
+]
+
+
+@pytest.mark.parametrize(("ports", "said"), PORTS)
+def test_the_ports_that_are_there_are_named_with_their_boards(
+    ports: list[tuple[str, int | None, int | None]], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = pytest.importorskip("serial.tools.list_ports", reason="pip install 'rtsim[pitl]'")
+    found = [SimpleNamespace(device=name, vid=vid, pid=pid) for name, vid, pid in ports]
+    monkeypatch.setattr(here, "comports", lambda: found)
+    with pytest.raises(BoardError) as error:
+        open_link("serial:///dev/nothing")
+    assert str(error.value).endswith(f"; {said}")
 
 
 def test_rtsim_board_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,7 @@ def test_a_reset_keeps_the_ram_and_gives_another_nonce() -> None:
 
 def image_of_pid() -> bytes:
     path = firmware(PID, board=PICO).path
-    return read_image(path, PICO.memory.flash, PICO.memory.flash_begins)
+    return read_image(path, PICO)
 
 
 # -- what goes wrong

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from emulated_board_parts import need
+from firmware_parts import with_avr_gcc
 from rig_parts import EXAMPLE, RIG, changed
 
 from hitl.cli.hitl import hitl
+from hitl.firmware.firmware import FOLDER as IMAGES
 from rtsim.cli.main import main
 
 SCENARIO = EXAMPLE / "illumination.py"
@@ -98,6 +100,52 @@ def test_faults_at_the_line_of_a_rig_act_and_the_repeat_is_told(tmp_path: Path) 
     assert (told["repeated"], told["late"]) == (1, 0)
     shown = CliRunner().invoke(main, ["info", "a.mcap"]).output
     assert "no line here" not in shown
+
+
+@pytest.mark.parametrize("image", ["thermostat_500000", "f16_control_single_115200"])
+def test_firmware_with_rtsims_protocol_is_refused_as_a_device(image: str, tmp_path: Path) -> None:
+    need("avr8js")
+    rig = changed(tmp_path, "settle = 0.1", "settle = 0")
+    (tmp_path / "illumination.hex").write_bytes((IMAGES / f"{image}.hex").read_bytes())
+    done = typed(str(SCENARIO), "--rig", str(rig), "--no-record")
+    assert done.exit_code == 2, done.output
+    assert "illumination.toml:19: devices.switch: " in done.output
+    assert (
+        "is the firmware of a controller with rtsim's protocol, which uses no pins" in done.output
+    )
+    assert 'such as firmware = "switch.ino"' in done.output
+
+
+SWITCH = """
+const int DARK = 300, LIGHT = 400;
+void setup() { pinMode(8, OUTPUT); }
+void loop() { decide(analogRead(A0)); }
+void decide(int level) {
+  if (level < DARK) digitalWrite(8, HIGH);
+  else if (level > LIGHT) digitalWrite(8, LOW);
+}
+"""
+
+
+@with_avr_gcc
+def test_a_sketch_is_a_device_and_a_fault_at_its_sensor_acts(tmp_path: Path) -> None:
+    """The room is light, and a short circuit of the sensor makes it dark for the device."""
+    need("avr8js")
+    (tmp_path / "switch.ino").write_text(SWITCH)
+    rig = changed(tmp_path, '"illumination.hex"', '"switch.ino"')
+    (tmp_path / "faults.toml").write_text(
+        '[[fault]]\nname = "short"\nwhere = "switch.light"\nkind = "stuck"\nvalue = 0\n'
+        "at = 0.44\nduration = 0.06\n"
+    )
+    told = typed(
+        str(SCENARIO), "--rig", str(rig), "--faults", "faults.toml", "--until", "0.6", "--json",
+        "-o", "a.mcap",
+    )  # fmt: skip
+    assert told.exit_code == 0, told.output
+    signals = json.loads(told.output)["rig"]["signals"]
+    assert 0.44 < signals["lamp_on_at"] < 0.48
+    assert 0.50 < signals["lamp_off_at"] < 0.53
+    assert signals["lamp"] == 0.0
 
 
 def test_a_watchdog_that_would_bark_within_a_period_is_refused(tmp_path: Path) -> None:

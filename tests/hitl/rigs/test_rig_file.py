@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from rig_parts import RIG, changed
 
+from hitl import firmware
 from hitl.interface import InterfaceError
 from hitl.protocol.codec import Codec
 from hitl.rigs.diagram import svg
@@ -153,3 +155,42 @@ def test_the_picture_names_every_signal_and_part() -> None:
         "switch",
     ):
         assert f">{text}" in drawing or text in drawing, text
+
+
+IMAGES = Path(firmware.__file__).parent / "images"
+NO_IMAGES = [  # the contents of the firmware file, and what is said
+    (b"", "illumination.hex is empty"),
+    (b"\x7fELF\x01\x01" + bytes(10) + b"\x02\x00\x28\x00", "is an ELF file for ARM"),
+    (b"UF2\n", "is a UF2 file"),
+    (b"void setup() {}", "is not Intel HEX"),
+    ((IMAGES / "io_node_500000.hex").read_bytes()[:4000], "is truncated"),
+    ((IMAGES / "mega2560_io_node_500000.hex").read_bytes(), "vectors of a Mega 2560"),
+    ((IMAGES / "pico_pid_single_2000000.hex").read_bytes(), "the flash of a Pico"),
+]
+
+
+@pytest.mark.parametrize(("data", "said"), NO_IMAGES)
+def test_a_wrong_image_is_an_error_with_the_line_of_its_device(
+    data: bytes, said: str, tmp_path: Path
+) -> None:
+    rig = changed(tmp_path, "settle = 0.1", "settle = 0.2")
+    (tmp_path / "illumination.hex").write_bytes(data)
+    with pytest.raises(InterfaceError, match=rf"illumination\.toml:19: devices\.switch: .*{said}"):
+        load_rig(rig)
+
+
+def test_a_sketch_in_place_of_an_image_is_compiled_when_it_is_needed(tmp_path: Path) -> None:
+    rig = load_rig(_with_sketch(tmp_path, "void setup() {}\nvoid loop() { wrong(); }\n"))
+    if shutil.which("avr-gcc") is None:
+        said = r"without avr-gcc.*type: sudo apt install gcc-avr"
+    else:
+        said = r"switch\.ino:2:.*'wrong' was not declared"
+    with pytest.raises(
+        InterfaceError, match=rf"(?s)illumination\.toml:19: devices\.switch: .*{said}"
+    ):
+        rig.images()
+
+
+def _with_sketch(folder: Path, text: str) -> Path:
+    (folder / "switch.ino").write_text(text)
+    return changed(folder, '"illumination.hex"', '"switch.ino"')

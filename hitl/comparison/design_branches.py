@@ -268,11 +268,9 @@ class _Watch:
         jumps = self._jumps.setdefault(code, {})
         every = list(dis.get_instructions(code))
         for one, following in zip(every, [*every[1:], None], strict=True):
-            where = one.positions
-            if where is None or None in where:
+            place = _place(code, one)
+            if place is None:
                 continue
-            place = (code.co_filename, where.lineno, where.col_offset, where.end_lineno,
-                     where.end_col_offset)  # fmt: skip
             if "JUMP" in one.opname and "_IF_" in one.opname:
                 text = _text(place)
                 if text:
@@ -358,6 +356,16 @@ def _installed(function: types.FunctionType) -> bool:
 
 
 _PYTHON = str(Path(dis.__file__).parent)
+
+
+def _place(code: types.CodeType, one: dis.Instruction) -> Place | None:
+    where = one.positions
+    if where is None or where.lineno is None or where.col_offset is None:
+        return None
+    if where.end_lineno is None or where.end_col_offset is None:
+        return None
+    rows = (where.lineno, where.col_offset, where.end_lineno, where.end_col_offset)
+    return (code.co_filename, *rows)
 
 
 def _text(place: Place) -> str:

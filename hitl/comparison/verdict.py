@@ -318,9 +318,13 @@ class BackToBack(Judged):
     @property
     def reserved(self) -> list[str]:
         """Return the reservations that the text of a passed verdict has to mention."""
-        both = (*self.reached.items(), *self.reached_in_design.items())
-        ran = [f"{name}: {words}" for name, one in both for words in one.in_brief]
+        ran = [f"{name}: {words}" for name, one in self._branches for words in one.in_brief]
         return [*self._still, *self._ineffective, *ran]
+
+    @property
+    def _branches(self) -> list[tuple[str, Reach | DesignReach]]:
+        """What was measured of the branches of both sides, by the name of the controller."""
+        return [*self.reached.items(), *self.reached_in_design.items()]
 
     @property
     def _still(self) -> list[str]:
@@ -390,8 +394,7 @@ class BackToBack(Judged):
             for name, loop in self.open.items()
             for words in loop.exercise.in_words
         ]
-        both = (*self.reached.items(), *self.reached_in_design.items())
-        out += [f"{name}: {words}" for name, one in both for words in one.in_words]
+        out += [f"{name}: {words}" for name, one in self._branches for words in one.in_words]
         return [*out, *self._ineffective]
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hitl.stimuli.decisions import brief, functions, name_of, text_of, walk
+from hitl.stimuli.decisions import brief, functions, literal, name_of, text_of, walk
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -25,6 +25,32 @@ MOST_CHAINS = 32
 """Chains of calls by which the branches of a function are told apart; with more, they are not."""
 
 
+@dataclass(frozen=True)
+class Chain:
+    """A chain of calls that leads to a function."""
+
+    words: str = ""
+    """``limited(x, 0, 9) at motor.c:30``; empty if the chains are not told apart."""
+    fixed: frozenset[int] = frozenset()
+    """The numbers of the operands of the last call that are literals."""
+
+
+ANY: tuple[Chain, ...] = (Chain(),)
+"""The chains of a function whose calls count together."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a function by its name, in a function of the user."""
+
+    number: int
+    name: str
+    words: str
+    fixed: frozenset[int]
+    known: Key | None
+    """The called function, if its text is in the same file."""
+
+
 @dataclass
 class _Function:
     """A function of the user's text."""
@@ -32,9 +58,7 @@ class _Function:
     simple: bool
     """False if its calls cannot be told apart, as those of a method or of a template."""
     static: bool
-    calls: list[tuple[int, str, str, Key | None]] = field(default_factory=list)
-    """Number of the call, name of the called function, call in words, and its definition, if it is
-    in the same text."""
+    calls: list[_Call] = field(default_factory=list)
 
 
 class Calls:
@@ -44,7 +68,7 @@ class Calls:
         self._functions: dict[Key, _Function] = {}
         self._elsewhere: set[str] = set()
         """Names that code which gets no probes calls, or that are used without a call."""
-        self._chains: dict[Key, tuple[str, ...]] = {}
+        self._chains: dict[Key, tuple[Chain, ...]] = {}
         self._offsets: dict[tuple[Key, int], int] = {}
         self.merged: set[str] = set()
         """Functions with more chains than :data:`MOST_CHAINS`, so their calls count together."""
@@ -79,42 +103,46 @@ class Calls:
                 continue
             call = name.parent
             assert call is not None
-            if operands_of_call(call) is None:
+            operands = operands_of_call(call)
+            if operands is None:
                 self._elsewhere.add(text_of(name))
                 continue
             file, line = place(call)
             words = f"{brief(text, call)} at {file.name}:{line}"
-            out.calls.append((number, text_of(name), words, mine.get(text_of(name))))
+            fixed = frozenset(k for k, operand in enumerate(operands) if literal(operand))
+            known = mine.get(text_of(name))
+            out.calls.append(_Call(number, text_of(name), words, fixed, known))
         for one in walk(node):
             if one.type == "identifier" and one.id not in direct:
                 self._elsewhere.update({text_of(one)} - local)
         return out
 
-    def _called_at(self, key: Key) -> Iterator[tuple[Key, int, str]]:
-        """Yield the calls of a function: who calls, the number of the call, and its words."""
-        for caller, function in sorted(self._functions.items()):
-            for number, name, words, known in function.calls:
-                if known == key or (
-                    known is None and name == key[2] and not self._functions[key].static
-                ):
-                    yield caller, number, words
+    def _called_at(self, key: Key) -> Iterator[tuple[Key, _Call]]:
+        """Yield the calls of a function, and who calls."""
+        static = self._functions[key].static
+        for caller, function in sorted(self._functions.items(), key=lambda item: item[0]):
+            for call in function.calls:
+                if call.known == key or (call.known is None and call.name == key[2] and not static):
+                    yield caller, call
 
-    def chains(self, key: Key) -> tuple[str, ...]:
-        """Return the chains of calls that lead to a function, in words; ``("",)`` if it has one."""
+    def chains(self, key: Key) -> tuple[Chain, ...]:
+        """Return the chains of calls that lead to a function; :data:`ANY` if it has one."""
         if key in self._chains:
             return self._chains[key]
         function = self._functions.get(key)
         if function is None or not function.simple or self._recursive(key):
-            return self._chains.setdefault(key, ("",))
-        out = [""] if key[2] in self._elsewhere else []
+            return self._chains.setdefault(key, ANY)
+        out = [Chain()] if key[2] in self._elsewhere else []
         offsets = {}
-        for caller, number, words in self._called_at(key):
-            offsets[caller, number] = len(out)
-            out += [f"{words} in {chain}" if chain else words for chain in self.chains(caller)]
+        for caller, call in self._called_at(key):
+            offsets[caller, call.number] = len(out)
+            for above in self.chains(caller):
+                words = f"{call.words} in {above.words}" if above.words else call.words
+                out.append(Chain(words, call.fixed))
         if len(out) > MOST_CHAINS:
             self.merged.add(f"{key[2]} at {key[0].name}:{key[1]}")
         if not 1 < len(out) <= MOST_CHAINS:
-            out, offsets = [""], {}
+            out, offsets = list(ANY), {}
         self._offsets |= offsets
         self._chains[key] = tuple(out)
         return self._chains[key]
@@ -124,7 +152,7 @@ class Calls:
         seen: set[Key] = set()
         left = [key]
         while left:
-            for caller, _, _ in self._called_at(left.pop()):
+            for caller, _ in self._called_at(left.pop()):
                 if caller == key:
                     return True
                 if caller not in seen:
@@ -137,10 +165,10 @@ class Calls:
         """The calls of functions that the user declares, but whose text is not there."""
         defined = {name for _, _, name in self._functions}
         return [
-            words
-            for _, function in sorted(self._functions.items())
-            for _, name, words, _ in function.calls
-            if name in self._declared - defined
+            call.words
+            for _, function in sorted(self._functions.items(), key=lambda item: item[0])
+            for call in function.calls
+            if call.name in self._declared - defined
         ]
 
     def offset(self, caller: Key, number: int) -> int | None:
@@ -186,6 +214,27 @@ def _named(declaration: Node) -> Iterator[str]:
                 yield from (text_of(one) for one in walk(value) if one.type == "identifier")
 
 
+def parameters(function: Node) -> list[str]:
+    """Return the names of the parameters that a function never assigns; "" for the others."""
+    declarator = function.child_by_field_name("declarator")
+    given = None if declarator is None else declarator.child_by_field_name("parameters")
+    if given is None:
+        return []
+    changed: set[str] = set()
+    for node in walk(function):
+        if node.type in ("assignment_expression", "update_expression", "pointer_expression"):
+            target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+            if target is not None:
+                changed.update(text_of(one) for one in walk(target) if one.type == "identifier")
+    names = [
+        one.child_by_field_name("declarator")
+        for one in given.named_children
+        if one.type == "parameter_declaration"
+    ]
+    plain = [text_of(n) if n is not None and n.type == "identifier" else "" for n in names]
+    return ["" if name in changed else name for name in plain]
+
+
 _DECLARING = {
     "init_declarator", "declaration", "parameter_declaration", "pointer_declarator",
     "array_declarator", "reference_declarator",
@@ -198,10 +247,10 @@ def _local(function: Node) -> set[str]:
     while stack:
         node = stack.pop()
         above = node.parent
-        declares = above is not None and above.type in _DECLARING and node.type == "identifier"
-        if declares and node in above.children_by_field_name("declarator"):
+        if above is None or above.type not in _DECLARING or node.type != "identifier":
+            stack.extend(node.children)
+        elif node in above.children_by_field_name("declarator"):
             out.add(text_of(node))
-        stack.extend(node.children)
     return out
 
 

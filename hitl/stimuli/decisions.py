@@ -363,11 +363,13 @@ def labels(body: Node) -> Iterator[Node]:
             stack.extend(reversed(node.children))
 
 
-def literal(node: Node) -> bool:
-    """Return True if an expression consists of literals only."""
+def literal(node: Node, names: Collection[str] = ()) -> bool:
+    """Return True if an expression consists of literals, and of the variables ``names``, only."""
     leaves, stack = [], [node]
     while stack:
         one = stack.pop()
+        if one.type == "identifier" and text_of(one) in names:
+            continue
         if one.type in _LITERALS or not one.named_children:
             leaves.append(one.type)
         else:

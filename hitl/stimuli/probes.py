@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hitl.stimuli.calls import Calls, Key, operands_of_call, sites
+from hitl.stimuli.calls import ANY, Calls, Key, operands_of_call, parameters, sites
 from hitl.stimuli.decisions import (
     COMPARISONS,
     SUMS,
@@ -284,7 +284,8 @@ class _OneText:
         self._hazards: Counter[tuple[Path, int, str]] = Counter()
         self._serial = 0
         self._key: Key = (Path(), 0, "")
-        self._chains: tuple[str, ...] = ("",)
+        self._chains = ANY
+        self._parameters: list[str] = []
 
     def text(self) -> bytes:
         """Return the text with all edits."""
@@ -298,6 +299,7 @@ class _OneText:
         """Write the probes of a function; ``own`` are the names of the user's functions."""
         self._key = (*self.lines.place(function), name_of(function))
         self._chains = self.owner.calls_of.chains(self._key)
+        self._parameters = parameters(function) if len(self._chains) > 1 else []
         self.owner.found.merged |= self.owner.calls_of.merged
         body = function.child_by_field_name("body")
         if len(self._chains) > 1 and body is not None:
@@ -368,16 +370,28 @@ class _OneText:
             last = f"); {said}; {self._of(function)}({', '.join(given)}); }}))"
             self._edits.append(_Edit(at, call.end_byte, 0, -depth, last))
 
-    def _branch(self, node: Node, order: int, text: str, *ways: str, edges: bool = False) -> str:
+    def _branch(
+        self,
+        node: Node,
+        read: Sequence[Node],
+        order: int,
+        text: str,
+        *ways: str,
+        edges: bool = False,
+    ) -> str:
         """Return the index of the first of ``ways`` in C, for the chain of calls at run time.
 
-        ``edges`` are branches that can be taken with little to spare.
+        ``read`` are the expressions that decide.  Where a call fixes all of them by literals, only
+        one way is possible there, so these calls count together.  ``edges`` are branches that can
+        be taken with little to spare.
         """
         file, line = self.lines.place(node)
         first = []
         for chain in self._chains:
+            names = {name for k, name in enumerate(self._parameters) if name and k in chain.fixed}
+            words = "" if names and all(literal(one, names) for one in read) else chain.words
             known = [
-                self.owner.number_of(Branch(file, line, order, text, way, self._key[2], chain))
+                self.owner.number_of(Branch(file, line, order, text, way, self._key[2], words))
                 for way in ways
             ]
             first.append(known[0])
@@ -392,7 +406,7 @@ class _OneText:
         leaf = one.node
         depth, operator = depth_of(leaf), operator_of(leaf)
         compared = operator in COMPARISONS and self.owner.probes.distances
-        at = self._branch(leaf, order, text, "true", "false", edges=compared)
+        at = self._branch(leaf, [leaf], order, text, "true", "false", edges=compared)
         if compared:
             self._comparison(leaf, at, one.value)
         elif one.value and operator not in COMPARISONS:
@@ -432,7 +446,7 @@ class _OneText:
         reports = ""
         for sides in one.sides:
             ways = [_way(way, one.operands, told.operands) for way in (sides.one, sides.other)]
-            at = self._branch(one.node, order, told.text, *ways, edges=True)
+            at = self._branch(one.node, one.operands, order, told.text, *ways, edges=True)
             a, b = (side.format(*names) for side in (sides.left, sides.right))
             sent = f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b}), RTSIM_WHOLE({a}) && RTSIM_WHOLE({b})"
             way = f"{a} {sides.relation} {b}"
@@ -536,9 +550,10 @@ class _OneText:
             low = label.child_by_field_name("value")
             if low is None:
                 continue
-            at = self._branch(label, 0, text, f"case {brief(self.lines.blanked, low)}")
+            way = f"case {brief(self.lines.blanked, low)}"
+            at = self._branch(label, [value], 0, text, way)
             cases.append((at, self._of(low)))
-        default = self._branch(node, 0, text, "default")
+        default = self._branch(node, [value], 0, text, "default")
         self._serial += 1
         v = f"rtsim_v{self._serial}"
         gap = f"RTSIM_NUMBER({v}) - RTSIM_NUMBER(({{c}}))"

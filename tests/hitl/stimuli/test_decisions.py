@@ -182,6 +182,20 @@ def test_each_call_of_a_function_counts_by_itself(tmp_path: Path) -> None:
     assert found.edges[1] == len(found.branches) == 6
 
 
+def test_calls_that_fix_a_decision_by_literals_count_together(tmp_path: Path) -> None:
+    source = (
+        "static double moved(double x, int up)\n{\n    if (up) return x > 9.0 ? 9.0 : x;\n"
+        "    return -x;\n}\n"
+        "double s_step(double x)\n{ return moved(x, 1) + moved(2.0 * x, 1) + moved(x, 0); }"
+    )
+    found = generate(controller(tmp_path, source), Limits(runs=400, steps=1))
+    assert {"3: up is true", "3: up is false"} < set(branches(found))
+    assert "3: x > 9.0 is true in moved(x, 1) at s.c:7" in branches(found)
+    never = {one.branch.in_words for one in found.open}  # it returns before
+    way = "s.c:3: x > 9.0 is {} in moved(x, 0) at s.c:7"
+    assert never == {way.format("true"), way.format("false")}
+
+
 def test_a_stimulus_that_names_a_branch_without_its_call_reaches_it_in_any_call(
     tmp_path: Path,
 ) -> None:

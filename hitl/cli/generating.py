@@ -190,7 +190,8 @@ def _show(
             click.echo(f"  {text}")
     for missing in result.open:
         click.echo(
-            f"open: {missing.branch.in_words}: not reached in {result.runs} runs; {missing.nearest}"
+            f"open: {missing.branch.in_function}: not reached in {result.runs} runs; "
+            f"{missing.nearest}"
         )
     for far in result.far:
         click.echo(f"not with little to spare: {far.branch.just}; {far.nearest}")

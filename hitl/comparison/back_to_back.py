@@ -33,11 +33,12 @@ from hitl.comparison.conditions import (
     inputs_of,
     signals_of,
 )
+from hitl.comparison.design_branches import DesignReach, reach_of
 from hitl.comparison.execution import Execution, OnTarget, clock_of, timed
 from hitl.comparison.exercise import Effects, FlightCoverage
 from hitl.comparison.flight import LATE, MISSED, LoopComparison, compare_flights
 from hitl.comparison.open_loop import OpenLoop, Table, defaults, drive
-from hitl.comparison.outputs import DESIGN, Sides
+from hitl.comparison.outputs import DESIGN, Sides, displayed
 from hitl.comparison.tolerances import (
     checked,
     declared,
@@ -132,6 +133,11 @@ def compare_chain(
             for name, loop in loops.items()
             if request.reach or name in stimulated
         }
+        designs = {
+            name: stepping.reach_of_design(name, loops[name], stimulated.get(name))
+            for name, one in reached.items()
+            if one is not None
+        }
         flight, slow = None, list(_slow(conditions))
         if request.closed:
             request.watch.phase(f"run with the {above.name}")
@@ -150,6 +156,7 @@ def compare_chain(
                 stimulated=stimulated,
                 too_slow=tuple(slow) if request.closed else (),
                 reached={name: one for name, one in reached.items() if one is not None},
+                reached_in_design={n: one for n, one in designs.items() if one is not None},
             )
         )
     return ComparisonChain(tuple(pairs))
@@ -221,6 +228,20 @@ class _Stepping:
         )
         refuse_misfit(loop, above)
         return loop
+
+    def reach_of_design(
+        self, name: str, loop: OpenLoop, stimulated: Stimulated | None
+    ) -> DesignReach | None:
+        """Measure which branches of the reference model of ``name`` the same inputs reach.
+
+        Returns ``None`` if the lower side is not the reference model, or did not answer each step.
+        """
+        loops = [loop, *(() if stimulated is None else stimulated.loops)]
+        if self.below.name != DESIGN or any(one.error for one in loops):
+            return None
+        self.conditions.watch.phase(f"{name}: branches of the {displayed(self.below.name)}")
+        steps = [(one.inputs, [one.tag(k) for k in range(len(one.inputs))]) for one in loops]
+        return reach_of(self.below.controllers[name], steps)
 
     def reach(self, name: str, loop: OpenLoop, stimulated: Stimulated | None) -> Reach | None:
         """Measure which branches of ``name`` the open loop and then the stimuli reach.

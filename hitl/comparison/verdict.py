@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.comparison.design_branches import DesignReach
 from hitl.comparison.exercise import Exercise
 from hitl.comparison.flight import LoopComparison, time_needed
 from hitl.comparison.open_loop import OpenLoop
@@ -215,6 +216,8 @@ class BackToBack(Judged):
     """Clauses on controllers whose latency is longer than their period."""
     reached: dict[str, Reach] = field(default_factory=dict)
     """The branches that the open loop and the stimuli reach, by controller name, if measured."""
+    reached_in_design: dict[str, DesignReach] = field(default_factory=dict)
+    """The same of the reference models."""
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
@@ -315,7 +318,13 @@ class BackToBack(Judged):
     @property
     def reserved(self) -> list[str]:
         """Return the reservations that the text of a passed verdict has to mention."""
-        return [*self._still, *self._ineffective]
+        ran = [f"{name}: {words}" for name, one in self._branches for words in one.in_brief]
+        return [*self._still, *self._ineffective, *ran]
+
+    @property
+    def _branches(self) -> list[tuple[str, Reach | DesignReach]]:
+        """What was measured of the branches of both sides, by the name of the controller."""
+        return [*self.reached.items(), *self.reached_in_design.items()]
 
     @property
     def _still(self) -> list[str]:
@@ -385,7 +394,7 @@ class BackToBack(Judged):
             for name, loop in self.open.items()
             for words in loop.exercise.in_words
         ]
-        out += [f"{name}: {one.in_words}" for name, one in self.reached.items() if one.in_words]
+        out += [f"{name}: {words}" for name, one in self._branches for words in one.in_words]
         return [*out, *self._ineffective]
 
     @property
@@ -412,6 +421,9 @@ class BackToBack(Judged):
             "stimulated": {name: one.to_json() for name, one in self.stimulated.items()},
             "closed": None if self.flight is None else self.flight.to_json(),
             "reached": {name: one.to_json() for name, one in self.reached.items()},
+            "reached_in_design": {
+                name: one.to_json() for name, one in self.reached_in_design.items()
+            },
             "explanation": self.explanation,
         }
 

@@ -26,6 +26,8 @@ Observer = Callable[[int, int, int], None]
 """A function that is called with the runs so far, the branches reached, and all branches."""
 _SHARE = 4
 """The search for hazards runs at most this share of the sequences of the search for branches."""
+MOST_OPEN = 8
+"""Branches that a comparison names; its JSON names all."""
 RUNS, STEPS = 20_000, 100
 """Default limits: sequences that are run, and steps of each."""
 
@@ -61,14 +63,20 @@ class Open:
         """How near the search came, as a clause."""
         if np.isinf(self.distance):
             return "its condition was never evaluated"
-        if self.branch.way in ("true", "false"):
+        if not self.branch.switched:
             return f"nearest: {self.left:.6g} against {self.right:.6g}"
         return f"nearest: {self.distance:.6g} away"
 
     def to_json(self) -> dict[str, Any]:
         """Return where the branch is, as plain data."""
         one = self.branch
-        return {"file": str(one.file), "line": one.line, "way": one.way, "condition": one.text}
+        return {
+            "file": str(one.file),
+            "line": one.line,
+            "way": one.way,
+            "condition": one.text,
+            "function": one.function,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +96,8 @@ class Generated:
     """Sequences that the search ran, without those that made the found ones shorter."""
     in_full: bool
     """False if a limit of wall-clock time ended the search."""
-    unread: tuple[str, ...]
-    """``file:line`` of functions whose branches were not measured."""
+    unmeasured: tuple[str, ...]
+    """Whose branches were not measured, as clauses: ``the functions at motor.c:7``."""
     unstable: tuple[str, ...] = ()
     """Goals that a stimulus reached once, but not when it ran again."""
     far: tuple[Open, ...] = ()
@@ -104,7 +112,7 @@ class Generated:
     @property
     def complete(self) -> bool:
         """True if every branch was reached, and every function was measured."""
-        return bool(self.reached.all()) and not self.unread
+        return bool(self.reached.all()) and not self.unmeasured
 
     @property
     def failing(self) -> tuple[Stimulus, ...]:
@@ -137,7 +145,7 @@ class Generated:
 
     @property
     def _but(self) -> str:
-        return f"; not measured: the functions at {', '.join(self.unread)}" if self.unread else ""
+        return f"; not measured: {'; '.join(self.unmeasured)}" if self.unmeasured else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, without the values of the stimuli."""
@@ -165,7 +173,7 @@ class Generated:
             ],
             "runs": self.runs,
             "in_full": self.in_full,
-            "not_measured": list(self.unread),
+            "not_measured": list(self.unmeasured),
             "not_repeatable": list(self.unstable),
         }  # fmt: skip
 
@@ -241,10 +249,10 @@ def generate(
         far=_open(search, found, _far(found, reached), first=count),
         runs=runs,
         in_full=in_full,
-        unread=tuple(found.unread),
+        unmeasured=made.unmeasured,
         unstable=tuple(goals[g] for g in np.flatnonzero(wanted & ~reached)),
         hazards=tuple(dict.fromkeys(wrong)),
-        searched=met if made.hazards else None,
+        searched=met if made.probes.hazards else None,
         all_runs=all_runs,
     )
 
@@ -310,7 +318,7 @@ def _open(
 
 # Which branches of the C code input sequences reach, measured with probes in its conditions.
 
-_LINE = re.compile(r":\d+: ")
+_LINE = re.compile(r"(\.\w+):\d+(?=: | in |$)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,8 +332,10 @@ class Reach:
     """(g,): what can be reached, in words."""
     hits: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     """(k, g): what each of k sequences reaches."""
-    unread: tuple[str, ...] = ()
-    """``file:line`` of functions whose branches were not measured."""
+    unmeasured: tuple[str, ...] = ()
+    """Whose branches were not measured, as clauses: ``the functions at motor.c:7``."""
+    open: tuple[Branch, ...] = ()
+    """The branches that no sequence reaches."""
     why: str = ""
     """Why nothing was measured; empty if it was."""
 
@@ -362,26 +372,32 @@ class Reach:
         goals = [*(b.in_words for b in found.branches), *(b.just for b in found.branches)]
         hits = np.array([one.hits for one in reached]).reshape(len(tables), len(goals))
         branches = tuple(k for k in range(len(found.branches)) if k not in found.hazards)
-        return cls(interface, branches, tuple(goals), hits, tuple(found.unread))
+        open_ = [found.branches[k] for k in branches if not hits[:, k].any()]
+        return cls(interface, branches, tuple(goals), hits, made.unmeasured, tuple(open_))
 
     @property
-    def open(self) -> list[str]:
-        """The branches that no sequence reaches, in words."""
-        return [self.goals[k] for k in self.branches if not self.hits[:, k].any()]
-
-    @property
-    def in_words(self) -> str:
-        """A sentence on branches that were not reached, with the remedy; "" if there are none."""
+    def in_brief(self) -> list[str]:
+        """Clauses on branches that were not reached or not measured, for a passed verdict."""
         if self.why:
-            return f"which branches of the C code ran was not measured: {self.why}"
-        left = len(self.open)
-        if not left:
-            return ""
-        were = "was" if left == 1 else "were"
-        return (
-            f"{left} of {len(self.branches)} branches of the C code {were} not reached; "
-            f"{MARK} -c {self._file} looks for stimuli that reach them"
-        )
+            return [f"which branches of the C code ran was not measured: {self.why}"]
+        left, out = len(self.open), []
+        if left:
+            were = "was" if left == 1 else "were"
+            out = [f"{left} of {len(self.branches)} branches of the C code {were} not reached"]
+        if self.unmeasured:
+            out.append(f"branches of the C code were not measured: {'; '.join(self.unmeasured)}")
+        return out
+
+    @property
+    def in_words(self) -> list[str]:
+        """Sentences on branches that were not reached, with the remedy, or not measured."""
+        out = self.in_brief
+        if self.open and not self.why:
+            out[0] += f"; {MARK} -c {self._file} looks for stimuli that reach them"
+            out[1:1] = [f"never taken: {one.in_function}" for one in self.open[:MOST_OPEN]]
+            if (more := len(self.open) - MOST_OPEN) > 0:
+                out.insert(1 + MOST_OPEN, f"never taken: {more} more, which --json lists")
+        return out
 
     @property
     def _file(self) -> str:
@@ -412,7 +428,10 @@ class Reach:
 
     def _reached(self, text: str, row: int) -> bool:
         at = [k for k, goal in enumerate(self.goals) if goal == text]
-        if not at:
+        if not at:  # of an older file, in which the calls of a function counted together
+            at = [k for k, goal in enumerate(self.goals) if goal.startswith(f"{text} in ")]
+            if at:
+                return bool(self.hits[row, at].any())
             at = [k for k, goal in enumerate(self.goals) if _unnumbered(goal) == _unnumbered(text)]
         return len(at) == 1 and bool(self.hits[row, at[0]])
 
@@ -420,11 +439,11 @@ class Reach:
         """Return plain data: the branches, the open ones, and why some were not measured."""
         return {
             "branches": len(self.branches),
-            "open": self.open,
-            "not_measured": [self.why] if self.why else list(self.unread),
+            "open": [one.in_words for one in self.open],
+            "not_measured": [self.why] if self.why else list(self.unmeasured),
         }
 
 
 def _unnumbered(text: str) -> str:
-    """Return the text of a goal without its line number."""
-    return _LINE.sub(": ", text, count=1)
+    """Return the text of a goal without line numbers."""
+    return _LINE.sub(r"\1", text)

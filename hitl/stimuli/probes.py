@@ -10,273 +10,51 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rtsim.core.extras import extra
+from hitl.stimuli.calls import ANY, Calls, Key, operands_of_call, parameters, sites
+from hitl.stimuli.decisions import (
+    COMPARISONS,
+    SUMS,
+    Decision,
+    at_compile_time,
+    bare,
+    brief,
+    decisions,
+    depth_of,
+    functions,
+    has_effects,
+    hazards,
+    labels,
+    literal,
+    name_of,
+    operands_of,
+    operator_of,
+    outside_of_functions,
+    parsed,
+    shortened,
+    walk,
+    without_middle,
+)
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
-
-
-# The conditions, switches and functions in a syntax tree of C or C++ (tree-sitter).
-
-_CONDITIONED = {
-    "if_statement", "while_statement", "do_statement", "for_statement", "conditional_expression",
-}  # fmt: skip
-_UNEVALUATED = {
-    "sizeof_expression", "alignof_expression", "offsetof_expression", "generic_expression",
-    "struct_specifier", "union_specifier", "enum_specifier", "type_descriptor", "array_declarator",
-    "gnu_asm_expression", "attribute_specifier", "function_declarator",
-    "class_specifier", "decltype", "requires_clause", "static_assert_declaration", "noexcept",
-    "template_argument_list", "lambda_capture_specifier", "using_declaration",
-}  # fmt: skip
-_CONSTANT_CALLS = {b"_Static_assert", b"static_assert", b"__builtin_constant_p", b"__typeof__"}
-_LITERALS = {
-    "number_literal", "char_literal", "true", "false", "null", "sizeof_expression",
-    "type_descriptor", "alignof_expression", "nullptr",
-}  # fmt: skip
-SUMS = ("+", "-", "*")
-"""Operators whose results can be outside of their type."""
-_EFFECTS = {
-    "assignment_expression", "update_expression", "call_expression", "compound_statement",
-    "co_await_expression", "new_expression", "delete_expression",
-}  # fmt: skip
-MOST_TEXT = 100
-"""Longest text of a condition in a message, characters."""
-
-
-_DECLARED = {"declaration", "condition_declaration", "init_statement"}
-_AT_COMPILE_TIME = {b"constexpr", b"consteval", b"constinit"}
-
-
-@cache
-def _parser(cpp: bool) -> Parser:
-    module = "tree_sitter_cpp" if cpp else "tree_sitter_c"
-    for needed in ("tree_sitter", module):
-        extra(needed, "sil", "rtsim sil generate")
-    from tree_sitter import Language, Parser
-
-    if cpp:
-        import tree_sitter_cpp
-
-        return Parser(Language(tree_sitter_cpp.language()))
-    import tree_sitter_c
-
-    return Parser(Language(tree_sitter_c.language()))
-
-
-def parsed(text: bytes, cpp: bool = False) -> Node:
-    """Return the root of the syntax tree of a file in C, or with ``cpp`` in C++.
-
-    Raises :class:`ScenarioError` if a package of the extra ``sil`` is missing.
-    """
-    return _parser(cpp).parse(text).root_node
-
-
-def at_compile_time(node: Node) -> bool:
-    """Return True for a function, a declaration or an ``if`` that C++ marks as ``constexpr``."""
-    return any(child.text in _AT_COMPILE_TIME for child in node.children)
-
-
-def functions(root: Node) -> Iterator[Node]:
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.type == "function_definition":
-            yield node
-        elif node.type != "declaration":
-            stack.extend(reversed(node.children))
-
-
-def outside_of_functions(root: Node) -> Iterator[Node]:
-    """Yield the parts of a text that the parser did not understand, except inside of functions."""
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.type == "ERROR" or node.is_missing:
-            yield node
-        elif node.has_error and node.type != "function_definition":
-            stack.extend(reversed(node.children))
-
-
-def without_middle(node: Node) -> bool:
-    """Return True for ``a ?: b``, whose value is that of its condition: a probe would change it."""
-    if node.type != "conditional_expression":
-        return False
-    return node.child_by_field_name("consequence") is None
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """Yield the nodes whose code runs, in the order of the text."""
-    stack = [node]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed([child for child in node.children if _runs(node, child)]))
-
-
-def _runs(parent: Node, child: Node) -> bool:
-    """Return False for parts that the compiler evaluates, or that nothing evaluates."""
-    if child.type in _UNEVALUATED:
-        return False
-    if parent.type == "case_statement" and parent.child_by_field_name("value") == child:
-        return False
-    if child.type == "call_expression":
-        called = child.child_by_field_name("function")
-        return called is None or called.text not in _CONSTANT_CALLS
-    if child.type == "declaration":
-        kinds = [c.text for c in child.children if c.type == "storage_class_specifier"]
-        return b"static" not in kinds and not at_compile_time(child)
-    return True
-
-
-def conditions(function: Node) -> list[Node]:
-    """Return the conditions of a function, without ``&&``, ``||``, ``!`` and parentheses."""
-    out: dict[int, Node] = {}
-    for node in walk(function):
-        roots = []
-        if node.type in _CONDITIONED and not at_compile_time(node):
-            roots = [node.child_by_field_name("condition")]
-        elif operator_of(node) in ("&&", "||"):
-            roots = [node.child_by_field_name("left"), node.child_by_field_name("right")]
-        for root in roots:
-            for leaf in () if root is None else _leaves(root):
-                if not literal(leaf):
-                    out[leaf.id] = leaf
-    return sorted(out.values(), key=lambda n: (n.start_byte, n.end_byte))
-
-
-def hazards(function: Node) -> list[Node]:
-    """Return the divisions, shifts, subscripts, sums and products whose operands can be wrong."""
-    return [node for node in walk(function) if _hazardous(node)]
-
-
-def _hazardous(node: Node) -> bool:
-    operator, left, right = operands_of(node)
-    if operator == "[]" and node.parent is not None:
-        address = node.parent.child_by_field_name("operator")
-        if node.parent.type == "pointer_expression" and address is not None:
-            return address.type != "&" and not literal(right)  # &a[n] is one past the end
-    if operator in ("/", "%", "<<", ">>", "[]"):
-        return not literal(right)
-    if node.type == "assignment_expression" and right.type == "initializer_list":
-        return False
-    return operator in SUMS and not (literal(left) and literal(right))
-
-
-def operands_of(node: Node) -> tuple[str, Node, Node]:
-    """Return the operator of an expression with two operands and both; "" for other nodes.
-
-    The operator of ``a[i]`` is ``[]``, and that of ``a /= b`` is ``/``.  The only operand of
-    ``-a``, ``++a`` and ``a--`` counts as both.
-    """
-    only = node.child_by_field_name("argument")
-    if node.type in ("unary_expression", "update_expression") and only is not None:
-        operator = node.child_by_field_name("operator")
-        kind = "" if operator is None else operator.type
-        return (kind[0] if kind in ("-", "++", "--") else ""), only, only
-    names = ("argument", "index") if node.type == "subscript_expression" else ("left", "right")
-    left, right = (node.child_by_field_name(name) for name in names)
-    indices = node.child_by_field_name("indices")  # of C++
-    if indices is not None and len(indices.named_children) == 1:
-        right = indices.named_children[0]
-    if left is None or right is None:
-        return "", node, node
-    if node.type == "subscript_expression":
-        return "[]", left, right
-    if node.type == "assignment_expression":
-        operator = node.child_by_field_name("operator")
-        kind = "" if operator is None else operator.type
-        return (kind[:-1] if kind[:-1] in (*SUMS, "/", "%", "<<", ">>") else ""), left, right
-    return operator_of(node), left, right
-
-
-def has_effects(node: Node) -> bool:
-    """Return True if it can matter how often the expression is evaluated."""
-    return any(one.type in _EFFECTS for one in walk(node))
-
-
-def _leaves(node: Node) -> Iterator[Node]:
-    node = bare(node)
-    if node.type == "unary_expression" and operator_of(node) == "!":
-        argument = node.child_by_field_name("argument")
-        if argument is not None:
-            yield from _leaves(argument)
-    elif operator_of(node) in ("&&", "||"):
-        for side in ("left", "right"):
-            part = node.child_by_field_name(side)
-            if part is not None:
-                yield from _leaves(part)
-    elif node.type != "comment" and node.type not in _DECLARED:
-        yield node
-
-
-def bare(node: Node) -> Node:
-    """Return the expression inside parentheses."""
-    if node.type == "condition_clause":
-        node = node.child_by_field_name("value") or node
-    while node.type == "parenthesized_expression":
-        inner = [c for c in node.named_children if c.type != "comment"]
-        if len(inner) != 1 or inner[0].type == "compound_statement":
-            break
-        node = inner[0]
-    return node
-
-
-def labels(body: Node) -> Iterator[Node]:
-    """Yield the labels of a switch, but not those of switches inside it."""
-    stack = list(reversed(body.children))
-    while stack:
-        node = stack.pop()
-        if node.type == "case_statement":
-            yield node
-        if node.type != "switch_statement":
-            stack.extend(reversed(node.children))
-
-
-def literal(node: Node) -> bool:
-    """Return True if an expression consists of literals only."""
-    leaves, stack = [], [node]
-    while stack:
-        one = stack.pop()
-        if one.type in _LITERALS or not one.named_children:
-            leaves.append(one.type)
-        else:
-            stack.extend(one.named_children)
-    return all(kind in _LITERALS for kind in leaves)
-
-
-def operator_of(node: Node) -> str:
-    if node.type not in ("binary_expression", "unary_expression"):
-        return ""
-    operator = node.child_by_field_name("operator")
-    return "" if operator is None else operator.type
-
-
-def depth_of(node: Node) -> int:
-    depth, parent = 0, node.parent
-    while parent is not None:
-        depth, parent = depth + 1, parent.parent
-    return depth
-
-
-def brief(text: bytes, node: Node) -> str:
-    words = " ".join(text[node.start_byte : node.end_byte].decode(errors="replace").split())
-    return words if len(words) <= MOST_TEXT else words[: MOST_TEXT - 1] + "…"
+    from tree_sitter import Node
 
 
 _MARKER = re.compile(rb'^#(?:line)? (\d+) "((?:[^"\\]|\\.)*)"')
-_COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
-"""The codes of comparisons in ``rtsim_probes.h``."""
-
-
 _RESULTS = {"+": 0, "-": 1, "*": 2, "/": 3, "%": 3}
 """The codes of operations in ``rtsim_probes.h``."""
+
+
+_SIMPLE = {
+    "identifier", "field_expression", "subscript_expression", "call_expression",
+    "parenthesized_expression", "number_literal",
+}  # fmt: skip
+"""Expressions that need no brackets behind a minus."""
 
 
 HAZARDS = ("divides by 0", "is out of bounds", "shifts too far", "overflows")
@@ -285,16 +63,21 @@ HAZARDS = ("divides by 0", "is out of bounds", "shifts too far", "overflows")
 
 @dataclass(frozen=True, order=True)
 class Branch:
-    """One way that a condition or a switch can go."""
+    """One side of a decision: of a condition, of a call such as ``fmin``, or of a switch."""
 
     file: Path
     line: int
     order: int
-    """Number of the condition among those of the same line, from 0."""
+    """Number of the decision among those of the same line, from 0."""
     text: str
-    """The text of the condition."""
+    """The text of the condition or of the call."""
     way: str
-    """``"true"``, ``"false"``, ``"case 3"``, ``"default"``, or one of :data:`HAZARDS`."""
+    """``"true"``, ``"false"``, an operand of the call, ``"case 3"``, ``"default"``, or one of
+    :data:`HAZARDS`."""
+    function: str = ""
+    """The function that decides."""
+    call: str = ""
+    """The call of that function, if several are told apart: ``limit(x, 0, 9) at motor.c:30``."""
 
     @property
     def where(self) -> str:
@@ -302,18 +85,33 @@ class Branch:
         return f"{self.file.name}:{self.line}"
 
     @property
+    def switched(self) -> bool:
+        """True for a way of a switch."""
+        return self.way == "default" or self.way.startswith("case ")
+
+    @property
     def in_words(self) -> str:
-        """``motor.c:19: wanted < -LIMIT is true``."""
+        """``motor.c:19: wanted < -LIMIT is true``, or ``motor.c:20: fmin(LIMIT, x) is LIMIT``."""
         if self.way in HAZARDS:
             return f"{self.where}: {self.text} {self.way}"
-        if self.way in ("true", "false"):
-            return f"{self.where}: {self.text} is {self.way}"
-        return f"{self.where}: switch ({self.text}) takes {self.way}"
+        if self.switched:
+            return f"{self.where}: switch ({self.text}) takes {self.way}{self._called}"
+        return f"{self.where}: {self.text} is {self.way}{self._called}"
 
     @property
     def just(self) -> str:
         """``motor.c:19: wanted < -LIMIT is just true``."""
-        return f"{self.where}: {self.text} is just {self.way}"
+        return f"{self.where}: {self.text} is just {self.way}{self._called}"
+
+    @property
+    def _called(self) -> str:
+        return f" in {self.call}" if self.call else ""
+
+    @property
+    def in_function(self) -> str:
+        """``in_words`` with the function: ``motor.c:19: x < 0 is true, in motor_step()``."""
+        plain = not self.function or self.call
+        return self.in_words if plain else f"{self.in_words}, in {self.function}()"
 
 
 @dataclass
@@ -329,6 +127,18 @@ class Probed:
     """The indices in ``branches`` of the hazards, which are no branches but are searched for."""
     numbers: set[float] = field(default_factory=set)
     """The numbers in the text of the functions."""
+    merged: set[str] = field(default_factory=set)
+    """Functions that are called in too many ways to count each by itself."""
+    undefined: list[str] = field(default_factory=list)
+    """Calls of functions that the user declares, such as those of a library."""
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A decision as its author wrote it, with macros."""
+
+    text: str
+    operands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -340,27 +150,41 @@ class _Edit:
     text: str
 
 
+@dataclass(frozen=True)
+class Probes:
+    """Which probes are written; fewer of them need less of the compiler."""
+
+    distances: bool = True
+    """How far both sides of a comparison are apart."""
+    hazards: bool = True
+    """Divisors, indices, shifts and sums (:data:`HAZARDS`)."""
+    calls: bool = True
+    """Calls that decide, such as ``fmin``, and comparisons whose value is used."""
+    apart: bool = True
+    """Each call of a function of the user by itself."""
+
+
 class Instrumenter:
     """Write probes into the preprocessed texts of one controller.
 
     ``files`` are the user's sources and headers; functions from other files get no probes.  A
-    function that several sources include counts once.  Without ``distances`` the probes report only
-    which way a condition went, which needs less of the compiler.  ``hazards`` also probes divisors,
-    indices, shifts and sums (:data:`HAZARDS`).  In C++ operators can be functions of classes: a
-    probe binds the operands to references, and has no distance for them.
+    function that several sources include counts once.  In C++ operators can be functions of
+    classes: a probe binds the operands to references, and has no distance for them.  After
+    :meth:`read` of all texts, each call of a function of the user counts by itself.
     """
 
-    def __init__(
-        self,
-        files: Collection[Path],
-        distances: bool = True,
-        hazards: bool = False,
-    ) -> None:
+    def __init__(self, files: Collection[Path], probes: Probes | None = None) -> None:
         self.files = {path.resolve() for path in files}
-        self.distances, self.hazards = distances, hazards
+        self.probes = probes or Probes(hazards=False)
         self.found = Probed()
+        self.calls_of = Calls()
         self._known: dict[Branch, int] = {}
-        self._shown: dict[tuple[Path, int], list[str]] = {}
+        self._shown: dict[tuple[Path, int], list[_Written]] = {}
+
+    def read(self, text: bytes, folder: Path, cpp: bool = False) -> None:
+        """Collect the calls of ``text``, before any text is instrumented."""
+        lines = _Lines(text, folder)
+        self.calls_of.read(parsed(lines.blanked, cpp), self.files, lines.place, lines.blanked)
 
     def instrument(self, text: bytes, folder: Path, cpp: bool = False) -> bytes:
         """Return ``text`` with probes; relative names in its line markers are below ``folder``."""
@@ -368,13 +192,14 @@ class Instrumenter:
         one = _OneText(self, lines, cpp)
         root = parsed(lines.blanked, cpp)
         one.remember(root)
-        for function in functions(root):
-            if lines.place(function)[0] in self.files:
-                unread = function.has_error or at_compile_time(function)
-                if unread or any(map(without_middle, walk(function))):
-                    self._unread(lines.place(function))
-                else:
-                    one.visit(function)
+        users = [one for one in functions(root) if lines.place(one)[0] in self.files]
+        own = frozenset(map(name_of, users))
+        for function in users:
+            unread = function.has_error or at_compile_time(function)
+            if unread or any(map(without_middle, walk(function))):
+                self._unread(lines.place(function))
+            else:
+                one.visit(function, own)
         for wrong in outside_of_functions(root):
             for place in lines.places(wrong):
                 if place[0] in self.files:  # a function may be hidden in it
@@ -395,20 +220,29 @@ class Instrumenter:
             self.found.branches.append(branch)
         return at
 
-    def shown(self, file: Path, line: int, count: int, cpp: bool) -> list[str]:
-        """Return the ``count`` conditions of a line as their author wrote them, with macros.
+    def decided(self, function: Node, cpp: bool, own: Collection[str]) -> list[Decision]:
+        """Return the decisions of a function that get a probe."""
+        found = decisions(function, cpp, own)
+        return found if self.probes.calls else [one for one in found if not one.value]
 
-        The list is empty if the line of the file has another number of conditions.
+    def shown(
+        self, file: Path, line: int, count: int, cpp: bool, own: Collection[str]
+    ) -> list[_Written]:
+        """Return the ``count`` decisions of a line as their author wrote them, with macros.
+
+        The list is empty if the line of the file has another number of decisions.
         """
         if (file, 0) not in self._shown:
             self._shown[file, 0] = []
             original = file.read_bytes()
             for function in functions(parsed(original, cpp)):
-                for node in conditions(function):
-                    at = file, node.start_point.row + 1
-                    self._shown.setdefault(at, []).append(brief(original, node))
-        written = self._shown.get((file, line), [])
-        return written if len(written) == count else []
+                for one in self.decided(function, cpp, own):
+                    at = file, one.node.start_point.row + 1
+                    operands = tuple(brief(original, operand) for operand in one.operands)
+                    written = _Written(brief(original, one.node), operands)
+                    self._shown.setdefault(at, []).append(written)
+        written_there = self._shown.get((file, line), [])
+        return written_there if len(written_there) == count else []
 
 
 class _Lines:
@@ -449,6 +283,9 @@ class _OneText:
         self._orders: Counter[tuple[Path, int]] = Counter()
         self._hazards: Counter[tuple[Path, int, str]] = Counter()
         self._serial = 0
+        self._key: Key = (Path(), 0, "")
+        self._chains = ANY
+        self._parameters: list[str] = []
 
     def text(self) -> bytes:
         """Return the text with all edits."""
@@ -458,15 +295,38 @@ class _OneText:
             at = max(at, edit.end)
         return b"".join([*out, self.lines.text[at:]])
 
-    def visit(self, function: Node) -> None:
+    def visit(self, function: Node, own: Collection[str]) -> None:
+        """Write the probes of a function; ``own`` are the names of the user's functions."""
+        self._key = (*self.lines.place(function), name_of(function))
+        self._chains = self.owner.calls_of.chains(self._key)
+        self._parameters = parameters(function) if len(self._chains) > 1 else []
+        self.owner.found.merged |= self.owner.calls_of.merged
+        body = function.child_by_field_name("body")
+        if len(self._chains) > 1 and body is not None:
+            self._begin(body)
+        for number, call in sites(function):
+            offset = self.owner.calls_of.offset(self._key, number)
+            if offset is not None:
+                self._site(call, offset)
         for node in walk(function):
             if node.type == "switch_statement":
                 self._switch(node)
-        leaves = conditions(function)
-        counts = Counter(map(self.lines.place, leaves))
-        for leaf in leaves:
-            self._condition(leaf, counts[self.lines.place(leaf)])
-        for node in hazards(function) if self.owner.hazards else ():
+        found = self.owner.decided(function, self.cpp, own)
+        counts = Counter(self.lines.place(one.node) for one in found)
+        for one in found:
+            file, line = place = self.lines.place(one.node)
+            order = self._orders[place]
+            self._orders[place] += 1
+            written = self.owner.shown(file, line, counts[place], self.cpp, own)
+            if order < counts[place] == len(written):
+                told = written[order]
+            else:
+                told = _Written(self._shortly(one.node), tuple(map(self._shortly, one.operands)))
+            if one.sides:
+                self._call(one, order, told)
+            else:
+                self._condition(one, order, told.text)
+        for node in hazards(function) if self.owner.probes.hazards else ():
             self._hazard(node)
 
     def remember(self, root: Node) -> None:
@@ -479,34 +339,94 @@ class _OneText:
                     self.owner.found.numbers.add(_number(self._of(node)))
             stack.extend(node.children)
 
-    def _branch(self, node: Node, order: int, text: str, way: str) -> int:
-        file, line = self.lines.place(node)
-        return self.owner.number_of(Branch(file, line, order, text, way))
+    def _begin(self, body: Node) -> None:
+        """Let a function keep which chain of calls led to it."""
+        text = " const unsigned rtsim_here = rtsim_site; rtsim_site = 0;"
+        at = body.start_byte + 1
+        self._edits.append(_Edit(at, at, 0, 0, text))
 
-    def _condition(self, leaf: Node, count: int) -> None:
-        file, line = self.lines.place(leaf)
-        order = self._orders[file, line]
-        self._orders[file, line] += 1
-        written = self.owner.shown(file, line, count, self.cpp)
-        text = written[order] if order < count == len(written) else self._shortly(leaf)
-        at = self._branch(leaf, order, text, "true")
-        self._branch(leaf, order, text, "false")
-        depth = depth_of(leaf)
-        operator = operator_of(leaf)
-        if not self.owner.distances or operator not in _COMPARISONS:
-            self._around(leaf, depth, f"rtsim_probe({at}u, !!(", "))")
-            return
-        self.owner.found.edges |= {at, at + 1}
+    def _site(self, call: Node, offset: int) -> None:
+        """Say which chain of calls begins here, after the operands were evaluated."""
+        here = " + rtsim_here" if len(self._chains) > 1 else ""
+        said = f"rtsim_site = {offset}u{here}"
+        depth, kept = depth_of(call) + 0.1, "auto&&" if self.cpp else "__auto_type"
+        at, opening, given = call.start_byte, "(__extension__ ({ ", []
+        function = call.child_by_field_name("function")
+        assert function is not None
+        for operand in operands_of_call(call) or []:
+            if literal(operand):  # 0 may be a null pointer
+                given.append(self._of(operand))
+                continue
+            self._serial += 1
+            given.append(f"rtsim_x{self._serial}")
+            text = f"{opening}{kept} {given[-1]} = ("
+            first = at == call.start_byte
+            edit = _Edit(at, operand.start_byte, 2 if first else 1, depth, text)
+            self._edits.append(edit)
+            at, opening = operand.end_byte, "); "
+        if at == call.start_byte:
+            self._around(call, depth, f"({said}, ", ")")
+        else:
+            last = f"); {said}; {self._of(function)}({', '.join(given)}); }}))"
+            self._edits.append(_Edit(at, call.end_byte, 0, -depth, last))
+
+    def _branch(
+        self,
+        node: Node,
+        read: Sequence[Node],
+        order: int,
+        text: str,
+        *ways: str,
+        edges: bool = False,
+    ) -> str:
+        """Return the index of the first of ``ways`` in C, for the chain of calls at run time.
+
+        ``read`` are the expressions that decide.  Where a call fixes all of them by literals, only
+        one way is possible there, so these calls count together.  ``edges`` are branches that can
+        be taken with little to spare.
+        """
+        file, line = self.lines.place(node)
+        first = []
+        for chain in self._chains:
+            names = {name for k, name in enumerate(self._parameters) if name and k in chain.fixed}
+            words = "" if names and all(literal(one, names) for one in read) else chain.words
+            known = [
+                self.owner.number_of(Branch(file, line, order, text, way, self._key[2], words))
+                for way in ways
+            ]
+            first.append(known[0])
+            if edges:
+                self.owner.found.edges.update(known)
+        out = f"{first[0]}u"
+        for chain_, at in list(enumerate(first))[1:]:
+            out = f"rtsim_here == {chain_}u ? {at}u : {out}"
+        return f"({out})" if len(first) > 1 else out
+
+    def _condition(self, one: Decision, order: int, text: str) -> None:
+        leaf = one.node
+        depth, operator = depth_of(leaf), operator_of(leaf)
+        compared = operator in COMPARISONS and self.owner.probes.distances
+        at = self._branch(leaf, [leaf], order, text, "true", "false", edges=compared)
+        if compared:
+            self._comparison(leaf, at, one.value)
+        elif one.value and operator not in COMPARISONS:
+            self._checked(leaf, f"rtsim_probe({at}, !!{{v}})")
+        else:
+            self._around(leaf, depth, f"rtsim_probe({at}, !!(", "))")
+
+    def _comparison(self, leaf: Node, at: str, value: bool) -> None:
+        """Report both sides of a comparison; in C++ its ``value`` is a bool."""
+        depth, operator = depth_of(leaf), operator_of(leaf)
         left, right = leaf.child_by_field_name("left"), leaf.child_by_field_name("right")
         assert left is not None
         assert right is not None
         self._serial += 1
         a, b = f"rtsim_a{self._serial}", f"rtsim_b{self._serial}"
-        code = _COMPARISONS[operator]
-        first = f"(__extension__ ({{ {self._bound} {a} = ("
+        code = COMPARISONS[operator]
+        first = f"{'(' * value}(__extension__ ({{ {self._bound} {a} = ("
         end = f"){self._value}"
         if literal(right):  # it stays where it is: 0 may be a null pointer
-            middle = f"{end}; rtsim_compare({at}u, {code}, {a} {operator} ("
+            middle = f"{end}; rtsim_compare({at}, {code}, {a} {operator} ("
             last = (
                 f"), RTSIM_NUMBER({a}), RTSIM_NUMBER({self._of(right)}), RTSIM_WHOLE({a}) && "
                 f"RTSIM_WHOLE({self._of(right)})); }}))"
@@ -514,8 +434,39 @@ class _OneText:
         else:
             middle = f"{end}; {self._bound} {b} = ("
             numbers = f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b}), RTSIM_WHOLE({a}) && RTSIM_WHOLE({b})"
-            last = f"{end}; rtsim_compare({at}u, {code}, {a} {operator} {b}, {numbers}); }}))"
-        self._between(left, right, depth, first, middle, last)
+            last = f"{end}; rtsim_compare({at}, {code}, {a} {operator} {b}, {numbers}); }}))"
+        self._between(left, right, depth, first, middle, last + " != 0)" * value)
+
+    def _call(self, one: Decision, order: int, told: _Written) -> None:
+        """Report which operand decides the result of a call; each is evaluated once."""
+        names = []
+        for _ in one.operands:
+            self._serial += 1
+            names.append(f"rtsim_a{self._serial}")
+        reports = ""
+        for sides in one.sides:
+            ways = [_way(way, one.operands, told.operands) for way in (sides.one, sides.other)]
+            at = self._branch(one.node, one.operands, order, told.text, *ways, edges=True)
+            a, b = (side.format(*names) for side in (sides.left, sides.right))
+            sent = f"RTSIM_NUMBER({a}), RTSIM_NUMBER({b}), RTSIM_WHOLE({a}) && RTSIM_WHOLE({b})"
+            way = f"{a} {sides.relation} {b}"
+            code = COMPARISONS[sides.relation]
+            reports += (
+                f" rtsim_compare({at}, {code}, {way}, {sent});"
+                if sides.tied
+                else f" rtsim_choice({at}, {way}, {sent});"
+            )
+        depth, end = depth_of(one.node), f"){self._value};"
+        texts = [f"(__extension__ ({{ {self._bound} {names[0]} = ("]
+        texts += [f"{end} {self._bound} {name} = (" for name in names[1:]]
+        head = self.lines.blanked[one.node.start_byte : one.operands[0].start_byte].decode()
+        tail = self.lines.blanked[one.operands[-1].end_byte : one.node.end_byte].decode()
+        last = f"{end}{reports} {head}{', '.join(names)}{tail}; }}))"
+        first = one.operands[0].start_byte
+        self._edits.append(_Edit(one.node.start_byte, first, 2, depth, texts[0]))
+        for before, after, text in zip(one.operands, one.operands[1:], texts[1:], strict=False):
+            self._edits.append(_Edit(before.end_byte, after.start_byte, 1, depth, text))
+        self._edits.append(_Edit(one.operands[-1].end_byte, one.node.end_byte, 0, -depth, last))
 
     def _hazard(self, node: Node) -> None:
         """Probe what ``node`` must not do; each operand is evaluated once, and keeps its type."""
@@ -535,7 +486,8 @@ class _OneText:
         place = self.lines.place(node)
         order = self._hazards[(*place, what)]
         self._hazards[(*place, what)] += 1
-        at = self._branch(node, order, self._shortly(node), what)
+        branch = Branch(*place, order, self._shortly(node), what, self._key[2])
+        at = self.owner.number_of(branch)
         self.owner.found.hazards.add(at)
         return at
 
@@ -592,22 +544,22 @@ class _OneText:
         value, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
         if value is None or body is None:
             return
-        file, line = self.lines.place(node)
         text = brief(self.lines.blanked, bare(value))
         cases = []
         for label in labels(body):
             low = label.child_by_field_name("value")
             if low is None:
                 continue
-            at = self._branch(label, 0, text, f"case {brief(self.lines.blanked, low)}")
+            way = f"case {brief(self.lines.blanked, low)}"
+            at = self._branch(label, [value], 0, text, way)
             cases.append((at, self._of(low)))
-        default = self.owner.number_of(Branch(file, line, 0, text, "default"))
+        default = self._branch(node, [value], 0, text, "default")
         self._serial += 1
         v = f"rtsim_v{self._serial}"
         gap = f"RTSIM_NUMBER({v}) - RTSIM_NUMBER(({{c}}))"
-        tests = " ".join(f"rtsim_case({at}u, {v} == ({c}), {gap.format(c=c)});" for at, c in cases)
+        tests = " ".join(f"rtsim_case({at}, {v} == ({c}), {gap.format(c=c)});" for at, c in cases)
         other = " && ".join([*(f"{v} != ({c})" for _, c in cases)]) or "1"
-        tests += f" rtsim_case({default}u, {other}, 1);"
+        tests += f" rtsim_case({default}, {other}, 1);"
         self._around(
             bare(value), depth_of(value), f"(__extension__ ({{ {self._bound} {v} = (",
             f"){self._value}; {tests} {v}; }}))",
@@ -622,6 +574,16 @@ class _OneText:
 
     def _of(self, node: Node) -> str:
         return self.lines.blanked[node.start_byte : node.end_byte].decode(errors="replace")
+
+
+def _way(way: str, operands: Sequence[Node], written: Sequence[str]) -> str:
+    """Return ``way`` with the operands as they were written, in brackets where it needs them."""
+    plain = "-" not in way
+    inside = [
+        text if plain or node.type in _SIMPLE else f"({text})"
+        for node, text in zip(operands, written, strict=True)
+    ]
+    return shortened(way.format(*inside))
 
 
 def _number(text: str) -> float:

@@ -30,7 +30,7 @@ from hitl.building.coverage import user_files
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.building.unit import SUPPORT, unit_text
 from hitl.stimuli.file import StimuliError
-from hitl.stimuli.probes import Instrumenter, Probed
+from hitl.stimuli.probes import Instrumenter, Probed, Probes
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 
@@ -213,10 +213,24 @@ class Program:
     path: Path
     found: Probed
     """Its branches, in the order of the program's reports."""
-    distances: bool
-    """False if the compiler accepted only probes without distances."""
-    hazards: bool
-    """False if the compiler did not accept probes of divisors, indices, shifts and sums."""
+    probes: Probes
+    """The probes that the compiler accepted."""
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """Whose branches are not measured, as clauses."""
+        out = []
+        if self.found.unread:
+            out.append(f"the functions at {', '.join(self.found.unread)}")
+        if not self.probes.calls:
+            out.append("calls such as fmin, and comparisons whose value is used")
+        elif not self.probes.apart:
+            out.append("the calls of each function, one by one")
+        if self.found.merged:
+            out.append(f"the calls, one by one, of {', '.join(sorted(self.found.merged))}")
+        if self.found.undefined:
+            out.append(f"functions whose text is not there: {', '.join(self.found.undefined)}")
+        return tuple(out)
 
 
 @contextmanager
@@ -232,6 +246,27 @@ def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Progra
         yield job.best()
 
 
+@dataclass(frozen=True)
+class _Text:
+    """A preprocessed source, and the flags to compile it with."""
+
+    name: str
+    text: bytes
+    cpp: bool
+    flags: list[str]
+
+
+_PROBES = (
+    Probes(),
+    Probes(apart=False),
+    Probes(hazards=False),
+    Probes(hazards=False, apart=False),
+    Probes(hazards=False, calls=False, apart=False),
+    Probes(hazards=False, calls=False, apart=False, distances=False),
+)
+"""Which probes are tried, until the compiler accepts them."""
+
+
 class _Job(Compilation):
     def __init__(self, build: Build, toolchain: Toolchain, work: Path) -> None:
         super().__init__(build.interface, toolchain)
@@ -242,9 +277,9 @@ class _Job(Compilation):
     def best(self) -> Program:
         """Return the program with the most probes that the compiler accepts."""
         problem = ""
-        for distances, hazards in ((True, True), (True, False), (False, False)):
+        for probes in _PROBES:
             try:
-                return self.made(distances, hazards)
+                return self.made(probes)
             except BuildError as error:
                 problem = str(error)
         raise StimuliError(
@@ -252,22 +287,24 @@ class _Job(Compilation):
             f"compiles without them; write the stimuli by hand\n{problem}"
         )
 
-    def made(self, distances: bool, hazards: bool) -> Program:
-        instrumenter = Instrumenter(self.files, distances, hazards)
-        objects = [
-            self._object(instrumenter, source, number)
-            for number, source in enumerate(self.interface.sources)
-        ]
+    def made(self, probes: Probes) -> Program:
+        instrumenter = Instrumenter(self.files, probes)
         unit = self.work / ("unit.cpp" if self.cpp else "unit.c")
         unit.write_text(unit_text(self.interface), encoding="utf-8")
+        own = [*OWN, f"-I{SUPPORT}", *of_any_dialect(self.users), *EXACT, "-w"]
+        how = CPP if self.cpp else (*C, *ENTRY_POINTS)
+        read = [self._read(source, number) for number, source in enumerate(self.interface.sources)]
+        # The unit calls its own copies of inline functions and classes of the user's headers.
+        read.append(self._preprocessed([*own, *how], unit, "unit", self.cpp))
+        if probes.apart:
+            for one in read:
+                instrumenter.read(one.text, self.here, one.cpp)
+            instrumenter.found.undefined = instrumenter.calls_of.undefined
+        objects = [self._probed(instrumenter, one) for one in read]
         table = f"const unsigned rtsim_branches = {len(instrumenter.found.branches)}u;\n"
         period = round(self.interface.period.ns)
         table += f"const long long rtsim_period_ns = {period}LL;\n"
         (self.work / "table.c").write_text(table, encoding="utf-8")
-        own = [*OWN, f"-I{SUPPORT}", *of_any_dialect(self.users), *EXACT, "-w"]
-        how = CPP if self.cpp else (*C, *ENTRY_POINTS)
-        # The unit calls its own copies of inline functions and classes of the user's headers.
-        objects.append(self._probed(instrumenter, [*own, *how], unit, "unit", self.cpp))
         for source in self.arduino:
             objects.append(self._object_of([*own, *CPP], source, cpp=True))
         objects.append(self._object_of([*OWN, *C, *self.machine], self.work / "table.c"))
@@ -277,32 +314,35 @@ class _Job(Compilation):
         path = self.work / "stimuli"
         flags = [*self.interface.flags, *self.libraries]
         self.run(*objects, "-o", path, *flags, cpp=self.cpp)
-        return Program(path, instrumenter.found, distances, hazards)
+        return Program(path, instrumenter.found, probes)
 
-    def _object(self, instrumenter: Instrumenter, source: Path, number: int) -> Path:
+    def _read(self, source: Path, number: int) -> _Text:
         cpp, read = self.is_cpp(source), self.compiled(source, self.work)
         flags = [_OPTIMISED, *self.users]
         where = (f"-iquote{source.parent}", "-x", "c++") if cpp else ()
         how = flags if cpp else [*of_any_dialect(flags), "-std=gnu11"]
         how = [*ALWAYS, *how, "-w"]
-        return self._probed(instrumenter, how, read, str(number), cpp, [*flags, *where])
+        return self._preprocessed(how, read, str(number), cpp, [*flags, *where])
 
-    def _probed(
+    def _preprocessed(
         self,
-        instrumenter: Instrumenter,
         flags: list[str],
         source: Path,
         name: str,
         cpp: bool,
         before: list[str] | None = None,
-    ) -> Path:
-        """Compile ``source`` with probes; ``before`` are the preprocessor's flags, if others."""
+    ) -> _Text:
+        """Return the preprocessed ``source``; ``before`` are flags for the preprocessor only."""
         plain = self.work / f"{name}.i"
-        probed = self.work / f"probed-{name}.{'cpp' if cpp else 'c'}"
         self.run(*(before or flags), "-E", source, "-o", plain, cpp=cpp)
-        text = instrumenter.instrument(plain.read_bytes(), self.here, cpp)
+        return _Text(name, plain.read_bytes(), cpp, flags)
+
+    def _probed(self, instrumenter: Instrumenter, one: _Text) -> Path:
+        """Compile a text with probes."""
+        probed = self.work / f"probed-{one.name}.{'cpp' if one.cpp else 'c'}"
+        text = instrumenter.instrument(one.text, self.here, one.cpp)
         probed.write_bytes(self.header + text)
-        return self._object_of(flags, probed, cpp)
+        return self._object_of(one.flags, probed, one.cpp)
 
     def _object_of(self, flags: list[str], source: Path, cpp: bool = False) -> Path:
         into = self.work / f"{source.stem}.o"

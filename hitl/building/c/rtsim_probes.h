@@ -14,6 +14,13 @@ int rtsim_probe(unsigned id, int outcome);
 int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b, int whole);
 void rtsim_case(unsigned id, int taken, double distance);
 
+/* A call such as fmin: its result is `first`, the branch `id`, or the other operand.  Where both are equal,
+ * neither is taken, as the result does not say which. */
+void rtsim_choice(unsigned id, int first, double a, double b, int whole);
+
+/* The chain of calls that leads to the function which is called next; that function sets it to 0. */
+extern unsigned rtsim_site;
+
 /* Hazards: a divisor that is 0, an index or a shift outside of [0, count), a sum, a difference, a product
  * or a quotient (operation 0 to 3) outside of its type.  A divisor that is no number is not `known`, nor is
  * a count of 0, and 0 bits are no signed integer. */

@@ -41,6 +41,7 @@ typedef struct {
     probe probes[];
 } report;
 
+unsigned rtsim_site;
 static report *shared;
 static size_t report_size;
 static int out = -1, nowhere = -1;
@@ -80,16 +81,35 @@ int rtsim_probe(unsigned id, int outcome)
     return outcome;
 }
 
+/* Return how far both sides are apart; a NaN is as far as can be. */
+static double gap_of(double a, double b)
+{
+    const double gap = fabs(a - b), larger = fmax(fabs(a), fabs(b));
+    if (!(gap >= 0.0)) return 0x1p1000;
+    if (gap > 0.0 && larger > 0.0 && gap / larger < shared->tie) shared->tie = gap / larger;
+    return gap;
+}
+
 int rtsim_compare(unsigned id, int comparison, int outcome, double a, double b, int whole)
 {
-    double gap = fabs(a - b), larger = fmax(fabs(a), fabs(b));
-    if (!(gap >= 0.0)) gap = 0x1p1000; /* a NaN: as far as can be */
-    if (gap > 0.0 && larger > 0.0 && gap / larger < shared->tie) shared->tie = gap / larger;
+    const double gap = gap_of(a, b);
     if (comparison == DIFFERENT) both(id, outcome, 1.0, gap, a, b);
     else if (comparison == EQUAL) both(id, outcome, gap, 1.0, a, b);
     else both(id, outcome, gap, gap, a, b);
     on_the_edge(outcome ? id : id + 1u, gap, a, b, whole);
     return outcome;
+}
+
+void rtsim_choice(unsigned id, int first, double a, double b, int whole)
+{
+    const double gap = gap_of(a, b);
+    if (a < b || a > b) {
+        both(id, first, gap, gap, a, b);
+        on_the_edge(first ? id : id + 1u, gap, a, b, whole);
+    } else {
+        nearer(id, positive(gap), a, b);
+        nearer(id + 1u, positive(gap), a, b);
+    }
 }
 
 void rtsim_case(unsigned id, int taken, double distance)

@@ -142,6 +142,60 @@ def test_code_that_never_ran_is_named_with_the_command_that_reaches_it(motor: Pa
     assert motor.is_file()
 
 
+IN_CALLS = (
+    "    real command = fmax({} * LIMIT, fmin(LIMIT, wanted));\n"
+    "    if (command != wanted)\n        return command;\n"
+)
+IN_PYTHON = """\
+        self.voltage = max(-LIMIT, min(LIMIT, wanted))
+        if self.voltage == wanted:
+            self.integral += self.integral_gain * PERIOD * error
+
+
+"""
+
+
+def with_calls(motor: Path, lower: str) -> None:
+    """Let the C code limit its command by calls, with ``lower`` times the limit."""
+    text = motor.read_text()
+    before, _, after = text.partition("    if (wanted > LIMIT)")
+    after = after[after.index("    self->integral +=") :]
+    command = IN_CALLS.format(lower) if lower else IN_CALLS.replace("fmax({} * LIMIT, ", "(")
+    motor.write_text(f"#include <math.h>\n{before}{command}{after}")
+
+
+def test_a_wrong_limit_in_a_call_is_named_and_found(motor: Path) -> None:
+    with_calls(motor, "-1.5")
+    result = sil("test", *UP_TO_1_S)
+    assert result.exit_code == 0, result.output
+    side = "motor.c:16: fmax(-1.5 * LIMIT, fmin(LIMIT, wanted)) is -1.5 * LIMIT"
+    assert f"never taken: {side}, in motor_control_step()\n" in result.output
+    verdict = result.output.splitlines()[-1]
+    assert "; but controller: 1 of 6 branches of the C code was not reached" in verdict
+    result = sil("generate", *UP_TO_1_S)
+    assert result.exit_code == 0, result.output
+    assert "the run reaches 5 of 6 branches" in result.output
+    assert f"  {side}\n" in result.output
+    result = sil("test", *UP_TO_1_S, "--open-only")
+    assert result.exit_code == 1, result.output
+    assert "reference model -12.0, C -1" in result.output
+
+
+def test_a_limit_that_the_c_code_lacks_is_named_by_its_reference_model(motor: Path) -> None:
+    with_calls(motor, "")
+    scenario = motor.with_name("scenario.py")
+    before, _, after = scenario.read_text().partition("        if wanted > LIMIT")
+    scenario.write_text(before + IN_PYTHON + after[after.index("def scenario(") :])
+    assert sil("generate", *UP_TO_1_S).exit_code == 0
+    result = sil("test", *UP_TO_1_S, "--json")
+    told = json.loads(result.stdout)
+    assert told["reached"]["controller"]["open"] == []
+    side = "scenario.py:38: max(-LIMIT, min(LIMIT, wanted)) is -LIMIT, in Regulator.step()"
+    assert told["reached_in_design"]["controller"]["open"] == [side]
+    verdict = sil("test", *UP_TO_1_S).output.splitlines()[-1]
+    assert "; but controller: 1 of 6 branches of the reference model was not reached" in verdict
+
+
 def test_what_cannot_be_measured_is_said(motor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> object:
         raise StimuliError("no probes here\nand more")

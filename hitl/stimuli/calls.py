@@ -1,0 +1,282 @@
+"""From where functions are called: each call of a helper decides by itself.
+
+A helper such as ``limited(x, low, high)`` is called at many places.  If one call reaches both
+limits, this shows nothing about the limits of another call.  So the branches of a function count
+once for each chain of calls that leads to it, as if it were a macro.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hitl.stimuli.decisions import brief, functions, literal, name_of, text_of, walk
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Key = tuple[Path, int, str]
+"""File and line of a function, and its name."""
+Places = Callable[["Node"], tuple[Path, int]]
+"""A function that returns file and line of a node."""
+MOST_CHAINS = 32
+"""Chains of calls by which the branches of a function are told apart; with more, they are not."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A chain of calls that leads to a function."""
+
+    words: str = ""
+    """``limited(x, 0, 9) at motor.c:30``; empty if the chains are not told apart."""
+    fixed: frozenset[int] = frozenset()
+    """The numbers of the operands of the last call that are literals."""
+
+
+ANY: tuple[Chain, ...] = (Chain(),)
+"""The chains of a function whose calls count together."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a function by its name, in a function of the user."""
+
+    number: int
+    name: str
+    words: str
+    fixed: frozenset[int]
+    known: Key | None
+    """The called function, if its text is in the same file."""
+
+
+@dataclass
+class _Function:
+    """A function of the user's text."""
+
+    simple: bool
+    """False if its calls cannot be told apart, as those of a method or of a template."""
+    static: bool
+    calls: list[_Call] = field(default_factory=list)
+
+
+class Calls:
+    """The calls of all texts of a controller; :meth:`read` comes first, for each of them."""
+
+    def __init__(self) -> None:
+        self._functions: dict[Key, _Function] = {}
+        self._elsewhere: set[str] = set()
+        """Names that code which gets no probes calls, or that are used without a call."""
+        self._chains: dict[Key, tuple[Chain, ...]] = {}
+        self._offsets: dict[tuple[Key, int], int] = {}
+        self.merged: set[str] = set()
+        """Functions with more chains than :data:`MOST_CHAINS`, so their calls count together."""
+        self._declared: set[str] = set()
+        """Names of functions that the user's files declare."""
+
+    def read(self, root: Node, files: Collection[Path], place: Places, text: bytes) -> None:
+        """Collect the functions of a text and their calls; those in ``files`` are the user's."""
+        mine: dict[str, Key] = {}
+        every = [(one, (*place(one), name_of(one))) for one in functions(root)]
+        for _, key in every:
+            if key[0] in files:
+                mine[key[2]] = key
+        for node, key in every:
+            if key[0] not in files:
+                self._elsewhere.update(text_of(call) for _, call in _called(node))
+            elif key not in self._functions:
+                self._functions[key] = self._function(node, mine, place, text)
+        for node in root.children:
+            if node.type == "declaration":
+                self._elsewhere.update(_named(node))
+                if place(node)[0] in files:
+                    self._declared.update(_declared(node))
+
+    def _function(self, node: Node, mine: dict[str, Key], place: Places, text: bytes) -> _Function:
+        kinds = [text_of(c) for c in node.children if c.type == "storage_class_specifier"]
+        out = _Function(_simple(node), "static" in kinds)
+        direct, local = set(), _local(node)
+        for number, name in _called(node):
+            direct.add(name.id)
+            if text_of(name) in local:
+                continue
+            call = name.parent
+            assert call is not None
+            operands = operands_of_call(call)
+            if operands is None:
+                self._elsewhere.add(text_of(name))
+                continue
+            file, line = place(call)
+            words = f"{brief(text, call)} at {file.name}:{line}"
+            fixed = frozenset(k for k, operand in enumerate(operands) if literal(operand))
+            known = mine.get(text_of(name))
+            out.calls.append(_Call(number, text_of(name), words, fixed, known))
+        for one in walk(node):
+            if one.type == "identifier" and one.id not in direct:
+                self._elsewhere.update({text_of(one)} - local)
+        return out
+
+    def _called_at(self, key: Key) -> Iterator[tuple[Key, _Call]]:
+        """Yield the calls of a function, and who calls."""
+        static = self._functions[key].static
+        for caller, function in sorted(self._functions.items(), key=lambda item: item[0]):
+            for call in function.calls:
+                if call.known == key or (call.known is None and call.name == key[2] and not static):
+                    yield caller, call
+
+    def chains(self, key: Key) -> tuple[Chain, ...]:
+        """Return the chains of calls that lead to a function; :data:`ANY` if it has one."""
+        if key in self._chains:
+            return self._chains[key]
+        function = self._functions.get(key)
+        if function is None or not function.simple or self._recursive(key):
+            return self._chains.setdefault(key, ANY)
+        out = [Chain()] if key[2] in self._elsewhere else []
+        offsets = {}
+        for caller, call in self._called_at(key):
+            offsets[caller, call.number] = len(out)
+            for above in self.chains(caller):
+                words = f"{call.words} in {above.words}" if above.words else call.words
+                out.append(Chain(words, call.fixed))
+        if len(out) > MOST_CHAINS:
+            self.merged.add(f"{key[2]} at {key[0].name}:{key[1]}")
+        if not 1 < len(out) <= MOST_CHAINS:
+            out, offsets = list(ANY), {}
+        self._offsets |= offsets
+        self._chains[key] = tuple(out)
+        return self._chains[key]
+
+    def _recursive(self, key: Key) -> bool:
+        """Return True for a function that can call itself, directly or through others."""
+        seen: set[Key] = set()
+        left = [key]
+        while left:
+            for caller, _ in self._called_at(left.pop()):
+                if caller == key:
+                    return True
+                if caller not in seen:
+                    seen.add(caller)
+                    left.append(caller)
+        return False
+
+    @property
+    def undefined(self) -> list[str]:
+        """The calls of functions that the user declares, but whose text is not there."""
+        defined = {name for _, _, name in self._functions}
+        return [
+            call.words
+            for _, function in sorted(self._functions.items(), key=lambda item: item[0])
+            for call in function.calls
+            if call.name in self._declared - defined
+        ]
+
+    def offset(self, caller: Key, number: int) -> int | None:
+        """Return the first chain of a call in the list of the called function, if it has a list."""
+        for key in self._functions:
+            self.chains(key)
+        return self._offsets.get((caller, number))
+
+
+def sites(function: Node) -> Iterator[tuple[int, Node]]:
+    """Yield the calls by name in a function with their numbers, as :class:`Calls` counts them."""
+    for number, name in _called(function):
+        if name.parent is not None:
+            yield number, name.parent
+
+
+def operands_of_call(call: Node) -> list[Node] | None:
+    """Return the operands of a call; ``None`` if they cannot be evaluated before it."""
+    given = call.child_by_field_name("arguments")
+    if given is None or given.has_error:
+        return None
+    out = [one for one in given.named_children if one.type != "comment"]
+    strange = ("initializer_list", "compound_statement", "type_descriptor", "lambda_expression")
+    return None if any(one.type in strange for one in out) else out
+
+
+def _called(function: Node) -> Iterator[tuple[int, Node]]:
+    number = 0
+    for node in walk(function):
+        if node.type == "call_expression":
+            name = node.child_by_field_name("function")
+            if name is not None and name.type == "identifier":
+                yield number, name
+                number += 1
+
+
+def _named(declaration: Node) -> Iterator[str]:
+    """Yield the names in the initial values of a declaration outside of functions."""
+    for part in declaration.children:
+        if part.type == "init_declarator":
+            value = part.child_by_field_name("value")
+            if value is not None:
+                yield from (text_of(one) for one in walk(value) if one.type == "identifier")
+
+
+def parameters(function: Node) -> list[str]:
+    """Return the names of the parameters that a function never assigns; "" for the others."""
+    declarator = function.child_by_field_name("declarator")
+    given = None if declarator is None else declarator.child_by_field_name("parameters")
+    if given is None:
+        return []
+    changed: set[str] = set()
+    for node in walk(function):
+        if node.type in ("assignment_expression", "update_expression", "pointer_expression"):
+            target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+            if target is not None:
+                changed.update(text_of(one) for one in walk(target) if one.type == "identifier")
+    names = [
+        one.child_by_field_name("declarator")
+        for one in given.named_children
+        if one.type == "parameter_declaration"
+    ]
+    plain = [text_of(n) if n is not None and n.type == "identifier" else "" for n in names]
+    return ["" if name in changed else name for name in plain]
+
+
+_DECLARING = {
+    "init_declarator", "declaration", "parameter_declaration", "pointer_declarator",
+    "array_declarator", "reference_declarator",
+}  # fmt: skip
+
+
+def _local(function: Node) -> set[str]:
+    """Return the names of the parameters and variables of a function."""
+    out, stack = set(), list(function.children)
+    while stack:
+        node = stack.pop()
+        above = node.parent
+        if above is None or above.type not in _DECLARING or node.type != "identifier":
+            stack.extend(node.children)
+        elif node in above.children_by_field_name("declarator"):
+            out.add(text_of(node))
+    return out
+
+
+def _declared(declaration: Node) -> Iterator[str]:
+    """Yield the names of functions that a declaration names without their text."""
+    for part in declaration.children:
+        while part.type == "pointer_declarator":
+            part = part.child_by_field_name("declarator") or part.children[0]
+        name = part.child_by_field_name("declarator")
+        if part.type == "function_declarator" and name is not None and name.type == "identifier":
+            yield text_of(name)
+
+
+def _simple(function: Node) -> bool:
+    """Return True for a function outside of classes and templates, whose result is a value."""
+    above = function.parent
+    declarator = function.child_by_field_name("declarator")
+    while declarator is not None and declarator.type == "pointer_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    if above is None or above.type != "translation_unit" or declarator is None:
+        return False
+    if declarator.type != "function_declarator":
+        return False
+    inner, given = (declarator.child_by_field_name(n) for n in ("declarator", "parameters"))
+    if inner is None or inner.type != "identifier" or given is None:
+        return False
+    if any(one.type == "variadic_parameter" or one.type == "..." for one in given.children):
+        return False
+    return not any(one.type == "lambda_expression" for one in walk(function))

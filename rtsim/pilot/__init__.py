@@ -1,7 +1,9 @@
-"""A pilot in the loop: input devices and the window, in a process of their own.
+"""A pilot in the loop: the window, the input devices and the memory shared with a run.
 
-The simulation (:mod:`rtsim.pilot.loop`) writes states into shared memory and reads the stick from
-it.  The viewer (:mod:`rtsim.pilot.viewer`) reads the states and writes the stick.  Only the viewer
-uses SDL: SDL is imported only by ``rtsim.pilot.viewer``, ``rtsim.pilot.devices`` (``sdl``,
-``horn``) and the drawing in ``rtsim.pilot.scenes``.
+The window runs in a process of its own, the viewer (:mod:`rtsim.pilot.viewer`). The simulation
+writes states into shared memory and reads the stick from this memory (:mod:`rtsim.pilot.loop`). The
+viewer reads the states and writes the stick.
+
+Only the viewer imports SDL: in ``rtsim.pilot.viewer``, in ``rtsim.pilot.devices`` (``sdl``,
+``horn``) and in the drawing code of ``rtsim.pilot.scenes``.
 """

@@ -1,7 +1,8 @@
-"""Warnings to the pilot, computed from the states that are shown; without SDL, clock or sound.
+"""Warnings to the pilot (stick shaker, horn, text), computed from the states shown in the window.
 
-The scenario declares the signal of each warning (:class:`rtsim.scenario.shown.Cue`). Warnings are
-never inputs: a run with cues has the same results as a run without cues.
+The scenario declares the signal of each warning (:class:`rtsim.scenario.shown.Cue`). A warning is
+never an input of the simulation, so it does not change the results. This module uses no SDL, clock
+or sound.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from rtsim.scenario.shown import Cue, Sound
 
 S = TypeVar("S", Cue, Sound)
 PULSE_NS = 60_000_000
-"""Duration of one pulse; a shaker alternates strong and weak pulses, 8 pairs per second."""
+"""Duration of one pulse, ns. A shaker alternates strong and weak pulses, 8 pairs per second."""
 _PULSE_MS = 150
-"""Time after which a device stops shaking if no new command arrives, ms."""
+"""A device stops shaking if no new command arrives within this time, ms."""
 _LEAST = 0.35
-"""The least strength of a shaker; nobody can feel a weaker one."""
+"""Lowest strength of a shaker. A weaker one cannot be felt."""
 _WEAK = 0.3
 
 
 class Cues:
-    """Finds the cues that are on, for a sequence of samples."""
+    """Determines which cues are on, sample by sample."""
 
     def __init__(self, cues: Iterable[Cue]) -> None:
         self._states = [_State(cue) for cue in cues]
@@ -37,8 +38,6 @@ class Cues:
 
 
 class _State:
-    """A cue with its state: whether shaker and horn were on in the last sample."""
-
     def __init__(self, cue: Cue) -> None:
         self._cue = cue
         self._plant, _, self._signal = cue.signal.partition(".")
@@ -64,14 +63,14 @@ class _State:
         return Warned(cue.text or cue.name.upper(), cue.signal, strength, self._sounds)
 
     def _past(self, value: float, limit: float, before: bool) -> bool:
-        """Return whether ``value`` is beyond ``limit``, with hysteresis; false for NaN."""
+        """Return True if ``value`` is beyond ``limit``, with hysteresis. NaN gives False."""
         beyond = self._way * (value - limit)
         return math.isfinite(value) and beyond > (-self._cue.band if before else 0.0)
 
 
 @dataclass(frozen=True)
 class Pulse:
-    """A command to shake: strengths of the heavy (``low``) and light (``high``) motor, 0 to 1."""
+    """A command to a shaker: strengths of the heavy (``low``) and light (``high``) motor, 0 to 1."""
 
     low: float
     high: float
@@ -79,9 +78,10 @@ class Pulse:
 
 
 class Shaker:
-    """Decides when and how to shake a device.
+    """Determines when and how strongly a device shakes.
 
-    A pulse is returned only if a command is due, because each command can take a millisecond.
+    Sending a command can take a millisecond, so :meth:`due` returns a pulse only when one is
+    needed.
     """
 
     def __init__(self) -> None:
@@ -89,9 +89,9 @@ class Shaker:
         self._strong = True
 
     def due(self, strength: float, ns: int) -> Pulse | None:
-        """Return the command due at ``ns`` for ``strength`` 0 to 1, or ``None`` if none is due.
+        """Return the command that is due, or ``None`` if no command is due.
 
-        ``ns`` is a time of any clock.
+        ``strength`` is from 0 to 1. ``ns`` is the present time of any clock, ns.
         """
         if strength <= 0.0:
             if self._next_ns is None:
@@ -107,7 +107,9 @@ class Shaker:
 
 
 def checked_signals(items: Iterable[S], plants: Mapping[str, Signals]) -> tuple[S, ...]:
-    """Return ``items``; raises an error if the signal of one is unknown or not a scalar."""
+    """Return ``items`` as a tuple, or raise an error if an item's signal is unknown or not a
+    scalar.
+    """
     out = tuple(items)
     for item in out:
         item.check(plants)

@@ -1,11 +1,12 @@
 """FlightGear as the outside window of a run: ``python -m rtsim.pilot.flightgear FILE ...``.
 
-FILE is the memory that the run shares with its viewers. Like a viewer, the process only reads the
-states, and interpolates them at the time of each packet. It ends when its input closes. A slow or
-absent FlightGear never delays the sender.
+This process sends the state of one aircraft to FlightGear over UDP. FILE is the memory that the run
+shares with its viewers. The process only reads states from FILE, and interpolates them at the time
+of each packet. The process ends when its standard input closes. A slow or absent FlightGear never
+delays the sender.
 
-FlightGear receives the state of an aircraft as one structure of C, ``FGNetFDM``, in network byte
-order.  Source: FlightGear's file src/Network/net_fdm.hxx, versions 24 and 25.
+A packet is the C structure ``FGNetFDM`` in network byte order. Source: FlightGear's file
+src/Network/net_fdm.hxx, versions 24 and 25.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ OPTION = "--flightgear"
 class FlightState:
     """The state of one aircraft; geodetic on WGS-84, lengths in m, angles in rad, times in s.
 
-    ``attitude`` is roll, pitch and heading of body axes (forward, right, down) from local axes
-    (north, east, down).  ``turning`` has the rates of change of these angles.
+    ``attitude`` contains roll, pitch and heading of the body axes (forward, right, down) relative
+    to local axes (north, east, down). ``turning`` contains the rates of change of these angles.
     """
 
     latitude: float
@@ -57,14 +58,14 @@ class FlightState:
     altitude: float
     attitude: tuple[float, float, float]
     velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Velocity relative to the Earth: north, east, down, m/s."""
+    """Velocity relative to the Earth, m/s: north, east, down."""
     turning: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 class Packets:
-    """Makes packets of one version of the protocol.
+    """Encoder of packets for one version of FlightGear's protocol.
 
-    Raises :class:`rtsim.core.errors.ScenarioError` if the package is not installed.
+    Raises :class:`rtsim.core.errors.ScenarioError` if the package ``flightgear_python`` is missing.
     """
 
     def __init__(self, version: int = FLIGHTGEAR_VERSIONS[0]) -> None:
@@ -73,7 +74,7 @@ class Packets:
         self._fixed = _unused(self._struct)
 
     def of(self, flight: FlightState) -> bytes:
-        """Return the packet: 408 bytes in version 24, 552 bytes in version 25."""
+        """Return the packet for ``flight``: 408 bytes in version 24, 552 bytes in version 25."""
         return bytes(self._struct.build({**self._fixed, **_fields(flight)}))
 
 
@@ -93,9 +94,9 @@ def _fields(flight: FlightState) -> Mapping[str, float]:
 
 
 def _unused(struct: Any) -> dict[str, Any]:
-    """Return zeros for all fields of ``struct``, as one structure without engines and wheels has.
+    """Return zeros for all fields of ``struct``, as for an aircraft without engines and wheels.
 
-    ``cur_time_s`` = 0 leaves FlightGear's own time of day.
+    With ``cur_time_s`` = 0, FlightGear keeps its own time of day.
     """
     zeros = struct.parse(struct.subcons[0].build(None) + bytes(struct.sizeof() - 4))
     return {name: value for name, value in zeros.items() if not name.startswith("_io")}
@@ -107,10 +108,10 @@ _SQUARED_ECCENTRICITY = FLATTENING * (2.0 - FLATTENING)
 
 
 def outside_body(bodies: Sequence[Body], plants: Mapping[str, Signals], scenario: str) -> Body:
-    """Return the body whose view FlightGear shows: the first aircraft, or else the first body.
+    """Return the body that FlightGear shows: the first aircraft, or else the first body.
 
-    Only bodies with a geodetic position on plants count.  Raises :class:`ScenarioError` if there is
-    none.
+    Only bodies that have a geodetic position and whose signals come from plants are considered.
+    Raises :class:`ScenarioError` if the scenario has no such body.
     """
     found = [
         body
@@ -127,7 +128,7 @@ def outside_body(bodies: Sequence[Body], plants: Mapping[str, Signals], scenario
 
 
 class Aircraft:
-    """The state of one body, from the states of all plants at the time of a picture."""
+    """Computes the state of one body from the states of all plants."""
 
     def __init__(self, body: Body, plants: Sequence[tuple[str, Signals]]) -> None:
         self._names = [name for name, _ in plants]
@@ -142,11 +143,11 @@ class Aircraft:
         self._euler = bool(body.euler)
 
     def at(self, plants: Mapping[str, Shown]) -> FlightState | None:
-        """Return the state, or ``None`` if a signal of the body is not finite."""
+        """Return the body's state, or ``None`` if one of its signals is not finite."""
         shown = [plants[name] for name in self._names]
         where, turned = self._placed.numbers(np.concatenate([s.values for s in shown]))
         rates = np.concatenate([s.slope for s in shown])
-        begun = self._placed.numbers(np.zeros_like(rates))  # of a constant, the rate is 0
+        begun = self._placed.numbers(np.zeros_like(rates))  # the rate of a constant is 0
         moving, turning = (a - b for a, b in zip(self._placed.numbers(rates), begun, strict=True))
         if not all(np.isfinite(v).all() for v in (where, turned, moving, turning)):
             return None
@@ -164,10 +165,10 @@ def _three(values: Vector) -> tuple[float, float, float]:
 
 
 def euler(quaternion: Vector) -> tuple[float, float, float]:
-    """Return roll, pitch and heading, rad, for a quaternion (4,), scalar first.
+    """Return roll, pitch and heading, rad, of a quaternion, shape (4,), scalar first.
 
-    The rotation is from local axes (north, east, down) to body axes.  Source: Stevens, Lewis and
-    Johnson, *Aircraft Control and Simulation*, section 1.3.
+    The quaternion is the rotation from local axes (north, east, down) to body axes. Source:
+    Stevens, Lewis and Johnson, *Aircraft Control and Simulation*, section 1.3.
     """
     w, x, y, z = map(float, quaternion / max(float(np.linalg.norm(quaternion)), 1e-12))
     return (
@@ -178,9 +179,10 @@ def euler(quaternion: Vector) -> tuple[float, float, float]:
 
 
 def _velocity(latitude: float, altitude: float, rates: Vector) -> tuple[float, float, float]:
-    """Return the velocity north, east and down, m/s, for rates of latitude, longitude, altitude.
+    """Return the velocity north, east and down, m/s.
 
-    The radii of curvature are those of WGS-84.
+    ``rates`` contains the rates of latitude, longitude (rad/s) and altitude (m/s). The radii of
+    curvature follow from WGS-84.
     """
     root = math.sqrt(1.0 - _SQUARED_ECCENTRICITY * math.sin(latitude) ** 2)
     across = EQUATORIAL_RADIUS / root
@@ -192,7 +194,7 @@ def _velocity(latitude: float, altitude: float, rates: Vector) -> tuple[float, f
     )
 
 
-# The UDP socket.
+# The UDP socket
 
 PORT = 5500
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]{1,253})(:(?P<port>[0-9]{1,5}))?")
@@ -200,7 +202,7 @@ _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]{1,253})(:(?P<port>[0-9]{1,5}))?"
 
 @dataclass(frozen=True)
 class Address:
-    """The host and UDP port at which a FlightGear receives."""
+    """The host and UDP port at which FlightGear receives packets."""
 
     host: str
     port: int = PORT
@@ -210,7 +212,7 @@ class Address:
 
     @classmethod
     def of(cls, text: str) -> Address:
-        """Read ``HOST[:PORT]``; raises :class:`ScenarioError`."""
+        """Parse ``HOST[:PORT]``; raise :class:`ScenarioError` if ``text`` is malformed."""
         found = _ADDRESS.fullmatch(text)
         port = int(found["port"] or PORT) if found else 0
         if found is None or not 1 <= port <= 65535:
@@ -222,11 +224,14 @@ class Address:
 
 
 class Sender:
-    """Sends each packet at once, or drops it; raises :class:`RtsimError` for an unknown host."""
+    """UDP sender that sends each packet at once or drops the packet.
+
+    Raises :class:`RtsimError` for an unknown host.
+    """
 
     def __init__(self, address: Address) -> None:
         self.sent = self.lost = 0
-        """Numbers of packets: given to the system, and refused by it."""
+        """Number of packets that the system accepted (``sent``) and rejected (``lost``)."""
         host = known_host(address.host)
         try:
             found = socket.getaddrinfo(host, address.port, socket.AF_INET, socket.SOCK_DGRAM)
@@ -242,7 +247,7 @@ class Sender:
     def send(self, packet: bytes) -> None:
         try:
             self._socket.sendto(packet, self._to)
-        except OSError:  # no route, a full buffer, or nobody at the port: the next packet is newer
+        except OSError:  # no route, a full buffer or a closed port: the next packet is newer
             self.lost += 1
         else:
             self.sent += 1
@@ -251,13 +256,13 @@ class Sender:
         self._socket.close()
 
 
-# The process.
+# The process
 
 RATE_HZ = 60.0
 
 
 class Outside:
-    """Sends the present state of one body; call :meth:`frame` for each packet."""
+    """Sends the present state of one body; call :meth:`frame` once per packet."""
 
     def __init__(
         self,
@@ -272,7 +277,7 @@ class Outside:
         self._send, self._packets, self._frames = send, packets, frames
 
     def frame(self) -> bool:
-        """Wait for the next frame and send its packet; false if no state is available yet."""
+        """Wait for the next frame and send its packet; return False if no state is available yet."""
         due = self._frames.wait(lambda: None)
         self._said.look()
         self._picture.look()
@@ -288,7 +293,7 @@ class Outside:
 
 
 def serve(exchange: Exchange, outside: Outside, over: threading.Event) -> None:
-    """Send until the run ends, or ``over`` is set."""
+    """Send packets until the run ends or ``over`` is set."""
     while not (over.is_set() or exchange.over):
         outside.frame()
 
@@ -300,7 +305,7 @@ def frames(clock: Clock | None = None) -> VideoFrames:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Send until the standard input closes; then print the numbers of packets as JSON."""
+    """Send packets until the standard input closes, then print the packet counts as JSON."""
     parser = argparse.ArgumentParser(prog="rtsim.pilot.flightgear")
     parser.add_argument("shared", type=Path)
     parser.add_argument("address", type=Address.of)

@@ -1,11 +1,11 @@
-"""Interpolates between the last state and the next, for a picture at a wall-clock time.
+"""Interpolation between two states of a plant, for a picture at a given wall-clock time.
 
-The kind of a signal, which the model declares, decides how the signal is interpolated:
+The kind of a signal, which the model declares, selects the method:
 
-- a quaternion by slerp;
-- an angle linearly, in the shorter direction;
-- a quantity whose derivative is also a signal by a cubic Hermite polynomial;
-- any other signal linearly.
+- a quaternion: slerp;
+- an angle: linear, in the shorter direction;
+- a quantity whose derivative is also a signal: cubic Hermite polynomial;
+- any other signal: linear.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.shared import Record
 
 _NEARLY_ALIGNED = 1.0 - 1e-9
-"""If the cosine between two quaternions is above this value, dividing by sin() loses digits."""
+"""Above this cosine between two quaternions, slerp divides by a sine so small that digits are lost.
+"""
 
 Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class StatePair:
-    """The states of a plant at both ends of a step, with their tags and wall-clock due times.
+    """The states of a plant at both ends of a step.
 
-    The tags are in simulated ns.
+    ``last_ns`` and ``next_ns`` are simulated times, ns. ``last_wall`` and ``next_wall`` are the
+    wall-clock times at which they are due, ns.
     """
 
     last_ns: int
@@ -38,13 +40,13 @@ class StatePair:
     last_wall: int
     next_wall: int
     withdrawn: bool
-    """True if the next state was withdrawn; another pair will follow."""
+    """True if the next state became invalid; another pair will follow."""
     last: Vector
     next: Vector
 
     @classmethod
     def of(cls, record: Record) -> StatePair:
-        """Return the pair of states in a plant's record."""
+        """Return the pair of states from a plant's record."""
         last_ns, next_ns, last_wall, next_wall, withdrawn = map(int, record.integers[:5])
         half = record.floats.size // 2
         ends = record.floats[:half], record.floats[half:]
@@ -52,13 +54,15 @@ class StatePair:
 
     @property
     def span(self) -> float:
-        """The simulated time between the two states, s."""
+        """Simulated time between the two states, s."""
         return (self.next_ns - self.last_ns) / NS_PER_S
 
     def fraction(self, wall: int, ahead: int = 0) -> float:
-        """Return where ``wall`` (ns) is in the step: 0 at the last state, 1 at the next state.
+        """Return the position of wall-clock time ``wall`` (ns) in the step: 0 at its start, 1 at
+        its end.
 
-        If ``wall`` is after the next state, the result is greater than 1, by at most ``ahead`` ns.
+        After the end of the step the result exceeds 1, up to the value for ``ahead`` ns after the
+        end.
         """
         length = self.next_wall - self.last_wall
         if length <= 0:
@@ -67,15 +71,12 @@ class StatePair:
         return max(0, min(wall, limit) - self.last_wall) / length
 
     def ns(self, fraction: float) -> int:
-        """Return the simulated time at the ``fraction`` 0 to 1 of the step, in ns."""
+        """Return the simulated time at ``fraction`` (0 to 1) of the step, ns."""
         return self.last_ns + round(fraction * (self.next_ns - self.last_ns))
 
 
 class Interpolation:
-    """Interpolates between two vectors of one plant.
-
-    The object looks up the kinds of the signals once, when it is created, not in every frame.
-    """
+    """Interpolator for the states of one plant with the given ``signals``."""
 
     def __init__(self, signals: Signals) -> None:
         self.signals = signals
@@ -84,10 +85,9 @@ class Interpolation:
         self._curved, self._slopes = _curved(signals)
 
     def at(self, pair: StatePair, fraction: float) -> Vector:
-        """Return the vector (n,) at ``fraction`` of the step; 0 and 1 give the exact states.
+        """Return the state vector (n,) at ``fraction`` of the step; 0 and 1 give the exact states.
 
-        For a fraction above 1, the vector is extrapolated with the slope and the rate of rotation
-        at the end of the step.
+        Above 1, values are extrapolated with the slope and rate of rotation at the end of the step.
         """
         if fraction <= 0.0:
             return pair.last.copy()
@@ -112,7 +112,7 @@ class Interpolation:
     def slope(self, pair: StatePair) -> Vector:
         """Return the mean rate of change (n,) over the step, per simulated second.
 
-        The rates of quaternions have no meaning.
+        Ignore the rates of quaternions: their elements have no meaning.
         """
         return (pair.next - pair.last) / pair.span if pair.span > 0.0 else np.zeros_like(pair.last)
 
@@ -128,7 +128,7 @@ class Interpolation:
 
 
 def slerp(q: Vector, r: Vector, fraction: float) -> Vector:
-    """Return the unit quaternion at ``fraction`` of the shorter rotation from ``q`` to ``r`` (4,).
+    """Return the unit quaternion (4,) at ``fraction`` of the shorter rotation from ``q`` to ``r``.
 
     Source: Shoemake, "Animating rotation with quaternion curves", SIGGRAPH 1985.
     """
@@ -147,7 +147,7 @@ def slerp(q: Vector, r: Vector, fraction: float) -> Vector:
 
 
 def _angles(signals: Signals) -> tuple[Indices, Vector]:
-    """Return the indices of elements that are angles, and half a turn in the unit of each."""
+    """Return the indices of elements that are angles, and half a turn in each angle's unit."""
     found: list[int] = []
     half: list[float] = []
     for signal in signals:
@@ -159,7 +159,9 @@ def _angles(signals: Signals) -> tuple[Indices, Vector]:
 
 
 def _curved(signals: Signals) -> tuple[Indices, Indices]:
-    """Return the indices of elements whose derivatives are elements, and of those derivatives."""
+    """Return the indices of elements whose derivatives are also elements, and the derivatives'
+    indices.
+    """
     values: list[int] = []
     slopes: list[int] = []
     for signal in signals:

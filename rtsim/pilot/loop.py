@@ -1,4 +1,7 @@
-"""The side of the loop: writes states to shared memory, reads the stick and orders from it."""
+"""The simulation's side of the pilot's window: publishes states, reads the stick and orders.
+
+:class:`Cockpit` creates the memory shared with the viewer and the objects that a run needs.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +46,9 @@ from rtsim.scenario.standard_components import ExternalInputComponent, PlantComp
 from rtsim.timing.pacing import Pacer
 
 SILENT_NS = NS_PER_S // 2
-"""Time without a record from the viewer after which the stick's values count as held, ns."""
+"""The stick's values count as held if the viewer writes no record for this time, ns."""
 SAFE_NS = 2 * SILENT_NS
-"""Time without a record after which the values move to the fail-safe values, ns."""
+"""The stick moves to its fail-safe values if the viewer writes no record for this time, ns."""
 FADE_NS = NS_PER_S
 """Duration of the movement to the fail-safe values, ns."""
 _SANE_NS = 10 * NS_PER_S
@@ -54,19 +57,20 @@ _SANE_NS = 10 * NS_PER_S
 class SharedStick:
     """The viewer's stick as a :class:`rtsim.components.external_inputs.InputDevice`.
 
-    If the viewer is closed, hangs or is killed, the values are held and then move to :attr:`safe`,
-    as they do after a device was unplugged.
+    If the viewer closes, hangs or is killed, the last values are held and then move to
+    :attr:`safe`, as after unplugging a device.
     """
 
     def __init__(self, reader: Reader, signals: Signals) -> None:
         self.safe: Vector = signals.initial()
-        """The fail-safe values (n,), within the bounds of the signals."""
+        """Fail-safe values (n,), within the bounds of the signals."""
         self.latency = Durations()
-        """Latencies from the stamp ``initiated`` to the tag that uses the value, per change, ns."""
+        """Time from the stamp ``initiated`` of each change to its latching, ns."""
         self.applied, self.initiated = 0, 0
-        """Number of the record that was latched last, and when its change can have happened, ns."""
+        """Number of the latched record, and earliest possible time of its change, ns."""
         self.stamps = 0, 0, 0
-        """Times at which the change can have happened first, was decoded, and was latched, ns."""
+        """Earliest possible time of the latched change, time of its decoding, time of latching, ns.
+        """
         self.silences = 0
         self._reader = reader
         self._low = np.array([s.low for s in signals for _ in range(s.size)])
@@ -79,7 +83,9 @@ class SharedStick:
         """The last values before the viewer's records stopped."""
 
     def repeat(self) -> None:
-        """Make the next :meth:`poll` return the present values, after a restore of a checkpoint."""
+        """Make the next :meth:`poll` return the present values again; call after restoring a
+        checkpoint.
+        """
         self._again = self._number > 0
 
     def poll(self) -> Vector | None:
@@ -126,23 +132,25 @@ class SharedStick:
 _SHORTEST_NS = 500_000
 """Shortest wall-clock time between two published states of a paced run, ns.
 
-No screen shows more than 2000 pictures per second.
+A shorter interval would be useless: no screen shows more than 2000 pictures per second.
 """
 _UNPACED_NS = 5_000_000
 """Shortest wall-clock time between two published states of an unpaced run, ns."""
 
 
 class Pictures:
-    """Publishes the states at both ends of each step; used by :mod:`rtsim.engine.executive`."""
+    """Publishes the states at both ends of each step; called by :mod:`rtsim.engine.executive`."""
 
     def __init__(self, writers: dict[str, Writer], stick: SharedStick | None) -> None:
         self._writers, self._stick = writers, stick
         self._plants: dict[str, RunningPlant] = {}
         self._from_wall = dict.fromkeys(writers, 0)
-        """For each plant, the wall-clock time before which its states are not published."""
+        """For each plant, the earliest wall-clock time at which its next states are published, ns.
+        """
         self._next_y: dict[str, Vector] = {}
         self._evaluate: dict[str, Callable[[float], int]] = {}
-        """Evaluates the outputs at the end of a step into the vector of the same plant."""
+        """For each plant, computes the outputs at the end of a step into its vector in ``_next_y``.
+        """
         self._clock: Clock | None = None
         self._offset = 0
 
@@ -186,10 +194,10 @@ class Pictures:
         self._from_wall[plant] = 0
 
     def _outputs(self, plant: RunningPlant, ns: int) -> Vector:
-        """Return the outputs at the end of a provisional step; does not change the plant."""
+        """Return the outputs at the end of a provisional step, without changing the plant."""
         try:
             bad = self._evaluate[plant.name](ns / NS_PER_S)
-        except Exception:  # the loop raises the error again if the step is committed
+        except Exception:  # the loop raises the same error if the step is committed
             return plant.y
         return plant.y if bad >= 0 else self._next_y[plant.name]
 
@@ -200,12 +208,13 @@ _RUN_NS = 5_000_000
 _LATENCY_NS = 500_000_000
 _STANDING_S = 0.01
 UNATTENDED_NS = 60 * NS_PER_S
-"""A paused run ends if no viewer has reported for this time [wall-clock ns], and no client of a
-gateway can resume the run.  Viewers report twice per second."""
+"""A paused run ends if no viewer reports for this time (wall clock, ns) and no gateway client can
+resume the run. Viewers report twice per second.
+"""
 
 
 class LoopFigures:
-    """The latencies from a change at a device to the tag that uses it, and to the picture."""
+    """Latencies from a change at a device to the tag that uses the change, and to the picture."""
 
     def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
         self.stick = stick
@@ -213,11 +222,11 @@ class LoopFigures:
 
     @property
     def reports(self) -> int:
-        """The number of reports that viewers have written."""
+        """Number of reports that viewers have written."""
         return self._viewer.number
 
     def viewer(self) -> dict[str, int]:
-        """Return the figures that the viewer wrote last."""
+        """Return the figures of the viewer's last report, or zeros if there is no report."""
         record = self._viewer.read()
         if record is None:
             return dict.fromkeys(VIEWER, 0)
@@ -249,9 +258,9 @@ class LoopFigures:
 
 
 class PilotInbox(Inbox):
-    """The inbox for orders from the window; also writes the state of the run for the viewers.
+    """Inbox for orders from the window, which also publishes the state of the run for viewers.
 
-    ``gateway`` is the inbox of a gateway, whose commands are executed too, or ``None``.
+    ``gateway`` is the inbox of a gateway, or ``None``. Commands from this inbox are executed too.
     """
 
     def __init__(
@@ -259,9 +268,9 @@ class PilotInbox(Inbox):
     ) -> None:
         super().__init__()
         self.refused = 0
-        """The number of orders that were unknown or refused."""
+        """Number of orders that were unknown or refused."""
         self.quit = False
-        """True if the run was ended from the window."""
+        """True if the window ended the run."""
         self.unattended = False
         """True if the run was ended because it was paused and nobody could resume it."""
         self._reports, self._attended_ns = 0, 0
@@ -273,7 +282,7 @@ class PilotInbox(Inbox):
         self._next_ns = self._latency_ns = 0
         self._began_ns: int | None = None
         self._kept_ns: int | None = None
-        """The simulated time of the last checkpoint that the window ordered, ns."""
+        """Simulated time of the last checkpoint that the window ordered, ns."""
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         super().attach(system, pacer, trace)
@@ -316,7 +325,9 @@ class PilotInbox(Inbox):
             self.take(command, initiated, partial(self._answer, kind))
 
     def _answer(self, kind: int, wrong: str, ns: int) -> None:
-        """Process the result of an order; send the reason of a refusal to the window."""
+        """Process the result of an order. If it was refused, send the reason ``wrong`` to the
+        window.
+        """
         if not wrong:
             self._kept_ns = ns if kind == CHECKPOINT else self._kept_ns
             self.quit = self.quit or kind == QUIT
@@ -380,7 +391,7 @@ class PilotInbox(Inbox):
 
 
 def window_of(scenario: Scenario) -> dict[str, Any]:
-    """Return the description that a window needs to show ``scenario``.
+    """Return the description of the window for ``scenario``, as plain data.
 
     Raises :class:`UnknownName` if the scene names a plant that the scenario does not have.
     """
@@ -392,9 +403,9 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
 
 
 class Cockpit:
-    """The shared memory of a run and its viewers; a context manager that removes it at the end.
+    """The memory that a run shares with its viewers; a context manager that removes it at the end.
 
-    ``stick`` is the external input that the pilot moves, or empty.  Give :attr:`pictures` and
+    ``stick`` is the external input that the pilot moves, or empty. Pass :attr:`pictures` and
     :attr:`inbox` to :func:`rtsim.runs.simulation.simulate`, and the path of :attr:`shared` to the
     viewer.
     """

@@ -1,8 +1,8 @@
-"""The deadlines of video frames, and polling of devices between them.
+"""Deadlines of video frames, with polling of devices between frames.
 
-As in the simulation, deadlines are ticks of a rational period from the start. The lateness of a
-frame therefore does not delay the next frames. With waits of a fixed length instead, the frame rate
-would be too low and irregular. A frame is dropped and counted if its whole period has passed.
+As in the simulation, the deadlines are ticks of a rational period, counted from the start. A late
+frame therefore does not delay the next ones; with waits of fixed length the frame rate would be too
+low and irregular. If a frame's whole period has passed, the frame is dropped and counted.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _BLOCK = 64
 
 
 class VideoFrames:
-    """Deadlines at ``rate_hz`` on ``clock``; the object sets the clock's simulated time to 0.
+    """Deadlines at ``rate_hz`` on ``clock``, whose simulated time starts at 0.
 
-    ``idle`` is the clock for waiting between polls; on a real machine it should not busy-wait.
+    ``idle`` is the clock for the waits between polls. On a real machine, this clock should not
+    busy-wait.
     """
 
     def __init__(self, rate_hz: float, clock: Clock, idle: Clock | None = None) -> None:
@@ -33,11 +34,11 @@ class VideoFrames:
             )
         self.period = Period(NS_PER_S / exact_seconds(rate_hz, "rate"))
         self.number = 0
-        """The number of the frame that is due next, from 0."""
+        """Number of the frame that is due next, from 0."""
         self.dropped = 0
-        """The number of frames that were not drawn, because the frame before took too long."""
+        """Number of frames that were not drawn because an earlier frame took too long."""
         self.intervals = Durations()
-        """Times between the beginnings of successive frames, ns."""
+        """Times between the starts of successive frames, ns."""
         self._clock, self._idle = clock, idle or clock
         clock.anchor(0)
         if idle is not None:
@@ -45,9 +46,10 @@ class VideoFrames:
         self._began: int | None = None
 
     def wait(self, poll: Callable[[], object]) -> int:
-        """Wait for the next deadline; call ``poll`` about every millisecond and just before it.
+        """Wait for the next deadline and return it on the clock's wall time, ns.
 
-        Returns the clock's time of the deadline, ns; draw the picture for this time.
+        The picture must show the state at this time. Meanwhile, ``poll`` is called about every
+        millisecond, and just before the deadline.
         """
         clock, tick = self._clock, self.period.tick
         number = self.number
@@ -73,7 +75,7 @@ class VideoFrames:
 
 
 class Durations:
-    """Statistics of any number of durations, ns: quantiles, count and maximum."""
+    """Statistics of any number of durations in ns: quantiles, count and maximum."""
 
     def __init__(self) -> None:
         self._spread = Spread()
@@ -87,15 +89,15 @@ class Durations:
         self._filled += 1
 
     def count_buffered(self) -> None:
-        """Count the durations added so far, which takes about 20 us.
+        """Add the buffered durations to the statistics, which takes about 20 us.
 
-        Every 64th call of ``add`` also does this; call this method earlier, when there is time.
+        ``add`` does the same at every 64th call. Call this method earlier if time is available.
         """
         self._spread.add(self._block[: self._filled])
         self._filled = 0
 
     def quantile(self, p: float) -> int:
-        """Return the quantile ``p``, ns; 0 without samples, the maximum with too few samples."""
+        """Return the quantile ``p``, ns: 0 without samples, the maximum if there are too few."""
         self.count_buffered()
         found = self._spread.quantile(p)
         return (self._spread.max or 0) if found is None else found

@@ -1,6 +1,6 @@
-"""Reads a recording for pictures: the states of all plants at a time, and their past values.
+"""Playback of a recording: states of all plants at a time, and their past values.
 
-Nothing is simulated. Between two recorded states, the interpolation is the same as in a live run.
+Nothing is simulated. States between recorded rows are interpolated as in a live run.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rtsim.scenario.shown import BODIES, Cue
 
 LEAST_RATE, MOST_RATE = 1.0 / 1024.0, 65536.0
 _POINTS = 1000
-"""Limit of the number of points of a trace; a strip has fewer pixels."""
+"""Limit of the points of a trace. A strip chart has fewer pixels."""
 _INPUTS = "inputs/"
 
 
 class Playback:
-    """The states of a recording from ``first_ns`` to ``end_ns``.
+    """The states of a recording from ``first_ns`` to ``end_ns``, simulated ns.
 
-    Raises :class:`RecordingError` if the recording has no state of a plant.
+    Raises :class:`RecordingError` if the recording contains no state of a plant.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -52,7 +52,9 @@ class Playback:
         self.end_ns = max(plant.end_ns for plant in self._plants.values())
 
     def at(self, ns: int, span: int) -> SceneMoment:
-        """Return the states at simulated time ``ns``, and their traces of the last ``span`` ns."""
+        """Return the states at simulated time ``ns``, with their values during the last ``span``
+        ns.
+        """
         return SceneMoment(
             {name: plant.at(ns) for name, plant in self._plants.items()},
             stick=self._stick(ns),
@@ -70,11 +72,11 @@ class Playback:
 
 
 def _about(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the description for a window; recordings of version 0.1 do not name their scene."""
+    """Return the description of the window. Recordings of version 0.1 do not name their scene."""
     reference = str(header.get("scenario", {}).get("origin", {}).get("reference", ""))
     shown = header.get("shown")
     found = dict(shown) if isinstance(shown, Mapping) else default_scene(reference)
-    if not found.get("scene") and header.get("bodies"):  # of version 0.1
+    if not found.get("scene") and header.get("bodies"):  # recordings of version 0.1
         found |= {"scene": BODIES, "bodies": header["bodies"]}
     views = header.get("views")
     found = with_views(found, views if isinstance(views, list) else ())
@@ -82,7 +84,7 @@ def _about(header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]:
-    """Return the cues of the recording, or none if the recording describes them wrongly."""
+    """Return the recorded cues, or none if their description is malformed."""
     try:
         cues = [Cue.from_plain(plain) for plain in recording.header.get("cues", ())]
         known = {name: plant.signals for name, plant in plants.items()}
@@ -92,7 +94,7 @@ def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]
 
 
 class _Plant:
-    """The recorded rows of a plant; the rows x- and x+ of a tag follow each other."""
+    """The recorded rows of a plant. At each tag, the row of x- precedes the row of x+."""
 
     def __init__(self, track: TrackData) -> None:
         rows = track.rows
@@ -102,7 +104,7 @@ class _Plant:
         self.first_ns, self.end_ns = int(self._ns[0]), int(self._ns[-1])
 
     def at(self, ns: int) -> Shown:
-        """Return the state at ``ns``, interpolated from x+ of one tag to x- of the next tag."""
+        """Return the state at ``ns``, interpolated from x+ of one tag to x- of the next."""
         ns = min(max(ns, self.first_ns), self.end_ns)
         behind = int(np.searchsorted(self._ns, ns, side="right"))
         last, next_ = behind - 1, min(behind, len(self._ns) - 1)
@@ -113,9 +115,10 @@ class _Plant:
         return Shown(between.signals, between.at(pair, share), between.slope(pair), ns)
 
     def past(self, ns: int, span: int) -> ScenePast:
-        """Return the rows of the last ``span`` ns before ``ns``.
+        """Return the rows of the ``span`` ns before ``ns``.
 
-        If there are too many rows, every k-th row is returned; each call chooses the same rows.
+        If there are too many rows, every k-th row is returned. Successive calls choose the same
+        rows.
         """
         ns = min(max(ns, self.first_ns), self.end_ns)
         first, behind = (int(np.searchsorted(self._ns, at, side="right")) for at in (ns - span, ns))

@@ -1,6 +1,6 @@
-"""The processes beside a simulation: viewer, relay, and FlightGear's.
+"""Processes beside a simulation: viewer, relay to other machines, and sender to FlightGear.
 
-They report readiness on their output, and end when their input closes.
+Each process prints a line when it is ready, and ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from rtsim.pilot.views import main_first
 from rtsim.timing.background import ONE_THREAD
 
 READY = "ready"
-"""The first line of a process's output if the process is ready; else the line is an error."""
+"""First line that a process prints if it is ready. Any other first line is an error message."""
 
 
 def input_closed() -> threading.Event:
     """Return an event that is set when the standard input closes.
 
-    The simulation holds the other end of the input and writes nothing. The input therefore closes
-    when the simulation ends, also if the simulation is killed.
+    The simulation keeps the other end of the input open and writes nothing. The input closes when
+    the simulation ends, even if it is killed.
     """
     over = threading.Event()
     threading.Thread(target=_await_end, args=(over,), daemon=True).start()
@@ -44,7 +44,7 @@ def _await_end(over: threading.Event) -> None:
     over.set()
 
 
-# The side of the simulation.
+# The simulation's side.
 
 _START_S = 30.0
 _END_S = 2.0
@@ -52,12 +52,12 @@ _MOST_WORDS = 4096
 
 
 class ViewerError(RtsimError):
-    """The viewer could not open; the message is the viewer's own."""
+    """The viewer could not open. The message is the one that the viewer printed."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The options of the viewer's window."""
+    """Options of the viewer's window."""
 
     headless: bool = False
     frames: Path | None = None
@@ -66,21 +66,21 @@ class Window:
     rate: float = 60.0
     size: str = "1280x720"
     view: str = ""
-    """The view of the window (:func:`rtsim.pilot.views.read_viewpoint`)."""
+    """Name or angle of the view (:func:`rtsim.pilot.views.read_viewpoint`)."""
     views: tuple[str, ...] = ()
-    """The views of several windows, instead of ``view``."""
+    """Views of several windows, instead of ``view``."""
     without_stick: bool = False
-    """True for a window beside the one that has the stick."""
+    """True for an additional window, which does not have the stick."""
     full_screen: bool = False
     quiet: bool = False
     """True for a viewer without horn and stick shaker."""
     served: tuple[str, Path] | None = None
-    """Address and key file if the window is on another machine; ``None`` for a local window."""
+    """Address and key file for a window on another machine; ``None`` for a local window."""
 
     def each(self) -> list[Window]:
-        """Return one window for each of ``views``, or this window; the first has the stick.
+        """Return one window for each of ``views``, or this window alone. The first has the stick.
 
-        Pictures of several windows go to folders of their own, named after the views.
+        With several windows, the pictures of each go to a subfolder named after its view.
         """
         if not self.views:
             return [self]
@@ -109,14 +109,15 @@ class Window:
 
 
 class Child:
-    """A process beside the simulation; a context manager that ends it.
+    """A process beside the simulation; a context manager that ends the process.
 
-    At the end of the block, its input is closed. A process that does not end then is killed.
+    When the block ends, the input of the process is closed. If the process does not end within 2 s,
+    it is killed.
     """
 
     def __init__(self, what: str, module: str, *arguments: str) -> None:
         self.said = ""
-        """The last output of the process, known after it ended."""
+        """Last output of the process, available after it ended."""
         self._what = what
         command: Sequence[str] = [sys.executable, "-m", module, *arguments]
         self._process = subprocess.Popen(
@@ -133,7 +134,7 @@ class Child:
         return self._process.poll() is None
 
     def __enter__(self) -> Self:
-        """Wait until the process is ready; raises :class:`ViewerError` if it ends or hangs."""
+        """Wait until the process is ready; raise :class:`ViewerError` if it ends or hangs."""
         said = self._first_line()
         if said != READY:
             self._end()
@@ -160,7 +161,7 @@ class Child:
         process.stdin.close()
         try:
             process.wait(_END_S)
-        except subprocess.TimeoutExpired:  # the process hangs, or a signal stopped it
+        except subprocess.TimeoutExpired:  # the process hangs, or a signal has stopped it
             process.kill()
             process.wait()
         self.said = process.stdout.read(_MOST_WORDS).strip()
@@ -168,7 +169,7 @@ class Child:
 
 
 class ViewerProcess(Child):
-    """The process of a window on this machine, for the shared memory ``shared``."""
+    """The process of a window on this machine; ``shared`` is the path of the shared memory."""
 
     def __init__(self, shared: Path, window: Window) -> None:
         module = "rtsim.pilot.viewer.process"
@@ -178,7 +179,7 @@ class ViewerProcess(Child):
 class ViewerProcesses:
     """The processes of one or more windows on this machine; a context manager like :class:`Child`.
 
-    The windows open one after the other, so that the first one has the stick.
+    The windows open one after the other, so that the first gets the stick.
     """
 
     def __init__(self, shared: Path, windows: Sequence[Window]) -> None:
@@ -188,11 +189,11 @@ class ViewerProcesses:
 
     @property
     def running(self) -> bool:
-        """True if the window that was opened first is open."""
+        """True if the first window is open."""
         return self._main is not None and self._main.running
 
     def __enter__(self) -> Self:
-        """Wait until all windows are open; raises :class:`ViewerError` if one does not open."""
+        """Wait until all windows are open; raise :class:`ViewerError` if one does not open."""
         with ExitStack() as stack:
             for window in self._windows:
                 process = stack.enter_context(ViewerProcess(self._shared, window))
@@ -205,7 +206,7 @@ class ViewerProcesses:
 
 
 class RelayProcess(Child):
-    """The process that serves shared memory to other machines; see :mod:`rtsim.pilot.remote`."""
+    """The process that serves the shared memory to other machines (:mod:`rtsim.pilot.remote`)."""
 
     def __init__(self, shared: Path, endpoint: str, keys: Path) -> None:
         arguments = (str(shared), endpoint, "--keys", str(keys))
@@ -213,18 +214,20 @@ class RelayProcess(Child):
 
     @property
     def skipped(self) -> int:
-        """The number of malformed messages that were dropped; known after a normal end."""
+        """Number of malformed messages that were dropped; 0 unless the process ended normally."""
         return int(self.said) if self.said.isdecimal() else 0
 
 
 FLIGHTGEAR_VERSIONS = (24, 25)
-"""FlightGear 2020.3.16 reads version 24 (tested); newer releases may read 25 (not tested)."""
+"""Protocol versions. FlightGear 2020.3.16 reads version 24 (tested). Newer releases may read 25
+(not tested).
+"""
 
 
 class FlightGearProcess(Child):
-    """The process that sends shared memory to FlightGear; see :mod:`rtsim.pilot.flightgear`.
+    """The process that sends the state of a body to FlightGear (:mod:`rtsim.pilot.flightgear`).
 
-    ``address`` is ``HOST:PORT``; ``body`` is the body to show, as JSON.
+    ``address`` is ``HOST:PORT``, and ``body`` is the shown body as JSON.
     """
 
     def __init__(self, shared: Path, address: str, body: str, version: int) -> None:
@@ -234,7 +237,7 @@ class FlightGearProcess(Child):
 
     @property
     def figures(self) -> dict[str, int] | None:
-        """The numbers of packets, known after a normal end; ``None`` after another end."""
+        """Numbers of packets ``sent`` and ``lost``; ``None`` unless the process ended normally."""
         try:
             figures = json.loads(self.said)
             return {name: int(figures[name]) for name in ("sent", "lost")}

@@ -1,26 +1,26 @@
-"""Both sides of a run that is watched on another machine, over ZeroMQ, and their messages.
+"""A window on another machine: relay, viewer's side and message format, over ZeroMQ.
 
 The relay, ``python -m rtsim.pilot.remote FILE tcp://HOST:PORT``, is a process beside the
-simulation. Like a viewer, it maps FILE, the shared memory of the run. The network traffic therefore
-takes no time of the loop and cannot block the loop.
+simulation. Like a viewer, it maps FILE, the memory that the run shares. Network traffic therefore
+takes no time of the loop and cannot block it.
 
-A message is a list in MessagePack: version, kind, the schema's hash (8 bytes), number, heard, sent,
-echo, received, body.  In every version it begins with version and kind.  A side answers a ``HELLO``
-of any version, so that the other side can report that the versions differ.  The sockets encrypt and
-sign each message.  The bodies are:
+A message is a list in MessagePack: version, kind, first 8 bytes of the schema's hash, ``number``,
+``heard``, ``sent``, ``echo``, ``received``, body. In every version, the first two elements are
+version and kind. Each side answers a ``HELLO`` of any version, so that the other side can report a
+difference in version. The sockets encrypt and sign each message. The bodies are:
 
-- ``SCHEMA``: JSON;
-- ``OVER``: why the run sends nothing more to this viewer, as text;
-- ``RECORDS``: a map from the names of any records to their integers and floats, as bytes;
-- ``WHOLE``: the same, with all records.
+- ``SCHEMA``: the schema as JSON;
+- ``OVER``: the reason why the run sends nothing more to this viewer, as text;
+- ``RECORDS``: a map from names of records to their integers and floats, as bytes;
+- ``WHOLE``: as ``RECORDS``, but with all records.
 
 ``number`` counts the messages with records. ``heard`` acknowledges the other side's messages: it is
-the number up to which no message is missing. It limits the number of messages in transit. ``sent``,
-``echo`` and ``received`` are times of each side's own clock, ns, for :class:`ClockOffset`.
+the highest number up to which no message is missing. ``sent``, ``echo`` and ``received`` are times
+for :class:`ClockOffset`, ns, each on the clock of the side that took it.
 
-Only a few messages may be in transit. A record that changes while too many messages are in transit
-is sent with the next message, which contains the value at its sending time.  A stream of samples,
-in which no message replaces another, is the task of :mod:`rtsim.gateway`.
+Only a few messages may be in transit. A record that changes meanwhile is sent with the next
+message, which contains its value at the time of sending. This module therefore skips values. For a
+complete stream of samples, use :mod:`rtsim.gateway`.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ from rtsim.pilot.shared import (
 )
 
 MOST_BYTES = 1 << 20
-"""Greatest size of a message, bytes, and limit of the sockets."""
+"""Limit of the size of a message, for encoder and sockets, bytes."""
 HELLO, SCHEMA, RECORDS, WHOLE, OVER = 1, 2, 3, 4, 5
 TO_RUN = ("stick", "orders", "viewer")
-"""Records that a viewer sends; it receives ``stick``, ``orders`` and all other records."""
+"""Records that a viewer sends. A viewer receives ``stick``, ``orders`` and all other records."""
 _KEPT = 64
 _MOST_REASON = 400
 _ROOM = 4096
-"""Bytes of a message for its head and the names of its records, at most."""
+"""Limit of the bytes that the head and the record names of a message take."""
 _LIMITS = Limits(depth=3, values=100_000, extensions=False)
 _WALLS: dict[str, tuple[int, ...]] = {
     "run": (RUN.index("wall_ns"),),
@@ -82,7 +82,7 @@ _PLANT_WALLS = tuple(PAIR.index(n) for n in ("last_wall", "next_wall", "applied_
 
 
 class WireError(RtsimError):
-    """A received message is malformed; such messages are counted and dropped."""
+    """A received message is malformed. Such messages are counted and dropped."""
 
 
 class OtherVersion(WireError):
@@ -91,32 +91,28 @@ class OtherVersion(WireError):
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a message."""
-
     kind: int
     number: int = 0
     heard: int = 0
     sent: int = 0
     echo: int = 0
-    """The field ``sent`` of the other side's last message; 0 if no message has arrived."""
+    """``sent`` of the other side's last message; 0 if no message has arrived."""
     received: int = 0
-    """Arrival time of the other side's last message, by this sender's clock."""
+    """Arrival time of the other side's last message, on the clock of this message's sender, ns."""
 
 
 @dataclass(frozen=True)
 class WireMessage:
-    """A decoded message."""
-
     head: Head
     text: str = ""
-    """The schema as text, or the reason of the end."""
+    """The schema as JSON, or the reason why the run ended."""
     hash: bytes = b""
-    """The first bytes of the hash of the schema."""
+    """The first 8 bytes of the schema's hash."""
     records: Mapping[str, tuple[Integers, Vector]] = field(default_factory=dict)
 
 
 class Format:
-    """Encodes and decodes messages; ``schema`` is ``None`` while it is unknown."""
+    """Encoder and decoder of messages; ``schema`` is ``None`` until it has been received."""
 
     def __init__(self, schema: Schema | None) -> None:
         self._hash = bytes(8) if schema is None else schema.hash[:8]
@@ -145,11 +141,11 @@ class Format:
 
     @property
     def most_to_run(self) -> int:
-        """The greatest size of a message from a viewer, bytes."""
+        """Limit of the size of a message from a viewer, bytes."""
         return _ROOM + sum(self._shapes[name].payload for name in TO_RUN)
 
     def records(self, head: Head, payloads: Mapping[str, bytes]) -> list[bytes]:
-        """Return as few messages as possible with all ``payloads``, each message with ``head``."""
+        """Distribute ``payloads`` over as few messages as possible, each with ``head``."""
         bodies: list[dict[str, bytes]] = [{}]
         size = 0
         for name, payload in payloads.items():
@@ -161,7 +157,7 @@ class Format:
         return [self.message(head, body) for body in bodies]
 
     def read(self, data: bytes) -> WireMessage:
-        """Decode a message; raises :class:`WireError` if it is malformed."""
+        """Decode a message; raise :class:`WireError` if it is malformed."""
         if len(data) > MOST_BYTES:
             raise WireError(f"a message has {len(data)} bytes, which is too long")
         try:
@@ -196,7 +192,7 @@ class Format:
 
 
 _PARTS = 7
-"""Parts of a message behind version and kind."""
+"""Number of elements of a message after version and kind."""
 
 
 def _is_word(number: object) -> bool:
@@ -210,14 +206,17 @@ def _printable(reason: str) -> str:
 
 
 def payload_of(name: str, integers: Integers, floats: Vector, later_ns: int) -> bytes:
-    """Return the bytes of a record, with times converted to a clock ``later_ns`` ahead."""
+    """Return a record as bytes, with its times converted to a clock that is ``later_ns`` ahead."""
     if later_ns:
         integers = shifted(name, integers, later_ns)
     return integers.tobytes() + floats.tobytes()
 
 
 def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
-    """Return the integers with times converted to a clock ``later_ns`` ahead; 0 means no time."""
+    """Return the integers with times converted to a clock that is ``later_ns`` ahead.
+
+    Zero stands for no time and stays zero.
+    """
     out = integers.copy()
     for k in _WALLS.get(name, _PLANT_WALLS):
         if out[k]:
@@ -233,7 +232,7 @@ def put(writer: Writer, integers: Integers, floats: Vector) -> None:
 
 
 class Changes:
-    """Finds the records that were written since the last call of :meth:`take`."""
+    """Determines which records were written since the last call of :meth:`take`."""
 
     def __init__(self, readers: Mapping[str, Reader]) -> None:
         self._readers = readers
@@ -256,17 +255,17 @@ class Changes:
 
 
 class ClockOffset:
-    """Measures how far the other side's clock is ahead of this side's, from round trips.
+    """Estimates how far the other side's clock is ahead of this side's clock.
 
     The method is that of NTP (RFC 5905, section 8): the round trip with the shortest delay gives
-    the offset.  The error is at most half of that delay.
+    the offset. The error is at most half of this delay.
     """
 
     def __init__(self) -> None:
         self._kept: deque[tuple[int, int]] = deque(maxlen=_KEPT)
 
     def add(self, head: Head, now: int) -> None:
-        """Add the times in the head of a message that arrived at ``now``, by this side's clock."""
+        """Add the times of a message that arrived at ``now`` on this side's clock."""
         if not head.echo:
             return
         way = (now - head.echo) - (head.sent - head.received)
@@ -283,29 +282,29 @@ class ClockOffset:
 
     @property
     def error_ns(self) -> int:
-        """The greatest possible error of :attr:`ns`, ns."""
+        """Greatest possible error of :attr:`ns`, ns."""
         return min(self._kept, default=(0, 0))[0] // 2
 
 
-# One side of the exchange: it sends the latest records and never blocks.
+# One side of the exchange. It sends the latest records and never blocks.
 
 MOST_UNDER_WAY = 4
-"""Limit of the messages that were sent and are not acknowledged yet."""
+"""Limit of the messages that were sent and are not yet acknowledged."""
 _EVERY_NS = 2_000_000
 """Shortest time between two messages, ns."""
 _QUIET_NS = 100_000_000
-"""Keep-alive period, ns: a message is sent at least this often."""
+"""Keep-alive period: a message is sent at least this often, ns."""
 _LOST_NS = 1_000_000_000
-"""Time without an acknowledgement after which messages count as lost and are sent again, ns."""
+"""If no acknowledgement arrives within this time, all records are sent again, ns."""
 
 
 class Flow:
-    """Decides which messages to send and when, given the messages that were received."""
+    """Determines which messages to send and when, given the messages received."""
 
     def __init__(self, format: Format, changes: Changes, now: int) -> None:
         self.offset = ClockOffset()
         self.heard_ns = now
-        """The time of the last message received."""
+        """Arrival time of the last message."""
         self._format, self._changes = format, changes
         self._number = self._acknowledged = self._theirs = 0
         self._echo = self._received = 0
@@ -354,20 +353,20 @@ class Flow:
         return self._format.records(head, records)
 
 
-# The side of the viewer.
+# The viewer's side.
 
 _AT_ONCE = 64
 
 PATIENCE_S = 10.0
-"""Time within which the run must send its first answer, s."""
+"""Timeout for the first answer of the run, s."""
 SILENT_NS = 10 * NS_PER_S
-"""After this time without a message, the run counts as ended or unreachable, ns."""
+"""Without a message for this time, the run counts as ended or unreachable, ns."""
 _AGAIN_MS = 300
 _LOOK_MS = 5
 
 
 class RunConnection(Protocol):
-    """The interface of the socket to the run, :class:`rtsim.core.net.sockets.Caller`."""
+    """Interface of the socket to the run (:class:`rtsim.core.net.sockets.Caller`)."""
 
     endpoint: str
 
@@ -387,7 +386,7 @@ class RemoteExchange:
         schema.check_size()
         self.schema = schema
         self.skipped = 0
-        """The number of malformed messages that were dropped."""
+        """Number of malformed messages that were dropped."""
         self._refused = ""
         self._line, self._clock = line, clock
         self._format = Format(schema)
@@ -401,9 +400,9 @@ class RemoteExchange:
 
     @classmethod
     def connect(cls, endpoint: str, keys: Keys | None, patience_s: float = PATIENCE_S) -> Self:
-        """Ask the run for the schema of its records, and wait until the records arrive.
+        """Request the schema of the run's records, and wait until the records arrive.
 
-        Raises :class:`SharedError` if no answer comes, or if the run uses another release of rtsim.
+        Raises :class:`SharedError` if no answer comes or if the run uses another release of rtsim.
         """
         return cls.over_line(Caller(endpoint, keys), patience_s)
 
@@ -414,7 +413,7 @@ class RemoteExchange:
         patience_s: float = PATIENCE_S,
         clock: Callable[[], int] = stopwatch,
     ) -> Self:
-        """Connect as :meth:`connect` does, over the open connection ``line``."""
+        """Connect like :meth:`connect`, over the open connection ``line``."""
         until = stopwatch() + round(patience_s * NS_PER_S)
         try:
             self = cls(line, _request_schema(line, until), clock)
@@ -434,12 +433,14 @@ class RemoteExchange:
 
     @property
     def complete(self) -> bool:
-        """True if the records of the run and the offset of the clocks are known."""
+        """True if the offset of the clocks is known, which means that records of the run have
+        arrived.
+        """
         return self._flow.offset.known
 
     @property
     def offset_ns(self) -> int:
-        """The clock of the run's machine minus the clock of this machine, ns."""
+        """Clock of the run's machine minus clock of this machine, ns."""
         return self._flow.offset.ns
 
     def writer(self, record: str) -> Writer:
@@ -520,7 +521,9 @@ def _request_schema(line: RunConnection, until: int) -> Schema:
 
 
 def _check_layout(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
-    """Return ``schema``; raises :class:`SharedError` if this side has another record layout."""
+    """Return ``schema``, or raise :class:`SharedError` if its record layout differs from this
+    side's.
+    """
     if message.hash != schema.hash[: len(message.hash)]:
         raise SharedError(
             f"{endpoint} uses the record layout of another release of rtsim; use the same release "
@@ -529,7 +532,7 @@ def _check_layout(schema: Schema, message: WireMessage, endpoint: str) -> Schema
     return schema
 
 
-# The side of the run: the relay.
+# The run's side: the relay.
 
 MOST_VIEWERS = 8
 GONE_NS = 5 * NS_PER_S
@@ -546,7 +549,7 @@ _WHO = STICK.index("who")
 
 
 class ViewerConnection(Protocol):
-    """The interface of the viewers' socket, :class:`rtsim.core.net.sockets.ListeningSocket`."""
+    """Interface of the socket to the viewers (:class:`rtsim.core.net.sockets.ListeningSocket`)."""
 
     def receive(self) -> tuple[bytes, bytes] | None: ...
 
@@ -560,7 +563,7 @@ class ViewerRelay:
         self, shared: Shared, line: ViewerConnection, clock: Callable[[], int] = stopwatch
     ) -> None:
         self.skipped = 0
-        """The number of malformed messages that were dropped."""
+        """Number of malformed messages that were dropped."""
         self._shared, self._line, self._clock = shared, line, clock
         self._format = Format(shared.schema)
         self._names = [name for name, _ in shared.schema.shapes() if name not in _OWN]
@@ -571,7 +574,7 @@ class ViewerRelay:
         self._writers: dict[str, Writer] = {}
 
     def turn(self) -> None:
-        """Read the messages that have arrived, and send the messages that are due."""
+        """Process the messages that have arrived, and send the messages that are due."""
         for _ in range(_AT_ONCE):
             said = self._line.receive()
             if said is None:
@@ -586,7 +589,7 @@ class ViewerRelay:
                 self._line.send(who, data)
 
     def end(self, why: str) -> None:
-        """Tell all viewers that the run is no longer served, with the reason ``why``."""
+        """Send all viewers the reason ``why`` the run is no longer served."""
         for who in self._viewers:
             self._line.send(who, self._format.over(why))
 
@@ -631,7 +634,7 @@ class ViewerRelay:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until the standard input closes; then print the number of malformed messages."""
+    """Serve until the standard input closes, then print the number of malformed messages."""
     parser = argparse.ArgumentParser(prog="rtsim.pilot.remote")
     parser.add_argument("shared", type=Path)
     parser.add_argument("endpoint")

@@ -1,31 +1,31 @@
-"""The memory that simulation and viewer share: a small file that both map.
+"""The memory that a simulation and its viewers share: a small file that both map.
 
-``multiprocessing.shared_memory`` is not used, for three reasons: before Python 3.13, a process that
-only reads the memory removes it at its end; the module starts a tracker process; and it belongs to
-a package that unpickles data. A mapped file works on Linux, macOS and Windows. On Linux it is in
-``/dev/shm`` and is never written to a disk.
+A mapped file works on Linux, macOS and Windows. On Linux the file is in ``/dev/shm``, so it is
+never written to a disk. ``multiprocessing.shared_memory`` has three disadvantages. Before Python
+3.13, a process that only reads the memory removes it when the process ends. The module also starts
+a tracker process, and it belongs to a package that unpickles data.
 
-The file begins with a head (magic, version, sizes, hash) and the schema as JSON.  Then it has one
-record (:mod:`rtsim.pilot.shared`) for each of :data:`RUN`, :data:`STICK`, :data:`VIEWER`,
-:data:`ORDERS`, :data:`ANSWER` and each plant.  Everything is checked before it is used: sizes are
-limited, the hash of the schema must be right, and the position of a record follows from the schema
-alone.
+The file begins with a header (magic, version, sizes, hash) and the schema as JSON. Then one
+:class:`Record` follows for each of :data:`RUN`, :data:`STICK`, :data:`VIEWER`, :data:`ORDERS`,
+:data:`ANSWER` and each plant. A reader checks the file before use: sizes are limited, the hash of
+the schema must match, and the schema alone determines the positions of the records.
 
-One process writes a record and others read it, under a sequence lock.  Its layout in memory, all
-fields 64 bits and aligned, is::
+Each record has one writer and any number of readers, which a sequence lock synchronises. All fields
+have 64 bits and are aligned. The layout in memory is::
 
     latest | slot 0: sequence, checksum, integers, floats | slot 1: ...
 
-The writer uses the slots in turn.  It marks a slot as unfinished, fills it, writes the record's
-number into it, and finally sets ``latest``.  The previous record therefore stays intact while the
-next one is written, also if the writer dies in the middle.  A reader copies the latest slot, and
-accepts the copy if the number in the slot did not change meanwhile.  Neither side ever waits.  The
-checksum, seeded with the number, is for processors such as ARM, on which another core can see
-stores in another order.  Python has no memory barrier.  On x86 the number alone would do.
+The writer uses the slots in turn. It marks a slot as unfinished, fills the slot, writes the
+record's number into it, and finally sets ``latest``. The previous record therefore stays intact
+while the next one is written, even if the writer dies meanwhile. A reader copies the latest slot
+and accepts the copy if the number in the slot did not change during the copy. Neither side ever
+waits. On x86, the number alone would suffice. On processors such as ARM, another core can see
+stores in another order, and Python has no memory barrier. A checksum, seeded with the number,
+detects this case.
 
-One viewer at a time has the control authority; the others watch. It is the viewer that wrote the
-stick's record last, as long as it renews the record. A viewer that is stopped loses the authority.
-A lock would be worse, because a viewer that hangs would keep the lock.
+One viewer at a time has the control authority; the others only watch. The authority belongs to the
+viewer that wrote the stick's record last, while it keeps renewing the record. A lock would be
+worse, because a viewer that hangs would keep it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from rtsim.core.tag import NS_PER_S
 
 WORD = 8
 LINE = 64
-"""Bytes of a cache line; each slot begins at a new cache line."""
+"""Size of a cache line, bytes. Each slot begins at a new cache line."""
 SLOTS = 2
 TRIES = 8
 """Limit of the attempts to read a record while the writer overwrites it."""
@@ -68,7 +68,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Record:
-    """A complete record; ``number`` is 1 for the first record and one more for each next record."""
+    """A complete record. ``number`` counts the records from 1."""
 
     number: int
     integers: Integers
@@ -77,29 +77,29 @@ class Record:
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a record: its number of integers and its number of floats."""
+    """The number of integers and the number of floats of a record."""
 
     integers: int
     floats: int
 
     @property
     def payload(self) -> int:
-        """The size of a record's integers and floats, bytes."""
+        """Size of a record's integers and floats, bytes."""
         return WORD * (self.integers + self.floats)
 
     @property
     def slot(self) -> int:
-        """The distance from one slot to the next, bytes."""
+        """Distance from one slot to the next, bytes."""
         return _whole_lines(2 * WORD + self.payload)
 
     @property
     def size(self) -> int:
-        """The size of all slots of a record, bytes."""
+        """Size of all slots of a record, bytes."""
         return LINE + SLOTS * self.slot
 
 
 class _Slots:
-    """The memory of a record as arrays; each field is one aligned word, which is never torn."""
+    """The memory of a record as arrays. Each field is one aligned word, which is never torn."""
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
         if len(memory) < shape.size:
@@ -137,7 +137,7 @@ class Writer:
         self.number = int(self._slots.latest[0])
 
     def publish(self) -> int:
-        """Publish the values as the latest record; return the record's number."""
+        """Publish the values as the latest record, and return its number."""
         slots = self._slots
         number = self.number + 1
         k = number % SLOTS
@@ -152,21 +152,23 @@ class Writer:
 
 
 class Reader:
-    """Reads the latest record as a whole; a partly written record is never returned."""
+    """Reader of the latest record. A partly written record is never returned."""
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
         self._slots = _Slots(memory, shape)
         self._split = shape.integers
         self.overtaken = 0
-        """The number of copies discarded because the writer used the slot at the same time."""
+        """Number of copies discarded because the writer used the slot at the same time."""
 
     @property
     def number(self) -> int:
-        """The number of the latest record, 0 if there is none; cheaper than :meth:`read`."""
+        """Number of the latest record, or 0 if there is none. This check is cheaper than
+        :meth:`read`.
+        """
         return int(self._slots.latest[0])
 
     def read(self) -> Record | None:
-        """Return the latest record; ``None`` if there is none, or if no copy was complete."""
+        """Return the latest record, or ``None`` if there is none or no copy was complete."""
         for _ in range(TRIES):
             number = self.number
             if number == 0:
@@ -179,7 +181,9 @@ class Reader:
         return None
 
     def _copy(self, number: int) -> NDArray[np.uint8] | None:
-        """Return the bytes of record ``number``; ``None`` if it was overwritten meanwhile."""
+        """Return the bytes of record ``number``, or ``None`` if the writer overwrote them
+        meanwhile.
+        """
         k = number % SLOTS
         head = self._slots.heads[k]
         if head[0] != number:
@@ -198,23 +202,23 @@ def _whole_lines(size: int) -> int:
 if sys.platform != "win32":
     import fcntl
 
-# Files in memory, allocated completely; files of killed runs are removed.
+# Files in memory, allocated completely. Files of killed runs are removed.
 
 _PREFIX = "rtsim-pilot-"
 
 
 def memory_folder() -> Path:
-    """Return the folder ``/dev/shm`` if the system has it, else the folder for temporary files."""
+    """Return ``/dev/shm`` if it exists and is writable, else the folder for temporary files."""
     memory = Path("/dev/shm")
     there = memory.is_dir() and os.access(memory, os.W_OK)
     return memory if there else Path(tempfile.gettempdir())
 
 
 def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
-    """Create a file with ``data`` for this user alone, and map it into memory.
+    """Create a file with ``data``, readable by this user only, and map it into memory.
 
-    All bytes are written at once: if the memory is full, this raises :class:`OSError`. Otherwise
-    the system could kill a process that later touches an unallocated part of the file.
+    All bytes are written at once, so that full memory raises :class:`OSError` here. Otherwise the
+    system could kill a process that later touches an unallocated part of the file.
     """
     number, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
     path = Path(name)
@@ -231,7 +235,9 @@ def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
 
 
 def sweep(folder: Path, magic: bytes) -> None:
-    """Remove the files of this user's killed runs; each such file begins with ``magic``."""
+    """Remove the files of this user's killed runs. Only files that begin with ``magic`` are
+    removed.
+    """
     for path in folder.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if _is_abandoned(path, magic):
@@ -246,9 +252,9 @@ def _lock(number: int) -> None:
 
 
 def _is_abandoned(path: Path, magic: bytes) -> bool:
-    """Return whether no process has the file locked.
+    """Return True if no process has locked the file.
 
-    The function does not compare process ids, because another process can have the same id by now.
+    A check of process ids would fail, because another process can have the same id by now.
     """
     if sys.platform == "win32":  # Windows removes the file when the last process unmaps it
         return False
@@ -256,19 +262,19 @@ def _is_abandoned(path: Path, magic: bytes) -> bool:
     if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid():
         return False
     with path.open("rb") as file:
-        if file.read(len(magic)) != magic:  # incomplete, or of another program
+        if file.read(len(magic)) != magic:  # incomplete, or from another program
             return False
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises OSError if the file is locked
     return True
 
 
-# Orders from the viewer to the run and the reasons of refusals, as numbers.
+# Orders from the viewer to the run, and reasons of refusals, encoded as numbers.
 
 PAUSE, RESUME, STEP, RATE, MARK, CHECKPOINT, QUIT, RESET, REWIND, RETURN = range(1, 11)
 """Kinds of orders.
 
-The argument of RATE is the rate, and that of REWIND the seconds to go back. RETURN goes back to the
-last CHECKPOINT.
+The argument of RATE is the rate. The argument of REWIND is the time to go back, s. RETURN goes back
+to the last CHECKPOINT.
 """
 REASON_WORDS = 64
 _REASON_BYTES = 8 * REASON_WORDS
@@ -277,10 +283,10 @@ _REASON_BYTES = 8 * REASON_WORDS
 def order_to_command(
     kind: int, value: float, began_ns: int = 0, kept_ns: int = 0
 ) -> dict[str, Any] | None:
-    """Return the command of :mod:`rtsim.engine.commands.commands` for an order.
+    """Return the command (:mod:`rtsim.engine.commands.commands`) for an order; ``None`` if unknown.
 
-    Returns ``None`` if the order is unknown.  RESET goes back to ``began_ns``, the simulated time
-    at which the run began.  RETURN goes back to ``kept_ns``, the time of the last CHECKPOINT.
+    RESET goes back to ``began_ns``, the simulated time at which the run began. RETURN goes back to
+    ``kept_ns``, the time of the last CHECKPOINT.
     """
     commands: dict[int, dict[str, Any]] = {
         PAUSE: {"kind": "pause"},
@@ -298,9 +304,9 @@ def order_to_command(
 
 
 def reason_to_words(text: str) -> tuple[int, list[int]]:
-    """Return the length of ``text`` in bytes of UTF-8, and the text as 64-bit integers.
+    """Return the length of ``text`` in UTF-8 bytes, and the text as 64-bit integers.
 
-    If the text is too long, its end is left out.
+    A text that is too long is cut off.
     """
     data = text.encode()[:_REASON_BYTES]
     filled = data.ljust(_REASON_BYTES, b"\0")
@@ -311,7 +317,7 @@ def reason_to_words(text: str) -> tuple[int, list[int]]:
 
 
 def words_to_reason(length: int, words: Sequence[int]) -> str:
-    """Return the printable text that :func:`reason_to_words` encoded, also for invalid words."""
+    """Return the printable text that :func:`reason_to_words` encoded. Invalid words raise no error."""
     data = b"".join(int(word).to_bytes(8, "little", signed=True) for word in words)
     text = data[: max(0, min(length, _REASON_BYTES))].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text)
@@ -331,38 +337,38 @@ PAIR = (
 )  # fmt: skip
 """Integers of a plant's record.
 
-``last_ns`` and ``next_ns`` are tags in simulated ns; ``last_wall`` and ``next_wall`` are their due
-times, ns of :data:`rtsim.core.clock.stopwatch`. ``applied`` is the number of the stick's record
-that was latched last, and ``applied_initiated`` is its stamp ``initiated``. The floats are
-``[x, z, u, y]`` at the last tag, then at the next.
+``last_ns`` and ``next_ns`` are tags in simulated ns. ``last_wall`` and ``next_wall`` are the times
+at which they are due, ns of :data:`rtsim.core.clock.stopwatch`. ``applied`` is the number of the
+stick's record that was latched last, and ``applied_initiated`` is the stamp ``initiated`` of this
+record. The floats are ``[x, z, u, y]`` at the last tag, then at the next.
 """
 RUN = (
     "ns", "wall_ns", "standing", "late", "missed", "overruns_compute", "overruns_wake", "margin_ns",
     "frames", "paced", "latency_median", "latency_p95", "latency_max", "orders", "ended",
     "unrecorded",
 )  # fmt: skip
-"""Integers of the record of the run's state, the first ones as in
-:meth:`rtsim.engine.commands.commands.Inbox.state`.
+"""Integers of the record of the run's state.
 
-Latencies are measured from the stamp ``initiated`` of the stick to the tag that latches it, ns.
-``orders`` is the number of orders that the run has read; ``unrecorded`` is 1 if the recording is
-lost. The float is the rate.
+The first integers are those of :meth:`rtsim.engine.commands.commands.Inbox.state`. Latencies are
+measured from the stick's stamp ``initiated`` to the tag that latches the stick, ns. ``orders`` is
+the number of orders that the run has read. ``unrecorded`` is 1 if the recording is lost. The only
+float is the rate.
 """
 STICK = ("initiated", "completed", "lost", "who")
-"""Integers of the stick's record.
+"""Integers of the stick's record, with times in ns of the stopwatch.
 
 ``initiated`` is the earliest time at which the change can have happened
-(:attr:`rtsim.pilot.devices.sdl.Devices.since_ns`), ``completed`` the time at which the devices were
-read and decoded, ns of the stopwatch. ``lost`` is 1 if a device was unplugged, so that values are
-held or fail-safe. ``who`` identifies the viewer (:class:`ControlAuthority`). The floats are the
-values of the external input.
+(:attr:`rtsim.pilot.devices.sdl.Devices.since_ns`). ``completed`` is the time at which the devices
+were read and decoded. ``lost`` is 1 if a device was unplugged, so that values are held or
+fail-safe. ``who`` identifies the viewer (:class:`ControlAuthority`). The floats are the values of
+the external input.
 """
 VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_median", "picture_p95",
           "picture_max", "interpolation_median", "interpolation_p95",
           "interpolation_max")  # fmt: skip
-"""Integers of the viewer's figures, times in ns.
+"""Integers of the viewer's figures, with times in ns.
 
-``picture_...`` are latencies from a change at a device to the picture that shows the effect.
+``picture_...`` are latencies from a change at a device to the picture that shows its effect.
 ``interpolation_...`` are delays of pictures behind the newest state.
 """
 MOST_ORDERS = 8
@@ -370,15 +376,15 @@ ORDERS = (
     "count", *(f"kind_{k}" for k in range(MOST_ORDERS)),
     *(f"initiated_{k}" for k in range(MOST_ORDERS)),
 )  # fmt: skip
-"""Integers of the record of orders: number of all orders, kinds and times of the last ones.
+"""Integers of the record of orders: count of all orders, then kinds and times of the last ones.
 
 The floats are the arguments of the last orders.
 """
 ANSWER = ("refused", "order", "length", *(f"word_{k}" for k in range(REASON_WORDS)))
 """Integers of the record of refusals.
 
-``refused`` is the number of refused orders so far, and ``order`` the kind of the last refused
-order. ``length`` is the length of the reason in bytes, and the words contain the reason as text.
+``refused`` is the number of refused orders so far, and ``order`` is the kind of the last one.
+``length`` is the length of the reason in bytes, and the words contain the reason as text.
 """
 
 
@@ -393,13 +399,13 @@ _NO_SCHEMA = (
 
 @dataclass(frozen=True)
 class Schema:
-    """The description of a run's records: its plants and its stick.
+    """Description of a run's records: its plants and its stick.
 
     ``about`` is plain data for the viewer, such as the names of the scenario and the scene.
     """
 
     plants: tuple[tuple[str, Signals], ...]
-    """The name of each plant, and the signals of its vectors ``[x, z, u, y]``."""
+    """Name of each plant, with the signals of its vectors ``[x, z, u, y]``."""
     stick: Signals = field(default_factory=Signals)
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -409,7 +415,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """Read the text of :meth:`to_json`; raises :class:`SharedError` if it is malformed."""
+        """Parse the text of :meth:`to_json`; raise :class:`SharedError` if it is malformed."""
         try:
             data = json.loads(text)
             plants = tuple(
@@ -423,7 +429,7 @@ class Schema:
             raise SharedError(f"the schema of the run cannot be read: {error!r}") from error
 
     def shapes(self) -> Iterator[tuple[str, Shape]]:
-        """Yield the name and shape of each record, in their order in the file."""
+        """Yield the name and shape of each record, in the order of the file."""
         yield "run", Shape(len(RUN), 1)
         yield "stick", Shape(len(STICK), self.stick.size)
         yield "viewer", Shape(len(VIEWER), 0)
@@ -438,7 +444,7 @@ class Schema:
 
     @cached_property
     def hash(self) -> bytes:
-        """The hash of the schema and of the fixed fields of all records, 32 bytes."""
+        """Hash of the schema and of the fixed fields of all records, 32 bytes."""
         fixed = repr((VERSION, PAIR, RUN, STICK, VIEWER, ORDERS, ANSWER, sys.byteorder))
         return hashlib.sha256(fixed.encode() + self._text).digest()
 
@@ -452,7 +458,7 @@ class Schema:
         return found, at
 
     def check_size(self) -> int:
-        """Return the size of the file, bytes; raises :class:`SharedError` if it is too large."""
+        """Return the size of the file, bytes; raise :class:`SharedError` if it is too large."""
         size = self.places()[1]
         if size > MOST_BYTES or len(self._text) > MOST_SCHEMA:
             shown = min(size, 1 << 60)  # Python refuses to print very long integers
@@ -463,13 +469,13 @@ class Schema:
         return size
 
     def head(self) -> bytes:
-        """Return the bytes of the file that precede its first record."""
+        """Return the bytes that precede the first record of the file."""
         size = self.check_size()
         return _HEAD.pack(_MAGIC, VERSION, len(self._text), size, self.hash) + self._text
 
 
 class Exchange(Protocol):
-    """The interface for the exchange of records between a viewer and a run, over any medium."""
+    """Interface for the exchange of records between a viewer and a run, over any medium."""
 
     schema: Schema
 
@@ -478,19 +484,19 @@ class Exchange(Protocol):
     def reader(self, record: str) -> Reader: ...
 
     def look(self) -> None:
-        """Receive new records and send the records written by this process; never blocks."""
+        """Receive new records, and send the records written by this process, without blocking."""
         ...
 
     @property
     def over(self) -> str:
-        """Why the run ended or is unreachable; empty while the run is in progress."""
+        """Reason why the run ended or is unreachable; empty while the run is in progress."""
         ...
 
     def close(self) -> None: ...
 
 
 class Shared:
-    """The mapped file: :meth:`create` it in the simulation, :meth:`open` it in the viewer."""
+    """The mapped file. The simulation uses :meth:`create`, the viewer :meth:`open`."""
 
     def __init__(self, path: Path, memory: mmap.mmap, schema: Schema, owner: bool) -> None:
         self.path = path
@@ -504,7 +510,7 @@ class Shared:
 
     @classmethod
     def create(cls, schema: Schema, folder: Path | None = None) -> Shared:
-        """Create a file that only this user may read; :meth:`close` removes it."""
+        """Create a file that only this user may read; :meth:`close` removes the file."""
         head, size = schema.head(), schema.places()[1]
         where = folder or memory_folder()
         sweep(where, _MAGIC)
@@ -519,7 +525,7 @@ class Shared:
 
     @classmethod
     def open(cls, path: Path) -> Shared:
-        """Open a file that :meth:`create` made; raises :class:`SharedError` for any other file."""
+        """Open a file made by :meth:`create`; raise :class:`SharedError` for any other file."""
         try:
             with path.open("r+b") as file:
                 schema = _checked(file.read(_HEAD.size), file.read(MOST_SCHEMA), path)
@@ -535,7 +541,7 @@ class Shared:
             ) from error
 
     def writer(self, record: str) -> Writer:
-        """Return the writer of a record; only one process may write a record.
+        """Return the writer of a record. Only one process may write a record.
 
         ``record`` is ``run``, ``stick``, ``viewer``, ``orders``, ``answer`` or ``plant/NAME``.
         """
@@ -543,7 +549,7 @@ class Shared:
         return Writer(self._view[at : at + shape.size], shape)
 
     def reader(self, record: str) -> Reader:
-        """Return a reader of a record; any number of processes may read a record."""
+        """Return a reader of a record. Any number of processes may read a record."""
         at, shape = self._places[record]
         return Reader(self._view[at : at + shape.size], shape)
 
@@ -552,7 +558,7 @@ class Shared:
 
     @property
     def over(self) -> str:
-        """Why the run has ended, or an empty text; checked at most 4 times per second."""
+        """Reason why the run ended, or empty; checked at most 4 times per second."""
         now = stopwatch()
         if not self._over and now >= self._next_look_ns:
             self._next_look_ns = now + _LOOK_NS
@@ -564,12 +570,12 @@ class Shared:
         return self._over
 
     def close(self) -> None:
-        """Remove the file if this process owns it; other processes can still use their mapping."""
+        """Remove the file if this process created it. Other processes can still use their mapping."""
         if self._owner:
             self.remove()
 
     def remove(self) -> None:
-        """Remove the file; a viewer calls this after the simulation was killed."""
+        """Remove the file. A viewer calls this method if the simulation was killed."""
         with suppress(OSError):  # Windows removes the file when the last process unmaps it
             self.path.unlink()
 
@@ -616,7 +622,9 @@ def _checked(head: bytes, rest: bytes, path: Path) -> Schema:
 
 NOBODY = 0
 FREE_NS = NS_PER_S
-"""The control authority is free if no record came for this time; keep-alives come every 0.1 s."""
+"""Control authority is free if no stick record came for this time, ns. Keep-alives come every 0.1
+s.
+"""
 _WHO = STICK.index("who")
 
 
@@ -626,7 +634,7 @@ def new_viewer_number() -> int:
 
 
 class ControlAuthority:
-    """Finds out from the stick's record whether the control authority is free."""
+    """Checks from the stick's record whether the control authority is free."""
 
     def __init__(self, stick: Reader, clock: Callable[[], int] = stopwatch) -> None:
         self._stick, self._clock = stick, clock
@@ -634,7 +642,7 @@ class ControlAuthority:
         self._who = NOBODY
 
     def free_for(self, who: int) -> bool:
-        """Return whether the viewer ``who`` has the control authority or can take it."""
+        """Return True if the viewer ``who`` has the control authority or can take it."""
         now, number = self._clock(), self._stick.number
         if number != self._number:
             record = self._stick.read()

@@ -1,4 +1,4 @@
-"""The views of a window, and the scenarios that ``rtsim fly`` knows by name."""
+"""Views of a window, and the short names of scenarios for ``rtsim fly``."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from typing import Any
 from rtsim.core.errors import ScenarioError
 
 _ASIDE = 70.0
-"""The angle between the views front, left and right, deg.  It is the horizontal field of view, so
-that three windows side by side show one picture without a gap."""
+"""Angle between the views front and left, and front and right, deg.
+
+The angle equals the horizontal field of view, so that three windows side by side show one picture
+without a gap.
+"""
 _ANGLE = re.compile(r"([-+]?[0-9]+(?:\.[0-9]+)?)deg")
 
 
 @dataclass(frozen=True)
 class Viewpoint:
-    """A view, and the direction of looking in it: ``yaw`` to the right and ``pitch`` up, deg.
+    """A view and the direction of looking in it: ``yaw`` to the right, ``pitch`` up, deg.
 
-    ``view`` is the name of a view of the scene; if empty, it is the scene's first view.
+    ``view`` is the name of a view of the scene. If empty, the scene's first view is used.
     """
 
     view: str = ""
@@ -29,7 +32,7 @@ class Viewpoint:
 
     @property
     def look(self) -> tuple[float, float]:
-        """The direction of looking, to the right and up, rad."""
+        """Direction of looking, to the right and up, rad."""
         return math.radians(self.yaw), math.radians(self.pitch)
 
 
@@ -43,18 +46,18 @@ VIEWPOINTS: Mapping[str, Viewpoint] = {
     "chase": Viewpoint("chase"),
     "signals": Viewpoint("signals"),
 }
-"""The values of ``--view``; another value is an angle to the right, such as ``-35deg``."""
+"""The named values of ``--view``. Any other value is an angle to the right, such as ``-35deg``."""
 
 
 def is_viewpoint(word: str) -> bool:
-    """Return True if ``word`` is meant as a view of :func:`read_viewpoint`."""
+    """Return True if ``word`` has the form of an argument of :func:`read_viewpoint`."""
     return word in VIEWPOINTS or _ANGLE.fullmatch(word) is not None
 
 
 def read_viewpoint(text: str) -> Viewpoint:
-    """Return the view with a name of :data:`VIEWPOINTS`, or an angle such as ``-35deg``.
+    """Return the view for a name in :data:`VIEWPOINTS`, or for an angle such as ``-35deg``.
 
-    An empty text is the usual view.  Raises :class:`ScenarioError` for any other text.
+    An empty text gives the usual view. Any other text raises :class:`ScenarioError`.
     """
     if not text:
         return Viewpoint()
@@ -70,7 +73,9 @@ def read_viewpoint(text: str) -> Viewpoint:
 
 
 def main_first(views: tuple[str, ...]) -> Iterator[str]:
-    """Yield ``views``, the one that looks most nearly ahead first: its window has the stick."""
+    """Yield ``views``, first the one that looks most nearly straight ahead; its window has the
+    stick.
+    """
     yield from sorted(views, key=lambda view: sum(map(abs, read_viewpoint(view).look)))
 
 
@@ -88,7 +93,7 @@ class Flyable:
     scenario: str
     stick: str = ""
     task: str = ""
-    """The task that the pilot flies if none is chosen; empty for none."""
+    """The pilot task if the user chooses none; may be empty."""
 
 
 FLYABLES: dict[str, Flyable] = {"f16": Flyable("f16-by-hand", "stick", "gates")}
@@ -99,15 +104,15 @@ _SCENES: dict[str, Mapping[str, Any]] = {
     "f16-by-hand": {"scene": "f16", "plant": "f16"},
     "orbit": {"scene": "orbit", "plant": "moon"},
 }
-"""Scenes of version 0.1 by scenario name; later recordings name their scene themselves."""
+"""Scenes for recordings of version 0.1, by scenario name. Later recordings name their scene."""
 
 
 def default_scene(scenario: str) -> dict[str, Any]:
-    """Return the viewer's description of a run whose recording names no scene."""
+    """Return the window's description for a recording that names no scene."""
     return {"scenario": scenario, **_SCENES.get(scenario, {})}
 
 
 def with_views(shown: dict[str, Any], views: Sequence[object]) -> dict[str, Any]:
-    """Return the description ``shown`` of a window with ``views``, if its scene draws strips."""
+    """Return the window's description ``shown``, with ``views`` added if its scene draws strips."""
     strips = shown.get("scene", "") in ("", "bodies", "strips")
     return {**shown, "views": list(views)} if strips and views else shown

@@ -1,1 +1,3 @@
-"""Joysticks, gamepads, keyboard and mouse: reads them, and computes the values of the stick."""
+"""Input devices (joystick, gamepad, keyboard, mouse), and the values of the stick computed from
+them.
+"""

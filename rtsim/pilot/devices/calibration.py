@@ -1,10 +1,9 @@
-"""Calibration of axes, step by step, and the mapping that it writes.
+"""Step-by-step calibration of axes, and the mapping that results.
 
-The calibration uses no SDL, no terminal and no clock.  Its input is samples of all devices; its
-output is the next step for the person.  In the first step all controls are at rest.  Then the
-person holds each control at both of its ends.  In the last step all controls are at rest again.
-The dead zone of an axis follows from its noise at rest and from the difference between its two rest
-positions.
+:class:`Calibration` receives samples of all devices and returns the next step for the person. It
+uses no SDL, terminal or clock. In the first step all controls are at rest. Then the person holds
+each control at both of its ends. In the last step all controls are at rest again. The dead zone of
+an axis follows from its noise at rest and from the difference between its two rest positions.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ _STILL, _MOVED, _ALSO = 0.2, 0.3, 0.6
 _CENTRED = 0.4
 """An axis has a spring if its rest position is within this share of half the travel."""
 _ENDS = 0.02
-"""Share of the travel that is cut off at each end, so that drift cannot hide an end."""
+"""Share of the travel that is cut off at each end, so that drift cannot make an end unreachable."""
 _LEAST_DEAD, _MOST_DEAD, _MARGIN = 0.01, 0.5, 1.5
 _RATE = 1.0
 
 REST, PLUS, MINUS, AGAIN = "rest", "plus", "minus", "again"
 Axis = tuple[int, int]
-"""An axis: the instance id of its device, and its number on the device."""
+"""An axis: instance id of its device, and number of the axis on the device."""
 
 
 @dataclass(frozen=True)
 class MeasuredAxis:
-    """The measured axis of a value; ``noise`` is its raw peak-to-peak movement at rest."""
+    """The measured axis of a value. ``noise`` is its raw peak-to-peak movement at rest."""
 
     kind: str
     device: str
@@ -76,7 +75,7 @@ class _Moved:
 class Calibration:
     """Calibrates the axes of all values: call :meth:`look` for each sample until :attr:`done`.
 
-    Call :meth:`go_on` or :meth:`skip` when the person has finished a calibration step.
+    When the person has finished a step, call :meth:`go_on` or :meth:`skip`.
     """
 
     def __init__(self, values: Signals) -> None:
@@ -92,7 +91,7 @@ class Calibration:
         self._again: dict[Axis, _Moved] = {}
         self._sticks: dict[int, Stick] = {}
         self._chosen: dict[str, tuple[Axis, float]] = {}
-        """The axis of each value, and the raw position of the axis at the value's upper end."""
+        """The axis of each value, and its raw position at the upper end of the value."""
         self._ends: dict[str, float] = {}
 
     @property
@@ -101,12 +100,12 @@ class Calibration:
 
     @property
     def step(self) -> tuple[str, str]:
-        """The kind of the present calibration step, and the name of its value."""
+        """Kind of the present calibration step, and name of its value."""
         return self._steps[self._at]
 
     @property
     def count(self) -> tuple[int, int]:
-        """The number of the present calibration step, from 1, and the number of all steps."""
+        """Number of the present calibration step, from 1, and number of all steps."""
         return self._at + 1, len(self._steps)
 
     @property
@@ -115,7 +114,7 @@ class Calibration:
         return max(self._away(), key=lambda found: abs(found[1]), default=(None, 0.0))[0]
 
     def look(self, look: DeviceSample) -> None:
-        """Process a sample; discard the results of devices that have been unplugged."""
+        """Process a sample, and discard the results of unplugged devices."""
         for number in [n for n in self._sticks if n not in look.sticks]:
             del self._sticks[number]
             for known in (self._moved, self._rests, self._again):
@@ -134,7 +133,7 @@ class Calibration:
                     )
 
     def go_on(self) -> str:
-        """End the present calibration step; return why it cannot end yet, or an empty text."""
+        """End the present step; return the reason if the step cannot end yet, else an empty text."""
         kind, name = self.step
         complaint = {REST: self._rest, PLUS: self._plus, MINUS: self._minus, AGAIN: self._rest}[
             kind
@@ -144,7 +143,9 @@ class Calibration:
         return complaint
 
     def skip(self) -> str:
-        """Skip the present value; return why the calibration step cannot be skipped, or ""."""
+        """Skip the present value; return the reason if the step cannot be skipped, else an empty
+        text.
+        """
         kind, name = self.step
         if kind not in (PLUS, MINUS):
             return "this step cannot be skipped: let go of all controls, then continue"
@@ -156,11 +157,11 @@ class Calibration:
 
     @property
     def found(self) -> dict[str, MeasuredAxis]:
-        """The measured axis of each value; complete when :attr:`done` is true."""
+        """The measured axis of each value; complete when :attr:`done` is True."""
         return {name: self._measured(name) for name in self._chosen if name in self._ends}
 
     def twins(self) -> list[str]:
-        """Return the names of used devices that several plugged-in devices share."""
+        """Return the names of used devices that more than one plugged-in device has."""
         used = {found.device for found in self.found.values()}
         return sorted(name for name in used if self._count(name) > 1)
 
@@ -193,7 +194,7 @@ class Calibration:
         return ""
 
     def _away(self) -> Iterator[tuple[Axis, float]]:
-        """Yield each axis and its distance from its rest position."""
+        """Yield each axis with its distance from its rest position."""
         for axis, moved in self._moved.items():
             if axis in self._rests:
                 yield axis, moved.now - self._rests[axis].rest
@@ -269,14 +270,14 @@ class Calibration:
         return f"axis {axis[1]} of {self._sticks[axis[0]].name}"
 
 
-# The mapping as TOML: the measured axes together with an earlier mapping.
+# The mapping as TOML: an earlier mapping with the measured axes.
 
 OWN_MAPPING = Path(__file__).with_name("aircraft.toml")
 _ORDER = ("joystick", "gamepad", "buttons", "keyboard", "mouse")
 
 
 def own_tables(stick: Signals) -> dict[str, Any]:
-    """Return the tables of rtsim's default mapping for the values that ``stick`` has."""
+    """Return the tables of rtsim's default mapping for the values of ``stick``."""
     tables = open_toml(OWN_MAPPING, "a mapping").data
     return {name: table for name, table in tables.items() if name in (*stick.names, COMMANDS)}
 
@@ -289,7 +290,8 @@ def own_mapping(stick: Signals) -> DeviceMapping:
 def calibrated(
     tables: Mapping[str, Any], found: Mapping[str, MeasuredAxis], stick: Signals
 ) -> dict[str, Any]:
-    """Return ``tables`` with an entry for every value of ``stick``, using the axes in ``found``.
+    """Return ``tables`` with an entry for each value of ``stick``, using the measured axes
+    ``found``.
 
     The window's commands stay as they are in ``tables``.
     """
@@ -316,7 +318,7 @@ def _source(found: MeasuredAxis) -> dict[str, Any]:
 
 
 def mapping_text(tables: Mapping[str, Any], remarks: Iterable[str], stick: Signals) -> str:
-    """Return a mapping as text for :func:`rtsim.pilot.devices.mapping.read_mapping`."""
+    """Return a mapping as the text that :func:`rtsim.pilot.devices.mapping.read_mapping` reads."""
     lines = [f"# {_one_line(remark)}" for remark in remarks]
     for name, table in tables.items():
         about = stick[name].description if name in stick else ""

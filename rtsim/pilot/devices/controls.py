@@ -1,18 +1,19 @@
-"""Computes the values of the stick from the devices, also after a device was unplugged.
+"""Values of the stick, computed from samples of the devices.
 
-The module uses no SDL and no clock: the input is a :class:`DeviceSample` and its time, the output
-is the values.
+The module uses no SDL and no clock. :meth:`Controls.update` receives a :class:`DeviceSample` with
+its time, and returns the values.
 
-The first available source moves a value: its joystick axis, its gamepad axis, or mouse, keys and
-buttons. A lever takes over a value only when it has reached it, and the mouse moves a value from
-where it is, so that no value jumps. After a device is unplugged, SDL reports 0.0 for its axes,
-which is the middle of a throttle. This module holds the value for one second instead, and then
-moves it to its fail-safe value within another second. The value stays there until a device, a key
-or the mouse moves it.
+Each value is moved by its first available source: joystick axis, gamepad axis, then mouse, keys and
+buttons. Values never jump: a lever takes over a value only after reaching it, and the mouse starts
+from the present value.
+
+After a device is unplugged, SDL reports 0.0 for its axes, which is the middle of a throttle.
+Instead, a value is held for one second and then moves to its fail-safe value within another second.
+There it stays until a device, a key or the mouse moves it.
 
 If the mapping names no device (:class:`rtsim.pilot.devices.device.Which`) and several devices have
-the axis, no device moves the value until the person has pressed a button on one of them.  A
-throttle quadrant that is found before the stick therefore does not get the axis of pitch.
+the axis, the person must first press a button on one of them. Otherwise a throttle quadrant that is
+found before the stick would get the axis of pitch.
 """
 
 from __future__ import annotations
@@ -27,28 +28,30 @@ from rtsim.pilot.devices.mapping import DeviceMapping
 from rtsim.pilot.devices.sources import AxisSource, KeySource, Value, travel
 from rtsim.pilot.devices.switches import Presses, Repeats, Switch
 
-# The device of each value: by the mapping, or by a button that a person presses.
+# The device of each value: named in the mapping, or chosen by pressing a button.
 
 
 @dataclass
 class Choice:
-    """The devices among which the person must choose, and the device that was chosen."""
+    """The devices among which the person must choose, and the chosen device."""
 
     _chosen: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Instance id and name of the chosen device, by kind."""
     _asked: dict[str, frozenset[int]] = field(default_factory=dict)
-    """The devices among which the person must choose, by kind."""
+    """Devices among which the person must still choose, by kind."""
     _settled: dict[str, frozenset[int]] = field(default_factory=dict)
-    """The devices among which the person has chosen, by kind."""
+    """Devices among which the person has chosen, by kind."""
     _buttons: dict[int, frozenset[str]] = field(default_factory=dict)
 
     @property
     def open(self) -> bool:
-        """True while a person must choose a device; a button then answers and does nothing else."""
+        """True while a person must choose a device. A press then only chooses and has no other
+        effect.
+        """
         return bool(self._asked)
 
     def look(self, sticks: Mapping[int, Stick]) -> None:
-        """Find a button that is newly pressed on a device of an open question."""
+        """Choose the device on which a button was newly pressed, if its choice is still open."""
         for number, stick in sticks.items():
             pressed = stick.buttons - self._buttons.get(number, stick.buttons)
             if pressed and number in self._asked.get(stick.kind, ()):
@@ -60,7 +63,7 @@ class Choice:
                 del self._asked[kind]
 
     def question(self, sticks: Mapping[int, Stick]) -> list[str]:
-        """Return one sentence for each kind of device of which the person must choose one."""
+        """Return one instruction for each kind of device for which the choice is open."""
         return [
             f"press a button on the {kind} that flies: "
             + " or ".join(_named(sorted(asked), sticks))
@@ -71,9 +74,9 @@ class Choice:
     def device(
         self, kind: str, source: AxisSource, current: int, sticks: Mapping[int, Stick]
     ) -> int | None:
-        """Return the instance id of the device of ``source``; ``None`` if no device moves it.
+        """Return the instance id of the device for ``source``, or ``None`` if no device moves it.
 
-        ``current`` is the device that moves the value now; it keeps the value until the person
+        ``current`` is the device that moves the value now. It keeps the value until the person
         chooses another device.
         """
         fitting = [
@@ -95,7 +98,7 @@ class Choice:
     def _by_choice(
         self, kind: str, fitting: Sequence[int], sticks: Mapping[int, Stick]
     ) -> int | None:
-        """Return the chosen device, a device of its name, or the only other one if it is here."""
+        """Return the chosen device, else a device of its name, else the only fitting device."""
         number, name = self._chosen[kind]
         alike = [n for n in fitting if sticks[n].name == name]
         if new := [n for n in fitting if n not in self._settled[kind]]:
@@ -128,22 +131,25 @@ def _named(numbers: Sequence[int], sticks: Mapping[int, Stick]) -> list[str]:
 # A lever or the mouse takes over a value without a jump.
 
 _REACHED = 0.04
-"""The distance at which a lever takes over a value, in half travels."""
+"""Distance at which a lever takes over a value, in half travels."""
 
 
 class Lever:
-    """Whether a lever has a value: it takes over when it reaches the value or passes through it."""
+    """Takeover of a value by a lever, when the lever reaches the value or passes through it."""
 
     def __init__(self) -> None:
         self.device = ""
-        """The name of the device whose lever has not reached the value yet."""
+        """Name of the device whose lever has not reached the value yet."""
         self.held_by = -1
-        """The instance id of the device whose lever has the value."""
+        """Instance id of the device whose lever moves the value."""
         self._number = -1
         self._before = 0.0
 
     def reaches(self, number: int, name: str, lever: float, value: float) -> bool:
-        """Return whether the lever of device ``number`` has the value; both are -1 to 1."""
+        """Return True if the lever of device ``number`` moves the value.
+
+        ``lever`` and ``value`` are positions, -1 to 1.
+        """
         if number == self.held_by:
             return True
         near = abs(lever - value) <= _REACHED
@@ -154,7 +160,7 @@ class Lever:
         return self.held_by == number
 
     def release(self) -> None:
-        """Let the lever reach the value again, because something else moved the value."""
+        """Require the lever to reach the value again, because another source moved the value."""
         self.held_by = self._number = -1
 
     def look(self, sticks: Container[int]) -> None:
@@ -165,7 +171,7 @@ class Lever:
 
 
 class Pointer:
-    """A pointer that the mouse moves, -1 to 1; it begins where the value is."""
+    """A position, -1 to 1, that the mouse moves, starting from the present value."""
 
     def __init__(self) -> None:
         self._at = self._mouse = 0.0
@@ -174,7 +180,7 @@ class Pointer:
         self._at, self._mouse = at, mouse
 
     def moved(self, mouse: float) -> float:
-        """Return the position of the pointer; ``mouse`` is the sum of the mouse's movements."""
+        """Return the new position. ``mouse`` is the sum of the mouse's movements."""
         self._at = max(-1.0, min(1.0, self._at + mouse - self._mouse))
         self._mouse = mouse
         return self._at
@@ -183,9 +189,9 @@ class Pointer:
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S
 _SAME = 1e-9
-"""Values whose difference is less than this share of half the travel are equal."""
+"""Values closer than this share of half the travel count as equal."""
 _LONGEST_LOOK_S = 0.1
-"""The longest time between two samples for which a held key moves a value, s."""
+"""Longest time between two samples for which a held key moves a value, s."""
 
 
 @dataclass(frozen=True)
@@ -193,13 +199,13 @@ class Moved:
     """The source that moves a value now, and the sources that can move it."""
 
     by: str
-    """The name of the moving device, ``keyboard`` or ``mouse``; empty before the first movement."""
+    """Name of the moving device, ``keyboard`` or ``mouse``; empty before the first movement."""
     by_hand: str = ""
     """The keys and the mouse that can move the value, as text."""
     by_device: bool = True
     """True if the mapping has an axis or a button of a device for the value."""
     trim: float = 0.0
-    """The offset that trimmers have moved, in half travels."""
+    """Trim of the value, which trimmers can move, in half travels."""
 
 
 class Controls:
@@ -208,9 +214,9 @@ class Controls:
     def __init__(self, mapping: DeviceMapping, stick: Signals) -> None:
         self.signals = stick
         self.orders: list[str] = []
-        """The commands of the window that were given by presses; the reader clears the list."""
+        """Window commands given by presses. The reader clears the list."""
         self.news: list[str] = []
-        """Messages about trims; the reader clears the list."""
+        """Messages about trims. The reader clears the list."""
         self._choice, self._presses = Choice(), Presses()
         self._commands = mapping.commands
         self._sticks: Mapping[int, Stick] = {}
@@ -219,11 +225,11 @@ class Controls:
         self._before: int | None = None
 
     def update(self, look: DeviceSample, ns: int) -> Vector:
-        """Return the stick's values (n,) at ``ns``, a time of any clock that does not go back."""
+        """Return the stick's values (n,) at time ``ns`` of any monotonic clock."""
         elapsed = 0.0 if self._before is None else (ns - self._before) / NS_PER_S
         self._before = ns
         self._sticks = look.sticks
-        answers = self._choice.open  # the press that answers the question has no other effect
+        answers = self._choice.open  # the press that chooses a device has no other effect
         self._choice.look(look.sticks)
         self._presses.look(look)
         for k, mover in enumerate(self._movers):
@@ -249,7 +255,7 @@ class Controls:
 
     @property
     def asked(self) -> list[str]:
-        """What the person must do: choose a device, or move a lever to the present value."""
+        """Instructions to the person: choose a device, or move a lever to the present value."""
         return [
             *self._choice.question(self._sticks),
             *(mover.to_reach for mover in self._movers if mover.to_reach),
@@ -257,12 +263,12 @@ class Controls:
 
     @property
     def flying(self) -> frozenset[int]:
-        """The instance ids of the devices that move a value now."""
+        """Instance ids of the devices that move a value now."""
         return frozenset(mover.device for mover in self._movers if mover.device >= 0)
 
     @property
     def movers(self) -> dict[str, Moved]:
-        """The source that moves each value, by the value's name."""
+        """The source that moves each value, by name of the value."""
         return {
             m.value.name: Moved(m.lost or m.by, m.value.by_hand, m.value.by_device, m.trim)
             for m in self._movers
@@ -270,7 +276,7 @@ class Controls:
 
 
 class _Mover:
-    """One value of the stick; ``position`` is its deflection -1 to 1, before scaling."""
+    """One value of the stick. ``_position`` is its deflection before scaling, -1 to 1."""
 
     def __init__(self, value: Value, choice: Choice, presses: Presses, stick: Signals) -> None:
         self.value = value
@@ -287,19 +293,19 @@ class _Mover:
         self._lever = Lever()
         self._pointer = Pointer()
         self._exact: float | None = initial
-        """The exact value until an axis or a key moves it; scaling changes the last bit."""
+        """The exact value until an axis or a key moves it. Scaling would change the last bit."""
         self._repeats = Repeats()
         self._momentary: Switch | None = None
-        """The switch that is held, and releases the value when it is let go."""
+        """The held switch that sets the value again when it is released."""
         self.device = -1
         self._keys: KeySource | None = None
-        """The keys or buttons that moved the value last, in case that the value springs back."""
+        """The keys or buttons that moved the value last, which decide whether it springs back."""
         self._lost_ns = 0
         self._held = 0.0
 
     @property
     def to_reach(self) -> str:
-        """How to take over the value with a lever, or an empty text if the lever has it."""
+        """Instruction for taking over the value with a lever; empty if none is needed."""
         if not self._lever.device:
             return ""
         share = round(50.0 * (self._position + 1.0))
@@ -326,7 +332,7 @@ class _Mover:
         return self._middle + self._half * self._position if self._exact is None else self._exact
 
     def switched(self, ns: int, news: list[str]) -> float:
-        """Let switches and trimmers act; return the value.  ``news`` receives messages."""
+        """Apply switches and trimmers, and return the value; add messages to ``news``."""
         held = self._momentary
         if held is not None and not self._presses.held(held.press):
             self._momentary = None
@@ -351,7 +357,7 @@ class _Mover:
         self._lever.release()
 
     def _trim_to(self, trim: float) -> None:
-        """Move the trim, and with it the value until its axis moves it; no jump of the axis."""
+        """Set the trim and shift the position by the same amount, so that the axis does not jump."""
         position = _limited(self._position + trim - self.trim)
         self.trim = trim
         if position != self._position:
@@ -377,7 +383,7 @@ class _Mover:
         return False
 
     def _by_hand(self, look: DeviceSample, elapsed: float) -> bool:
-        """Move the value by mouse, keys or buttons; return whether one of them moved it."""
+        """Move the value by mouse, keys or buttons; return True if one of them moved it."""
         mouse, keys = self.value.mouse, self.value.keyboard
         if mouse is not None and look.mouse is not None:
             if self.by != "mouse":
@@ -405,7 +411,7 @@ class _Mover:
         return False
 
     def _offset(self, source: AxisSource) -> float:
-        """Return the trim for ``source``; an axis that sets a speed has none."""
+        """Return the trim for ``source``. An axis that sets a speed has no trim."""
         return 0.0 if source.rate else self.trim
 
     def _turn(self, keys: KeySource, held: frozenset[str], elapsed: float) -> bool:

@@ -1,4 +1,4 @@
-"""Devices: what they report, which one a mapping means, and why there is none."""
+"""Samples and descriptions of devices, and the selection of a device in a mapping."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from rtsim.core.toml import Entries, Key, text, whole
 
 @dataclass(frozen=True)
 class Stick:
-    """A sample of a joystick or gamepad; positions are -1 to 1."""
+    """A sample of a joystick or gamepad, with positions from -1 to 1."""
 
     kind: str
-    """The kind of the device: ``joystick`` or ``gamepad``."""
+    """Kind of the device: ``joystick`` or ``gamepad``."""
     name: str
     axes: tuple[float, ...]
     buttons: frozenset[str] = frozenset()
-    """The buttons that are held, with the names of :mod:`rtsim.pilot.devices.switches`."""
+    """The held buttons, with the names of :mod:`rtsim.pilot.devices.switches`."""
     guid: str = ""
     """SDL's identifier of the model."""
     order: int = 1
-    """1, or the number of the device among those of its model; it stays when another one goes."""
+    """Number of the device among those of its model, from 1. It stays when another device is
+    unplugged.
+    """
 
 
 @dataclass(frozen=True)
@@ -35,22 +37,26 @@ class DeviceSample:
     """The state of all devices at one time."""
 
     sticks: Mapping[int, Stick] = field(default_factory=dict)
-    """Joysticks and gamepads by instance id; a device keeps its id while it is plugged in."""
+    """Joysticks and gamepads by instance id. A device keeps its id while it is plugged in."""
     keys: frozenset[str] = frozenset()
     mouse: tuple[float, float] | None = None
-    """The sum of the mouse's movements, in halves of the window, to the right and down; ``None`` if
-    the mouse does not move the stick."""
+    """Sum of the mouse's movements to the right and down, in halves of the window.
+
+    ``None`` if the mouse does not move the stick.
+    """
 
 
 @dataclass(frozen=True)
 class Described:
-    """A device; ``axes`` are raw positions -1 to 1, ``hats`` are (right, up), each -1, 0 or 1."""
+    """Description of a device: ``axes`` are raw positions -1 to 1, ``hats`` (right, up) are -1, 0
+    or 1.
+    """
 
     number: int
-    """The instance id; it differs between two devices of the same model."""
+    """Instance id, which differs between two devices of the same model."""
     name: str
     guid: str
-    """SDL's identifier of the model; two devices of the same model share it."""
+    """SDL's identifier of the model, which devices of the same model share."""
     axes: tuple[float, ...]
     buttons: tuple[bool, ...]
     hats: tuple[tuple[int, int], ...]
@@ -58,15 +64,15 @@ class Described:
     gamepad: Mapping[str, str] | None
     """SDL's mapping from gamepad controls to the device's controls; ``None`` if not a gamepad."""
     order: int = 1
-    """The number of the device among those of its model, from 1; ``number`` in a mapping."""
+    """Number of the device among those of its model, from 1; the key ``number`` of a mapping."""
     held: tuple[str, ...] = ()
-    """The buttons and hats that are held, with the names that a mapping uses."""
+    """The held buttons and hats, with the names that a mapping uses."""
 
     def to_plain(self) -> dict[str, Any]:
         return {**asdict(self), "gamepad": None if self.gamepad is None else dict(self.gamepad)}
 
 
-# The device that a mapping means: by a part of its name, its GUID, or its number in a pair.
+# Selection of a device in a mapping: by part of its name, by GUID, or by number within its model.
 
 MOST_OF_A_MODEL = 16
 
@@ -86,11 +92,11 @@ DEVICE_KEYS = {
         wanted=f"1 for the first device of this model, 2 for the second, to {MOST_OF_A_MODEL}",
     ),
 }
-"""The keys by which an entry of a mapping means a device."""
+"""The keys with which an entry of a mapping selects a device."""
 
 
 class Device(Protocol):
-    """The properties of a device by which a mapping can name it."""
+    """The properties by which a mapping can select a device."""
 
     @property
     def name(self) -> str: ...
@@ -102,14 +108,14 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class Which:
-    """The devices that an entry of a mapping means; without any field, every device."""
+    """The devices that an entry of a mapping selects. Without any field, it selects every device."""
 
     name: str = ""
-    """A part of the device's name; upper and lower case are the same."""
+    """A part of the device's name, in upper or lower case."""
     guid: str = ""
     """SDL's identifier of the model, as ``rtsim joystick`` shows it."""
     number: int = 0
-    """1 for the first device of several of one model, 2 for the second; 0 for any."""
+    """1 for the first device of its model, 2 for the second; 0 for any device."""
 
     def fits(self, device: Device) -> bool:
         return (
@@ -123,21 +129,21 @@ class Which:
         return self != Which()
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the keys of the mapping file that mean this device."""
+        """Return the keys of the mapping file that select this device."""
         plain = {"name": self.name, "guid": self.guid, "number": self.number}
         return {key: value for key, value in plain.items() if value}
 
     @classmethod
     def of(cls, row: Entries) -> Which:
-        """Return the device that the keys :data:`DEVICE_KEYS` of a table mean."""
+        """Return the selection that the keys :data:`DEVICE_KEYS` of a table make."""
         return cls(row["name"], row["guid"], row["number"])
 
 
 class MappingError(RtsimError):
-    """A mapping of devices that is malformed."""
+    """A mapping of devices is malformed."""
 
 
-# Why SDL shows no joystick, and what the user can do about it.
+# Diagnosis if SDL finds no joystick.
 
 _ELSEWHERE = {
     "win32": "type joy.cpl to see whether Windows detects it",
@@ -152,7 +158,7 @@ def why_none(
 ) -> str:
     """Return why no joystick is found and what to do, without a full stop at the end.
 
-    ``root``, ``platform`` and ``readable`` replace the file system and the system for tests.
+    For tests, ``root``, ``platform`` and ``readable`` replace the file system and the system.
     """
     if not platform.startswith("linux"):
         more = _ELSEWHERE.get(platform, "check whether the system detects it")

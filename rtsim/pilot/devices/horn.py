@@ -17,16 +17,16 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 RATE = 22050
 PITCH_HZ, BEAT_HZ = 420, 5
 _HARMONICS = ((1, 1.0), (2, 0.5), (3, 0.6), (4, 0.25), (5, 0.35), (7, 0.15))
-"""The harmonics of a reed: the number and relative amplitude of each harmonic."""
+"""Number and relative amplitude of each harmonic of a reed."""
 _LOUD = 0.35
 _EDGE_S = 0.008
 _BUFFER = 512
-"""Size of the sound buffer, samples; the buffer delays the horn by 23 ms."""
+"""Size of the sound buffer, samples. The buffer delays the horn by 23 ms."""
 _FADE_MS = 30
 
 
 class NoSound(Exception):
-    """SDL can open no sound device; the message is the reason."""
+    """SDL can open no sound device. The message is the reason."""
 
 
 def tone() -> NDArray[np.int16]:
@@ -40,15 +40,15 @@ def tone() -> NDArray[np.int16]:
         wave += share * np.sin(2.0 * np.pi * number * PITCH_HZ * t)
     phase = (t * BEAT_HZ) % 1.0
     edge = _EDGE_S * BEAT_HZ
-    gate = np.clip(np.minimum(phase, 0.7 - phase) / edge, 0.0, 1.0)  # no click at the beginning
+    gate = np.clip(np.minimum(phase, 0.7 - phase) / edge, 0.0, 1.0)  # a soft start prevents a click
     wave *= gate / np.abs(wave).max()
     return np.round(_LOUD * 32767.0 * wave).astype(np.int16)
 
 
 def open_mixer() -> Any:
-    """Open SDL's mixer, if it is not open yet, and return its module; raises :class:`NoSound`."""
+    """Open SDL's mixer if necessary and return its module; raise :class:`NoSound` on failure."""
     try:
-        # If a system library is missing, the attribute pygame.mixer is a stand-in that warns.
+        # Use import_module: if a system library is missing, pygame.mixer is a stand-in that warns.
         mixer = import_module("pygame.mixer")
         with _without_error_output():
             mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
@@ -58,9 +58,9 @@ def open_mixer() -> Any:
 
 
 class Horn:
-    """The horn; raises :class:`NoSound` if no sound device can be opened.
+    """The horn. Create it early, because opening a sound device takes time.
 
-    Create it early, because opening a sound device takes a while.
+    Raises :class:`NoSound` if no sound device can be opened.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Horn:
         self._sound = self._mixer.Sound(buffer=tone().tobytes())
 
     def sound(self, on: bool) -> None:
-        """Start or stop the horn; a repeated call has no effect."""
+        """Start or stop the horn. Repeated calls have no effect."""
         if on == self.sounds:
             return
         self.sounds = on
@@ -84,7 +84,7 @@ class Horn:
 
 @contextmanager
 def _without_error_output() -> Iterator[None]:
-    """Suppress the error output, because ALSA writes to it if there is no sound card."""
+    """Suppress standard error, to which ALSA writes if there is no sound card."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -97,24 +97,24 @@ def _without_error_output() -> Iterator[None]:
 
 
 class Stream:
-    """A channel of the mixer that plays block after block.
+    """A channel of the mixer that plays sample blocks one after the other.
 
-    Raises :class:`rtsim.pilot.devices.horn.NoSound` if no sound device can be opened.
+    Raises :class:`NoSound` if no sound device can be opened.
     """
 
     def __init__(self) -> None:
         self._mixer = open_mixer()
-        self._mixer.set_reserved(1)  # the horn takes one of the other channels
+        self._mixer.set_reserved(1)  # the horn uses one of the other channels
         self._channel = self._mixer.Channel(0)
 
     @property
     def dry(self) -> bool:
-        """True if nothing is playing, so that the next block begins after silence."""
+        """True if nothing is playing, so that the next block starts after silence."""
         return not self._channel.get_busy()
 
     @property
     def wants(self) -> bool:
-        """True if the stream takes another block now; it plays one, and one waits."""
+        """True if :meth:`feed` can take another block: one block plays while the next one waits."""
         return self.dry or self._channel.get_queue() is None
 
     def feed(self, block: NDArray[np.int16]) -> None:

@@ -1,6 +1,6 @@
-"""Reads and checks a mapping: a TOML file that declares which axis, key or button does what.
+"""Reader of mappings: TOML files that declare the use of axes, buttons and keys.
 
-The file has one table for each value of the run's stick::
+A mapping has one table for each value of the run's stick::
 
     [pitch]
     joystick = { axis = 1 }              # number of the axis; name = "a part of the device's name"
@@ -12,12 +12,12 @@ The file has one table for each value of the run's stick::
     dead_zone = 0.05        # share of half the travel, around the middle
     curve = 0.3             # 0: linear; 1: cubic; or corners [[-1, -1], [0.2, 0], [1, 1]]
     invert = false
-    trim = 0.0              # added, in half travels
+    trim = 0.0              # offset, in half travels
     rest = 0.0              # value to which keys with a spring return; default: the initial value
     safe = 0.0              # fail-safe value, used after the device was unplugged
-    pickup = true           # a lever must reach the value before it moves it
+    pickup = true           # a lever must reach the value before it moves the value
     detents = [0.77]        # values at which a lever rests
-    ends = ["nose down", "nose up"]     # what both ends do, for the help
+    ends = ["nose down", "nose up"]     # effect of both ends, for the help
 
     [gear]
     switches = [{ button = "button4", do = "toggle" }, { key = "g", do = "toggle" }]
@@ -28,16 +28,16 @@ The file has one table for each value of the run's stick::
 A key needs no opposite: ``keyboard = { plus = "b" }`` moves the value up, and with ``spring`` the
 value goes back to ``rest``.
 
-The range of a value is the range of its signal. With ``rate``, an axis moves the value by this
-number of half travels per second at full deflection, and the value stays where it is at rest. A
-throttle on a gamepad uses ``rate``.
+The range of a value is the range of its signal. With ``rate``, full deflection of an axis moves the
+value by this number of half travels per second; at rest, the value stays where it is. Use ``rate``
+for a throttle on a gamepad.
 
 ``rtsim joystick calibrate`` writes its measurements into the table of an axis::
 
     joystick = { axis = 1, range = [-0.93, 0.02, 0.9], invert = true, dead_zone = 0.02 }
 
-``range`` has the raw positions of the low end, the middle and the high end. The range of a lever
-has no middle.
+``range`` contains the raw positions of the low end, the middle and the high end. The range of a
+lever has no middle.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ from rtsim.pilot.devices.switches import (
 
 MOST_BYTES = 1 << 16
 COMMANDS = "commands"
-"""The table of the window's commands."""
+"""Name of the table of the window's commands."""
 _RATE = number(-100.0, 100.0, None)
 _DEAD_ZONE = number(0.0, 0.9, None)
 _POSITION = number(-1.0, 1.0)
@@ -128,8 +128,6 @@ _CORNERS = ListKey(
 
 
 class _Curve(Key):
-    """A number, or a list of corners."""
-
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         key = _CORNERS if isinstance(given, list) else number(0.0, 1.0)
         return key.value(given, place, name, element)
@@ -156,12 +154,12 @@ _COMMANDS = table(dict.fromkeys(WINDOW_COMMANDS, presses(PRESS, PRESS_EXAMPLE)))
 
 
 class DeviceMapping(Sequence[Value]):
-    """The values of a stick in the order of its signals, and the presses of window commands."""
+    """The values of a stick in the order of its signals, and the presses for window commands."""
 
     def __init__(self, values: Sequence[Value], commands: Sequence[tuple[Press, str]] = ()) -> None:
         self._values = tuple(values)
         self.commands = tuple(commands)
-        """Presses with the names of the commands that they give, as in ``WINDOW_COMMANDS``."""
+        """Presses with the names of their commands, as in ``WINDOW_COMMANDS``."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -175,14 +173,14 @@ class DeviceMapping(Sequence[Value]):
 
 
 def read_mapping(path: Path, stick: Signals) -> DeviceMapping:
-    """Read the mapping in the file ``path``; return it for the signals of ``stick``, in order."""
+    """Return the mapping in the file ``path``, for the signals of ``stick`` in their order."""
     what = "a mapping (docs/controls.md describes mappings)"
     file = open_toml(path, what, error=MappingError, most=MOST_BYTES)
     return _mapping(file.data, stick, file.place)
 
 
 def mapping_of(data: Mapping[str, Any], stick: Signals, where: str) -> DeviceMapping:
-    """Return the mapping for the parsed TOML ``data``; ``where`` is its name in error messages.
+    """Return the mapping for parsed TOML ``data``; ``where`` is its name in error messages.
 
     A signal of ``stick`` without a table keeps its initial value.
     """
@@ -242,7 +240,7 @@ def _value(signal: Signal, row: Entries, stick: Signals) -> Value:
 
 
 def _check_takes_turns(value: Value, row: Entries) -> None:
-    """Raise an error if an axis would move the value back at once after a switch has set it."""
+    """Raise an error if an axis would at once undo what a switch of ``value`` has set."""
     for key, source in (("joystick", value.joystick), ("gamepad", value.gamepad)):
         if source is not None and not source.rate and not value.lever:
             raise row.error(
@@ -315,7 +313,7 @@ def _span(row: Entries) -> tuple[float, float, float]:
 
 
 def uses(mapping: DeviceMapping, device: Described) -> dict[str, str]:
-    """Return what the controls of ``device`` do; controls without a use are left out.
+    """Return the use of each control of ``device``, without controls that have no use.
 
     The names of the controls are those of the mapping, such as ``axis 1``, ``lefty``, ``button4``.
     """
@@ -331,7 +329,7 @@ def uses(mapping: DeviceMapping, device: Described) -> dict[str, str]:
 
 
 def _of_value(value: Value, device: Described) -> list[tuple[str, str]]:
-    """Return the controls of ``device`` that move ``value``, and how."""
+    """Return the controls of ``device`` that move ``value``, each with its effect as text."""
     found: list[tuple[str, str]] = []
     axis = value.joystick if device.gamepad is None else value.gamepad
     if axis is not None and axis.which.fits(device):
@@ -350,7 +348,6 @@ def _axis_name(number: int, device: Described) -> str:
 
 
 def _controls(device: Described) -> list[str]:
-    """Return the names of all controls that ``device`` has."""
     if device.gamepad is not None:
         return [*GAMEPAD_AXES, *GAMEPAD_BUTTONS]
     return [

@@ -1,7 +1,7 @@
-"""Reads joysticks, gamepads, keys and the mouse; the only module that does so through SDL.
+"""Reader of joysticks, gamepads, keys and the mouse, the only one in rtsim that uses SDL.
 
-Joysticks and gamepads are identified by instance id, because an index changes when another device
-is unplugged, and two devices can have the same name. SDL delivers their events even if the window
+Joysticks and gamepads are identified by instance id, because two devices can have the same name,
+and an index changes when another device is unplugged. SDL delivers their events even if the window
 does not have the focus.
 """
 
@@ -31,7 +31,7 @@ os.environ.setdefault("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1")
 
 try:
     from pygame._sdl2 import controller as gamepads
-except ImportError:  # in a build without this module, gamepads count as joysticks
+except ImportError:  # builds without this module treat gamepads as joysticks
     gamepads = None  # type: ignore[assignment,unused-ignore]
 
 MOST_STICKS = 16
@@ -40,14 +40,14 @@ _FULL = 32767.0
 _GAMEPAD_BUTTON = getattr(pygame, "CONTROLLERBUTTONDOWN", -1)
 _SYSTEM_EVENT = getattr(pygame, "SYSWMEVENT", 0x201)
 _X_TIMED = range(2, 7)
-"""Keys, buttons and motions: the types of X events that contain the time of the event."""
+"""Types of X events that contain the time of the event: keys, buttons and motions."""
 _X_TIME_AT = 56
-"""Offset of this time in an XEvent of a 64-bit system, bytes."""
+"""Offset of the time in an XEvent on a 64-bit system, bytes."""
 _MS = 1_000_000
 _SANE_MS = 1000
-"""An event that seems older has the time of another machine's X server."""
+"""An event with a greater age than this, ms, has the time of another machine's X server."""
 _BARELY = 2.0 / 65535.0
-"""The weakest rumble, which tests whether a device can rumble; SDL has no other test."""
+"""Strength of the weakest rumble. SDL has no other test whether a device can rumble."""
 
 
 @dataclass
@@ -57,46 +57,52 @@ class _Plugged:
     name: str
     guid: str
     order: int
-    """1 for the first device of its model, 2 for the second; it stays while the device is here."""
+    """1 for the first device of its model, 2 for the second. The number stays while it is plugged
+    in.
+    """
     tapped: set[str] = field(default_factory=set)
-    """The buttons that were pressed since the last sample; some may be released already."""
+    """Buttons pressed since the last sample. Some may be released already."""
     can_rumble: bool | None = None
     """True if the device can rumble; ``None`` before the first attempt."""
 
 
 class Devices:
-    """All devices that SDL knows; call :meth:`look` about once a millisecond."""
+    """All devices that SDL has found; call :meth:`look` about once per millisecond."""
 
     def __init__(self, handle: Callable[[Any], object] | None = None) -> None:
-        """Find all devices; ``handle`` gets each window event: keys, clicks, resize, close."""
+        """Find all devices. ``handle`` is called with each window event: keys, clicks, resize,
+        close.
+        """
         self._mouse_flies = False
         self._mouse = (0.0, 0.0)
-        """The sum of the mouse's movements since it flies, in halves of the window."""
+        """Sum of the mouse's movements while it moves the stick, in halves of the window."""
         self.news: list[str] = []
-        """Messages about devices that were plugged in or unplugged; the reader clears this list."""
+        """Messages about devices plugged in or unplugged. The reader clears this list."""
         self._handle = handle
         self._plugged: dict[int, _Plugged] = {}
         self._keys: set[str] = set()
         self._tapped: set[str] = set()
-        """The keys that were pressed since the last sample; some may be released already."""
+        """Keys pressed since the last sample. Some may be released already."""
         self._came = False
         self.since_ns = 0
-        """The earliest time at which the changes in the latest sample can have happened [ns of
-        :func:`rtsim.core.clock.stopwatch`].
+        """Earliest possible time of the changes in the latest sample, ns of
+        :func:`rtsim.core.clock.stopwatch`.
 
-        It is the X server's time of the first key, button or motion since the sample before.
-        SDL 2 reports no other times, so without one it is the time of the sample before."""
+        If a key, button or motion came from an X server since the sample before, this is the X
+        server's time of the first one. SDL 2 reports no other times, so otherwise it is the time of
+        the sample before.
+        """
         self._looked_ns = 0
         self._happened: list[int] = []
         _ask_for_x_events()
         pygame.joystick.init()
         if gamepads is not None:
             gamepads.init()
-        for index in range(pygame.joystick.get_count()):  # plugged in before SDL started
+        for index in range(pygame.joystick.get_count()):  # these were plugged in before SDL started
             self._add(index)
 
     def look(self) -> DeviceSample:
-        """Process the events since the last call; return the present state of all devices."""
+        """Process the events since the last call, and return the present state of all devices."""
         began = stopwatch()
         for event in pygame.event.get():
             self._take(event)
@@ -114,7 +120,7 @@ class Devices:
 
     @property
     def mouse_flies(self) -> bool:
-        """True if the mouse moves the stick; the pointer is then hidden and stays in the window."""
+        """True if the mouse moves the stick. The pointer is then hidden and stays in the window."""
         return self._mouse_flies
 
     @mouse_flies.setter
@@ -125,10 +131,10 @@ class Devices:
             pygame.event.set_grab(flies)  # with a hidden pointer, SDL reports relative movements
 
     def rumble(self, low: float, high: float, milliseconds: int, only: AbstractSet[int]) -> bool:
-        """Shake the devices ``only`` (instance ids); return whether one of them can rumble.
+        """Shake the devices with the instance ids ``only``; return True if one of them can rumble.
 
-        ``low`` and ``high`` are the strengths of the heavy and the light motor, 0 to 1.  If both
-        are 0, the rumble ends.
+        ``low`` and ``high`` are the strengths of the heavy and the light motor, 0 to 1. If both are
+        0, the rumble ends.
         """
         done = False
         for number in only & self._plugged.keys():
@@ -168,13 +174,13 @@ class Devices:
         elif event.type == pygame.MOUSEMOTION and self._mouse_flies:
             self._mouse_moved(*event.rel)
         elif event.type == pygame.WINDOWFOCUSLOST:
-            self._keys.clear()  # another window gets the events of their release
+            self._keys.clear()  # another window receives the events of their release
             self._tapped.clear()
         if self._handle is not None:
             self._handle(event)
 
     def _note_time(self, data: bytes | None) -> None:
-        """Note when the X event ``data`` happened, if it is of a server on this machine."""
+        """Store the time of the X event ``data``, if its X server is on this machine."""
         if data is None or len(data) < _X_TIME_AT + 4:
             return
         if struct.unpack_from("i", data)[0] in _X_TIMED:
@@ -193,21 +199,21 @@ class Devices:
             if gamepads is not None and gamepads.is_controller(index):
                 gamepad = gamepads.Controller.from_joystick(joystick)
             self._plugged[number] = self._described(joystick, gamepad)
-        except pygame.error as error:  # unplugged again already, or no permission to read it
+        except pygame.error as error:  # unplugged meanwhile, or no permission to read it
             self.news.append(f"a device cannot be used: {error}")
             return
         self._came = True
         self.news.append(f"{self._plugged[number].name} was plugged in")
 
     def _described(self, joystick: Any, gamepad: Any) -> _Plugged:
-        """Return the new device, with the lowest number that no device of its model has."""
+        """Return the new device, with the lowest number that is free for its model."""
         name, guid = joystick.get_name() or "joystick", joystick.get_guid()
         taken = {p.order for p in self._plugged.values() if (p.name, p.guid) == (name, guid)}
         order = next(k for k in range(1, MOST_STICKS + 1) if k not in taken)
         return _Plugged(joystick, gamepad, name, guid, order)
 
     def _tap(self, event: Any) -> None:
-        """Keep a button that was pressed, because it may be released before the next sample."""
+        """Keep a pressed button, because it may be released before the next sample."""
         plugged = self._plugged.get(event.instance_id)
         if plugged is None or (event.type == _GAMEPAD_BUTTON) is (plugged.gamepad is None):
             return
@@ -232,9 +238,9 @@ class Devices:
 
 
 def _ask_for_x_events() -> None:
-    """Make SDL pass on the events of an X server, which have times; SDL's own events have none.
+    """Make SDL deliver the events of an X server, which contain times. SDL's own events do not.
 
-    pygame has no function for this, so the SDL library that it has loaded is called.
+    pygame has no function for this request, so this calls the SDL library that pygame has loaded.
     """
     if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_long) != 8:
         return
@@ -265,7 +271,7 @@ def _axes(joystick: Any) -> tuple[float, ...]:
 
 
 def _held(plugged: _Plugged) -> Iterator[str]:
-    """Yield the names of held buttons and of the hats' directions."""
+    """Yield the names of held buttons and of directions in which hats are pushed."""
     if plugged.gamepad is not None:
         yield from (name for k, name in enumerate(GAMEPAD_BUTTONS) if plugged.gamepad.get_button(k))
         return
@@ -278,7 +284,7 @@ def _held(plugged: _Plugged) -> Iterator[str]:
 
 
 def _hat(number: int, right: int, up: int) -> Iterator[str]:
-    """Yield the names of the directions in which a hat is pushed."""
+    """Yield the names of the directions in which hat ``number`` is pushed."""
     if right:
         yield f"hat{number}right" if right > 0 else f"hat{number}left"
     if up:

@@ -1,4 +1,4 @@
-"""The sources of a value of the stick: axes, keys, switches, trimmers, and an axis's response."""
+"""Sources of a value of the stick (axes, keys, switches, trimmers), and the response to an axis."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ GAMEPAD_AXES = ("leftx", "lefty", "rightx", "righty", "triggerleft", "triggerrig
 MOUSE_AXES = ("x", "y")
 MOST_AXES = 64
 LEAST_TRAVEL = 0.1
-"""The least half travel of a calibrated axis, in units of the raw position."""
+"""Smallest half travel of a calibrated axis, in units of the raw position."""
 Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class AxisSource:
-    """An axis of the first joystick or gamepad that ``which`` means, or of the mouse.
+    """An axis of the first joystick or gamepad that ``which`` selects, or of the mouse.
 
-    If ``rate`` is 0, the position of the axis is the deflection of the value.  ``span`` has the raw
-    positions of the low end, the middle and the high end.  ``invert`` and ``dead_zone``, if given,
-    replace those of the value.  If ``which`` is empty and several devices have the axis, a person
-    chooses one (:mod:`rtsim.pilot.devices.controls`).
+    If ``rate`` is 0, the position of the axis is the deflection of the value. ``span`` contains the
+    raw positions of the low end, the middle and the high end. ``invert`` and ``dead_zone`` replace
+    those of the value, if given. If ``which`` is empty and several devices have the axis, a person
+    chooses the device (:mod:`rtsim.pilot.devices.controls`).
     """
 
     axis: int
@@ -40,7 +40,7 @@ class AxisSource:
     dead_zone: float | None = None
 
     def position(self, raw: float) -> float:
-        """Return the position in the travel, -1 to 1, for a raw position; NaN is the middle."""
+        """Return the position in the travel, -1 to 1, for a raw position. NaN gives the middle."""
         low, middle, high = self.span
         away = raw - middle if math.isfinite(raw) else 0.0
         return max(-1.0, min(1.0, away / (high - middle if away > 0.0 else middle - low)))
@@ -48,10 +48,10 @@ class AxisSource:
 
 @dataclass(frozen=True)
 class KeySource:
-    """Two keys or buttons that move a value while one of them is held; one of them may be empty.
+    """Two keys or buttons that move a value while one of them is held; one name may be empty.
 
-    ``rate`` is in half travels per second. With ``spring``, the value moves back after the key is
-    released. ``which`` means the device that has the buttons.
+    ``rate`` is in half travels per second. With ``spring``, the value moves back after the release.
+    ``which`` selects the device that has the buttons.
     """
 
     minus: str
@@ -63,14 +63,14 @@ class KeySource:
 
 @dataclass(frozen=True)
 class Curve:
-    """The response of an axis between dead zone and trim; positions are -1 to 1."""
+    """The response of an axis between dead zone and trim, with positions from -1 to 1."""
 
     cubic: float = 0.0
-    """Share of the cubic response: 0 is linear, 1 is fine around the middle."""
+    """Share of the cubic response. 0 is linear; 1 is fine around the middle."""
     points: Points = ()
     """Corners (position, deflection) of a piecewise linear response, instead of ``cubic``."""
     detents: tuple[float, ...] = ()
-    """Deflections at which a lever rests, rising."""
+    """Deflections at which a lever rests, in rising order."""
     width: float = 0.0
     """Half the part of the travel in which the lever stays at a detent."""
 
@@ -85,7 +85,8 @@ class Curve:
     def _notches(self) -> Points:
         inner = []
         for at in self.detents:
-            left = (1.0 - abs(at)) / 2.0  # a detent near an end leaves room for the end
+            # narrow a detent near an end, so that the end stays reachable
+            left = (1.0 - abs(at)) / 2.0
             half = min(self.width, left) if left else self.width
             inner += [(max(-1.0, at - half), at), (min(1.0, at + half), at)]
         first, last = inner[0], inner[-1]
@@ -104,7 +105,7 @@ _LINEAR = Curve()
 
 @dataclass(frozen=True)
 class Value:
-    """The sources of one value; the first source that is available moves the value."""
+    """The sources of one value. The first available source moves the value."""
 
     name: str
     joystick: AxisSource | None = None
@@ -121,18 +122,17 @@ class Value:
     rest: float = 0.0
     safe: float = 0.0
     lever: bool = False
-    """True if an axis must reach the value before it moves it."""
+    """True if an axis must reach the value before it moves the value."""
     ends: tuple[str, str] = ("-", "+")
-    """What the low and the high end do, for the help."""
+    """Effects of the low and the high end, as text for the help."""
 
     @property
     def pressed(self) -> tuple[Switch | Trimmer, ...]:
-        """The switches and trimmers of the value."""
         return (*self.switches, *self.trimmers)
 
     @property
     def by_hand(self) -> str:
-        """The keys and the mouse that can move the value, as text; empty if there are none."""
+        """The keys and the mouse that can move the value, as text; may be empty."""
         names = []
         if self.keyboard is not None:
             keys = (self.keyboard.plus, self.ends[1]), (self.keyboard.minus, self.ends[0])
@@ -150,9 +150,9 @@ class Value:
         )
 
     def shape(self, raw: float, source: AxisSource = _ANY_AXIS, trim: float | None = None) -> float:
-        """Return the deflection -1 to 1 for the raw position ``raw`` of ``source``.
+        """Return the deflection, -1 to 1, for the raw position ``raw`` of ``source``.
 
-        ``trim`` replaces the trim of the mapping, after a trimmer has moved it.
+        ``trim`` replaces the trim of the mapping after a trimmer has moved it.
         """
         x = source.position(raw)
         if self.invert if source.invert is None else source.invert:
@@ -177,7 +177,10 @@ class Value:
 
 
 def travel(signal: Signal) -> tuple[float, float]:
-    """Return the values at both ends of a control; a missing bound is 1 from the initial value."""
+    """Return the values at both ends of a control.
+
+    If a bound is missing, the end is 1 away from the initial value.
+    """
     initial = float(np.ravel(signal.initial)[0])
     low, high = signal.low, signal.high
     if not np.isfinite((low, high)).all():

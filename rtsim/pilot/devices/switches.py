@@ -1,6 +1,6 @@
-"""Buttons, hats and keys, and the switches and trimmers that they work; without SDL.
+"""Presses of buttons, hats and keys, with the switches and trimmers that they operate; without SDL.
 
-A switch has four numbers in the unit of its signal, and the kinds of switches differ only in them.
+Kinds of switches differ only in three numbers, which are in the unit of the signal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.core.toml import Entries, Key, ListKey, choice, number, table
 from rtsim.pilot.devices.device import DEVICE_KEYS, NAME, DeviceSample, Which
 
-# The names of keys, as pygame returns them, and the keys that the window uses.
+# Names of keys, as pygame returns them, and the keys that the window uses.
 
 NAMED = (
     "up", "down", "left", "right", "space", "return", "tab", "backspace", "escape", "delete",
@@ -24,13 +24,13 @@ NAMED = (
     "scroll lock", "print screen", "break", "menu", "enter", "equals",
     *(f"[{key}]" for key in "0123456789./*-+"), *(f"f{k}" for k in range(1, 16)),
 )  # fmt: skip
-"""Names of keys with more than one letter; names in brackets are keys of the number pad."""
+"""Names of keys with more than one letter. Names in brackets are keys of the number pad."""
 OF_THE_WINDOW = frozenset(
     ("f1", "f2", "f3", "f4", "f5", "f6", "f11", "f12", "escape", "backspace", "space", "page up",
      "page down", "[+]", "[-]",
      *"hvmpncxbr+=-1")
 )  # fmt: skip
-"""Keys that the window uses; :mod:`rtsim.pilot.viewer.frames` defines what they do."""
+"""Keys that the window uses. :mod:`rtsim.pilot.viewer.frames` defines their effects."""
 WINDOW_COMMANDS = {
     "help": "shows or hides the keys",
     "view": "changes between the views of the scene",
@@ -57,13 +57,13 @@ WINDOW_COMMANDS = {
     "look_ahead": "looks ahead",
     "quit": "ends the run",
 }
-"""The commands of the window, which keys and buttons can give, and what each of them does."""
+"""The window's commands that keys and buttons can give, each with its effect."""
 
 
 def key_named(given: Any) -> str:
     """Return the name of a key that exists and may move a value.
 
-    A letter means the key with this letter in the keyboard's layout.
+    A letter is the key with this letter in the keyboard's layout.
     """
     name = str(NAME.convert(given))
     letter = len(name) == 1 and name.isprintable() and name == name.lower()
@@ -77,7 +77,7 @@ def key_named(given: Any) -> str:
     return name
 
 
-# Which buttons, hats and keys are held, and which were newly pressed.
+# Buttons, hats and keys that are held, and those that were newly pressed.
 
 GAMEPAD_BUTTONS = (
     "a", "b", "x", "y", "back", "guide", "start", "leftstick", "rightstick", "leftshoulder",
@@ -85,7 +85,8 @@ GAMEPAD_BUTTONS = (
 )  # fmt: skip
 """The buttons of a gamepad in SDL's order.
 
-The names of a joystick's buttons are ``button0`` and so on, and ``hat0up``, ``hat0left`` and so on.
+A joystick's buttons are called ``button0``, ``button1`` and so on, its hats ``hat0up``,
+``hat0left`` and so on.
 """
 PRESS_EXAMPLE = '{ button = "button4" }'
 _JOYSTICK_BUTTON = re.compile(r"button\d{1,3}|hat\d{1,2}(up|down|left|right)")
@@ -94,7 +95,7 @@ _NOTHING = DeviceSample()
 
 @dataclass(frozen=True)
 class Press:
-    """A button or a direction of a hat, on the device ``which``, or a key of the keyboard."""
+    """A button or a direction of a hat on the device ``which``, or a key of the keyboard."""
 
     button: str = ""
     key: str = ""
@@ -105,7 +106,7 @@ class Press:
 
     @classmethod
     def of(cls, row: Entries) -> Press:
-        """Return the press that a table means: its ``button`` or its ``key``."""
+        """Return the press that a table declares with ``button`` or ``key``."""
         if bool(row["button"]) == bool(row["key"]):
             raise row.error("", f"write either a button or a key, such as {PRESS_EXAMPLE}")
         if row["key"] and (of_device := [key for key in DEVICE_KEYS if key in row.given]):
@@ -115,7 +116,7 @@ class Press:
 
 
 def button_named(given: Any) -> str:
-    """Return the name of a button or of a direction of a hat."""
+    """Return ``given`` if it is the name of a button or of a direction of a hat."""
     name = str(NAME.convert(given))
     if name not in GAMEPAD_BUTTONS and not _JOYSTICK_BUTTON.fullmatch(name):
         raise UnknownName("button", name, ("button0", "hat0up", *GAMEPAD_BUTTONS))
@@ -128,16 +129,16 @@ PRESS = {"button": BUTTON, "key": KEY, **DEVICE_KEYS}
 
 
 def presses(keys: Mapping[str, Key], example: str) -> Key:
-    """Return the key of a list of tables with ``keys``; one table needs no brackets."""
+    """Return the key for a list of tables with ``keys``. A single table needs no brackets."""
     of = table(keys, f"a table: {example}")
     return ListKey(f"1 to 64 tables: [{example}]", (), of=of, count=range(1, 65), single=True)
 
 
 class Presses:
-    """The presses of the last sample of all devices.
+    """The presses in the last sample of all devices.
 
-    A button that is held when its device is plugged in is not a press, because switches of a
-    throttle are on all the time.
+    A button that is already held when its device is plugged in does not count, because switches of
+    a throttle can be on permanently.
     """
 
     def __init__(self) -> None:
@@ -158,7 +159,7 @@ class Presses:
         )
 
     def by(self, press: Press) -> str:
-        """Return the name of the device that has just been pressed; empty without a new press."""
+        """Return the name of the newly pressed device; empty without a new press."""
         before = self._before or self._now
         if press.key:
             return "keyboard" if press.key in self._now.keys - before.keys else ""
@@ -173,25 +174,25 @@ class Presses:
 
 REPEAT_AFTER_NS = NS_PER_S // 2
 REPEAT_NS = NS_PER_S // 10
-"""A held trimmer acts again after this time, ns."""
+"""Interval at which a held trimmer acts again, ns."""
 _TRIMMER_EXAMPLE = '{ button = "hat0up", by = -0.02 }'
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A press that sets a value; the numbers are in the unit of the signal."""
+    """A press that sets a value. The numbers are in the unit of the signal."""
 
     press: Press
     kind: str
     to: float
     """The value that a press sets."""
     again: float
-    """The value that a press sets if the value is ``to`` already."""
+    """The value that a press sets if the value is already ``to``."""
     released: float | None = None
     """The value after the release; ``None`` if the value then stays."""
 
     def pressed(self, present: float, least: float) -> float:
-        """Return the new value; ``least`` is the difference below which two values are equal."""
+        """Return the new value. Values that differ by at most ``least`` count as equal."""
         return self.again if abs(present - self.to) <= least else self.to
 
     def __str__(self) -> str:
@@ -200,7 +201,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Trimmer:
-    """A press that moves the trim of a value by ``by``, or sets it to ``to``, in half travels."""
+    """A press that moves the trim of a value by ``by`` or sets it to ``to``, in half travels."""
 
     press: Press
     by: float = 0.0
@@ -214,13 +215,13 @@ class Trimmer:
 
 
 class Repeats:
-    """How often a trimmer acts: at once, and again and again while its button is held."""
+    """Counts the actions of a trimmer: one at the press, then repeated ones while it is held."""
 
     def __init__(self) -> None:
         self._next: dict[Trimmer, int] = {}
 
     def due(self, trimmer: Trimmer, held: Presses, ns: int) -> int:
-        """Return how many times ``trimmer`` acts at ``ns``."""
+        """Return the number of times that ``trimmer`` acts at time ``ns``."""
         if held.by(trimmer.press):
             self._next[trimmer] = ns + REPEAT_AFTER_NS
             return 1
@@ -248,7 +249,8 @@ def _set(press: Press, high: float, low: float, rest: float) -> Switch:  # noqa:
 KINDS: dict[str, Callable[[Press, float, float, float], Switch]] = {
     "toggle": _toggle, "momentary": _hold, "set": _set,
 }  # fmt: skip
-"""The kinds of switches by name: what a press, a second press and the release do."""
+"""Kinds of switches by name. They differ in the effects of a press, a second press and the release.
+"""
 
 
 SWITCHES = presses(
@@ -262,7 +264,10 @@ TRIMMERS = presses(
 
 
 def switch_of(row: Entries, span: tuple[float, float], rest: float) -> Switch:
-    """Return a switch of a mapping; ``span`` and ``rest`` are those of the value."""
+    """Return the switch that ``row`` of a mapping declares.
+
+    ``span`` contains the value's low and high end, and ``rest`` is its rest value.
+    """
     kind = row["do"]
     if kind == "set" and row["to"] is None:
         raise row.error("do", "the switch sets nothing; add to = VALUE")
@@ -286,7 +291,7 @@ def _within(row: Entries, key: str, default: float, span: tuple[float, float]) -
 
 
 def trimmer_of(row: Entries) -> Trimmer:
-    """Return a trimmer of a mapping."""
+    """Return the trimmer that ``row`` of a mapping declares."""
     if (row["by"] is None) == (row["to"] is None):
         raise row.error("", f"write either by or to, such as {_TRIMMER_EXAMPLE}")
     return Trimmer(Press.of(row), row["by"] or 0.0, row["to"])

@@ -124,7 +124,7 @@ def _field(
     **more: Any,
 ) -> Any:
     if not isinstance(unit, str):
-        if initial is not UNDECLARED:
+        if initial is not UNDECLARED or role not in _GIVEN:
             right = f'("m", {unit!r}), or ({unit!r}) for a number without a unit'
             raise ModelError(
                 f"the unit of this {role} is {unit!r}; the unit comes first, as a text: "

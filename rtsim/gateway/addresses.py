@@ -116,7 +116,6 @@ def check_free(endpoint: str) -> None:
 
 ORIGIN_OPTION = "--foxglove-origin"
 KNOWN = ("https://app.foxglove.dev", "file://")
-"""Origins of Foxglove in a browser and of the Foxglove desktop program."""
 
 
 def read_origins(given: Iterable[str]) -> tuple[str, ...]:

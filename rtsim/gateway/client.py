@@ -204,7 +204,6 @@ class Run:
         self._number = 0
         self._samples: list[dict[str, Any]] = []
         self._over = ""
-        """Why the run ended, as the gateway reported it; empty before."""
         try:
             self._run: dict[str, Any] = self._asked("hello")["run"]
         except BaseException:
@@ -228,7 +227,7 @@ class Run:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The description that the run sent: process, scenario, signals, parameters and more."""
+        """The run's description of itself: process, scenario, signals, parameters and more."""
         return self._run
 
     @property
@@ -347,7 +346,7 @@ class Run:
     def step(
         self, tags: int | None = None, *, task: str | None = None, duration: float | None = None
     ) -> At:
-        """Run for ``tags`` tags, to the next tick of ``task``, or for ``duration`` s; then pause."""
+        """Run for ``tags`` tags, to the next tick of ``task`` or for ``duration`` s; then pause."""
         given = {"tags": tags, "task": task, "duration": duration}
         return self.tell("step", **{k: v for k, v in given.items() if v is not None})
 
@@ -374,7 +373,7 @@ class Run:
         return self.tell("quit")
 
     def tell(self, kind: str, **arguments: Any) -> At:
-        """Send a command of any kind; raise :class:`ControlError` if the run refuses the command."""
+        """Send a command of any kind; raise :class:`ControlError` if the run refuses it."""
         command = {"kind": kind, **arguments}
         said = self._asked("command", command=command, initiated=stopwatch())
         return At(int(said["ns"]), int(said.get("wait_ns", 0)))
@@ -428,7 +427,6 @@ class Run:
         raise self._silent("answer", self._patience_ns)
 
     def _silent(self, what: str, waited_ns: int) -> ControlError:
-        """Return the error for an answer or a sample that did not arrive."""
         stopped = "" if self._entry is None else self._entry.stopped
         return ControlError(
             f"the client received no {what} from {self._caller.endpoint} within "

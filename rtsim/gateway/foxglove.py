@@ -62,7 +62,6 @@ MOST_WAITING = 1 << 18
 """Limit of the messages that wait for one viewer, bytes: some seconds at usual rates."""
 MOST_VIEWERS = 16
 _MOST_ASKED = 1 << 16
-"""Limit of one message from a viewer, bytes."""
 _BUFFER = 1 << 16
 """Size of each viewer's buffer in asyncio, and of the one in the operating system, bytes."""
 _MESSAGE, _TIME = 1, 2
@@ -117,7 +116,6 @@ class OutgoingQueue:
         return False
 
     def take(self) -> bytes | str:
-        """Remove and return the oldest payload."""
         payload = self._payloads.popleft()
         self._size -= len(payload) if isinstance(payload, bytes) else 0
         return payload
@@ -156,8 +154,6 @@ class _Connection(ServerConnection):
 
 
 class _Viewer:
-    """A viewer whose request was accepted."""
-
     def __init__(self, connection: ServerConnection, counts: MessageCounts) -> None:
         self.connection = connection
         self.subscribed: dict[int, int] = {}
@@ -165,7 +161,6 @@ class _Viewer:
         self._counts, self._waiting = counts, OutgoingQueue(counts)
         self._more = asyncio.Event()
         self.idle = asyncio.Event()
-        """Set while nothing waits for the viewer."""
 
     def put(self, payload: bytes | str) -> None:
         self._waiting.add(payload)
@@ -173,7 +168,7 @@ class _Viewer:
         self.idle.clear()
 
     async def send(self) -> None:
-        """Send waiting payloads until the connection ends; then count the remaining ones as lost."""
+        """Send waiting payloads until the connection ends; then count the rest as lost."""
         payload: bytes | str = ""
         try:
             while True:
@@ -323,7 +318,6 @@ class ViewerServer(threading.Thread):
         return None
 
     async def _talk(self, connection: ServerConnection) -> None:
-        """Serve one viewer until its connection ends."""
         viewer = _Viewer(connection, self.counts)
         plain = [channel.to_plain(k + 1) for k, channel in enumerate(self._channels)]
         viewer.put(self._hello())
@@ -479,7 +473,6 @@ class _Channel:
 
     @property
     def wanted(self) -> bool:
-        """True if a viewer has subscribed to the channel."""
         return self._server.wanted(self._number)
 
     def log(self, payload: bytes, at_ns: int) -> None:
@@ -487,8 +480,6 @@ class _Channel:
 
 
 class _Group:
-    """The Foxglove channel of one topic of numbers."""
-
     def __init__(
         self, spec: TrackSpec, message: str, about: Mapping[str, str], server: ViewerServer
     ) -> None:
@@ -607,7 +598,6 @@ def _shape(name: str, drawn: fg.TriangleListPrimitive, stamp: fg.Timestamp) -> f
 
 
 def _triangles(corners: Points, colours: Colours) -> fg.TriangleListPrimitive:
-    """Return the primitive for triangles ``corners`` (n, 3, 3), m, with one colour (n, 3) each."""
     shades = [fg.Color(r=r, g=g, b=b, a=1.0) for r, g, b in (colours / 255.0).tolist()]
     each = [shade for shade in shades for _ in range(3)]
     return fg.TriangleListPrimitive(points=_points(corners.reshape(-1, 3)), colors=each)

@@ -82,7 +82,6 @@ def _curve(name: str) -> str:
 
 
 def _elements(name: str, signals: Mapping[str, Signals]) -> list[str]:
-    """Return the names of all elements of the signal ``name``; a scalar has its own name."""
     component, _, signal = name.rpartition(".")
     if signal not in signals[component]:
         return [name]
@@ -121,7 +120,6 @@ def foxglove_layout(scenario: Scenario) -> str:
 
 
 def _halves(nodes: Sequence[Any], direction: str) -> Any:
-    """Divide the space equally between ``nodes``, in the given direction."""
     if len(nodes) == 1:
         return nodes[0]
     return {

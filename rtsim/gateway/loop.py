@@ -71,7 +71,6 @@ class PipedInbox(Inbox):
             self.trouble = "the description of the run is too large for the pipe to its gateway"
 
     def _wait_ns(self, ns: int) -> int:
-        """Return the wall-clock time until the tag at simulated time ``ns``, ns."""
         if ns < 0 or not self._pacer.clock.paced:
             return 0
         return max(0, self._pacer.clock.wall(ns) - self._pacer.clock.now())

@@ -270,7 +270,7 @@ class WebPage:
         self._pipe.send({"over": why})
 
     def _read(self, seconds: float) -> bool:
-        """Process the messages that arrive within ``seconds``; return False at the end of the pipe."""
+        """Process messages for ``seconds``; return False at the end of the pipe."""
         self._pipe.wait(seconds)
         for message in self._pipe.receive():
             self._said |= message

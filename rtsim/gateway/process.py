@@ -42,7 +42,6 @@ MOST_CLIENTS = 64
 MOST_MEMORY = 1 << 29
 """Memory limit of this process, bytes. The process normally needs a quarter of it."""
 MOST_GETS = 4
-"""Limit of the pending ``get`` requests of one client."""
 _LOOK_MS = 100
 _AT_ONCE = 256
 """Number of client messages after which the process reads the pipe again."""
@@ -77,12 +76,10 @@ class GatewayProcess:
         """Maps the number of a command in the pipe to its client and to the client's own number."""
         self._numbers = 0
         self._waiting: list[tuple[int, bytes, ClientRequest]] = []
-        """``get`` requests that wait for the next sample."""
         self._rate_hz = 0.0
         self._got_ns = 0
         self.ended = ""
         self._unrecorded = ""
-        """When and why the recording failed; empty if it has not failed."""
         self.on_run: list[Any] = []
         self.off: OffTheLoop | None = None
 
@@ -199,7 +196,6 @@ class GatewayProcess:
             self._wait_for_sample(place, who, request)
 
     def _wait_for_sample(self, place: int, who: bytes, request: ClientRequest) -> None:
-        """Queue a ``get`` request, or refuse it if too many requests are pending."""
         theirs = sum((place, who) == (p, w) for p, w, _ in self._waiting)
         if theirs >= MOST_GETS or (not theirs and len(self._waiting) >= MOST_GETS * MOST_CLIENTS):
             raise RequestError("too many requests are pending; send fewer", request.number)
@@ -213,7 +209,6 @@ class GatewayProcess:
         return [self._index[n] for n in request.names]
 
     def _check_left_out(self, name: str) -> None:
-        """Raise an error if the signal ``name`` belongs to a component that is too large to show."""
         for part in (name, name.partition(".")[0]):
             if many := self._run["left_out"].get(part):
                 raise RtsimError(
@@ -256,7 +251,6 @@ class GatewayProcess:
 
 @contextmanager
 def _starting(option: str, remedy: str) -> Iterator[None]:
-    """Context that adds the option and a remedy to an error during the start of a service."""
     try:
         yield
     except (ImportError, OSError, RtsimError) as error:

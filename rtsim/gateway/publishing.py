@@ -32,9 +32,7 @@ under ``left_out``.
 _MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
 _MOST_NAMED = 100
 MOST_VIEWS = 100
-"""Limit of the views that are sent to a page."""
 _STATE = struct.Struct("<qqd?qqqqqqqq")
-"""The fields of :class:`StateTable`, at the beginning of each sample."""
 
 
 _T = TypeVar("_T")
@@ -139,7 +137,6 @@ def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]],
 
 
 def _columns(part: str, signals: Iterable[Signal], kind: str) -> list[dict[str, Any]]:
-    """Return name, unit and kind of each column of ``signals``; ``kind`` replaces their kinds."""
     return [
         {"name": f"{part}.{column}", "unit": signal.unit, "kind": kind or signal.kind}
         for signal in signals
@@ -362,7 +359,7 @@ def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]
 
 
 class ViewerCounts(TypedDict):
-    """The numbers of messages to a viewer, and the reason if the viewer receives nothing any more."""
+    """Numbers of messages to a viewer, and the reason if it receives nothing any more."""
 
     sent: int
     lost: int

@@ -90,7 +90,6 @@ def triangles(shape: str | Mesh, length: float) -> tuple[Points, Colours]:
 
 
 def _both(panels: Sequence[Panel]) -> list[Panel]:
-    """Return panels of the right side, followed by the same panels on the left side."""
     return [*panels, *((c, [(x, -y, z) for x, y, z in corners]) for c, corners in panels)]
 
 
@@ -125,7 +124,6 @@ def _ring(middle: Corner, radius: float, axis: str, many: int = 8) -> list[Corne
 
 
 def _wheel(x: float, y: float, radius: float, width: float) -> list[Panel]:
-    """Return the parts of a wheel outside the car's body: tread and outer side."""
     inner, outer = (_ring((x, y + side, -radius), radius, "y") for side in (0.0, width))
     tread = [
         (_TYRE, [inner[k - 1], inner[k], outer[k], outer[k - 1]])
@@ -137,7 +135,6 @@ def _wheel(x: float, y: float, radius: float, width: float) -> list[Panel]:
 
 
 _AIRCRAFT_LENGTH = 15.1
-"""Length from nose to nozzle for the coordinates of the panels, m."""
 _AIRCRAFT: list[Panel] = [
     *_both([
         (_LIGHT, ((1.5, 1.0, 0.0), (-2.8, 4.9, 0.0), (-4.0, 4.9, 0.0), (-4.0, 0.9, 0.0))),
@@ -154,7 +151,6 @@ _AIRCRAFT: list[Panel] = [
 _BOX = _block((-0.5, 0.5), (-0.2, 0.2), (-0.1, 0.1), _LIGHT)
 _BOX[2] = (_PAINT, _BOX[2][1])  # the front
 _HALF = 0.2
-"""Half the width of the car, in car lengths."""
 _CAR = [
     *_block((-0.5, 0.5), (-_HALF, _HALF), (-0.19, -0.06), _PAINT),
     *_block((-0.42, 0.24), (-0.18, 0.18), (-0.32, -0.19), _PAINT, (-0.32, 0.08), _GLASS),
@@ -170,7 +166,6 @@ _ROTORS = [(x, y) for x in (0.35, -0.35) for y in (0.35, -0.35)]
 
 
 def _arm(x: float, y: float) -> list[Panel]:
-    """Return an arm from the middle to a motor at ``x`` and ``y``, with motor and rotor disc."""
     across = 0.04 / math.hypot(x, y)
     u, v = -y * across, x * across
     colour = _FRONT if x > 0.0 else _ARM
@@ -297,7 +292,7 @@ class Pose:
     location: tuple[float, float, float] | None = None
 
     def north_east_down(self) -> tuple[Vector, Matrix]:
-        """Return the position (3,), m, and the body axes as rows (3, 3), in north-east-down axes."""
+        """Return position (3,), m, and body axes as rows (3, 3), in north-east-down axes."""
         x, y, z, w = self.rotation
         return _SWAP @ self.position, (_SWAP @ _from_quaternion(np.array([w, x, y, z]))).T
 
@@ -356,7 +351,6 @@ class _Columns:
         self._factors = np.array([factor for name, factor in terms if name])
 
     def numbers(self, values: Vector) -> Vector:
-        """Return the elements for the sample ``values``, in m, rad or 1."""
         out = self._constant.copy()
         out[self._live] = values[self._columns] * self._factors
         return out
@@ -385,7 +379,7 @@ class World:
         return self._turn @ (fixed - self._origin)
 
     def turn(self, rotation: Matrix) -> Matrix:
-        """Convert ``rotation`` from body to Earth-fixed axes into a matrix from body to world axes."""
+        """Convert ``rotation`` (body to Earth-fixed axes) to a matrix from body to world axes."""
         return self._turn @ rotation
 
 
@@ -409,7 +403,6 @@ def _earth_fixed(latitude: float, longitude: float, altitude: float) -> Vector:
 
 
 def _axes(latitude: float, longitude: float) -> Matrix:
-    """Return a matrix (3, 3) with columns north, east and down, in Earth-fixed axes."""
     sp, cp, sl, cl = (
         math.sin(latitude), math.cos(latitude), math.sin(longitude), math.cos(longitude),
     )  # fmt: skip
@@ -417,7 +410,6 @@ def _axes(latitude: float, longitude: float) -> Matrix:
 
 
 def _from_euler(roll: float, pitch: float, yaw: float) -> Matrix:
-    """Return the rotation matrix from body axes to north-east-down axes."""
     sr, cr, sp, cp = math.sin(roll), math.cos(roll), math.sin(pitch), math.cos(pitch)
     sy, cy = math.sin(yaw), math.cos(yaw)
     return np.array([

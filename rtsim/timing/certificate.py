@@ -54,7 +54,6 @@ class Certificate:
     None if no overrun was caused by ``wake``, or if the system does not report this time.
     """
     injected: dict[str, int] = field(default_factory=dict)
-    """Time that injected faults took, by name of the fault, ns."""
     period_ns: int = 0
     """Shortest declared period of the loop, simulated ns; 0 if none is declared."""
     engine: str = ""
@@ -139,7 +138,7 @@ class Certificate:
         return "\n".join(lines)
 
     def _distribution(self) -> Table:
-        """Return a table from best to worst. At the p99, 99 % of frames had at least this margin."""
+        """Return a table from best to worst. 99 % of frames had at least the p99 of the margin."""
         from rich.table import Table
 
         # the table must fit into 60 columns without cutting off labels
@@ -221,7 +220,6 @@ def show_ns(ns: int | None) -> str:
 
 
 def _jobs(blamed: dict[str, int]) -> str:
-    """Return the three jobs that caused the most overruns, as text."""
     most = sorted(blamed.items(), key=lambda entry: -entry[1])[:3]
     return f": {', '.join(f'{job} {count}' for job, count in most)}" if most else ""
 

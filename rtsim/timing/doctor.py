@@ -65,7 +65,7 @@ class Measurement:
 
     @property
     def judged(self) -> tuple[str, int | None]:
-        """The fraction of the wakes used for the decision, as text, and its greatest lateness, ns."""
+        """The judged fraction of the wakes, as text, and its greatest lateness, ns."""
         s = self.lateness
         if s.p99_9 is not None:
             return f"999 in 1000 of {s.count} wakes", s.p99_9
@@ -334,7 +334,6 @@ def examine(
 
 
 def _load_average() -> float | None:
-    """Return the mean number of runnable processes in the last minute; None if unavailable."""
     try:
         return os.getloadavg()[0]
     except (OSError, AttributeError):  # Windows raises AttributeError
@@ -348,7 +347,6 @@ def _tell_part(tell: Progress, start: float, share: float, what: str, part: floa
 def _measure(
     clock: Clock, rate_hz: int, seconds: float, tell: Callable[[float], object]
 ) -> list[int]:
-    """Return the lateness of each wake at ``rate_hz``, measured for ``seconds``, ns."""
     period, count = 10**9 // rate_hz, max(2, int(seconds * rate_hz))
     piece = max(1, int(_PIECE_S * rate_hz))
     late: list[int] = []

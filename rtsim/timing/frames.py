@@ -35,7 +35,6 @@ class WorstFrame:
     late_ns: int
     compute_ns: int
     jobs: dict[str, int]
-    """Time of each named job, ns."""
 
     @property
     def response_ns(self) -> int:
@@ -45,7 +44,7 @@ class WorstFrame:
     def unaccounted_ns(self) -> int:
         """Compute time outside the jobs, ns.
 
-        This is the loop's own work, and time during which another process used the CPU between two
+        During this time the loop does its own work, or another process uses the CPU between two
         jobs.
         """
         return max(0, self.compute_ns - sum(self.jobs.values()))
@@ -71,7 +70,6 @@ class FrameLog:
         # one of the worst frames, unless reopen() removes it
         self._latest: WorstFrame | None = None
         self.keeps_worst = keep_worst
-        """Number of worst frames to keep."""
         self._least = -1 if keep_worst else 2**63
         self._rows = tuple(array("q", bytes(8 * BLOCK)) for _ in range(3))
         self._late, self._compute, self._margin = self._rows
@@ -168,7 +166,6 @@ REST = "(not in a job)"
 NEXT = "propagate"
 """The job between ``ready`` and ``wait``: the provisional step towards the next tag."""
 RECORDING = "recording"
-"""The job that passes the tag's rows to the recorder."""
 
 
 class Frame:
@@ -268,7 +265,6 @@ MOST_LINKS = 64
 
 
 STAMPS = 3
-"""Number of time stamps of a message: initiated, completed, arrival."""
 
 
 class Tally:

@@ -119,7 +119,6 @@ class Ledger:
         return OverrunError(f"{overrun}; {advice(self._policy, overrun.consecutive)}")
 
     def _action(self, ns: int, late: int, cause: Cause) -> Action:
-        """Return the policy's action; raise :class:`ScenarioError` for an unknown action."""
         total = sum(self.overruns.values())
         action = self._policy.answer(LateTag(ns, late, cause, self._consecutive, total))
         if action not in ACTIONS:
@@ -253,15 +252,14 @@ class Pacer:
         self.slipped_ns = 0
         """Wall-clock time by which the run ends late, ns.
 
-        This is the sum of slips, freezes, and lateness beyond one frame at pauses and changes of
-        rate.
+        The time is the sum of slips, freezes, and lateness beyond one frame at pauses and changes
+        of rate.
         """
         self.holds, self.held_ns = 0, 0
         """Number of commanded pauses, and their total duration, wall-clock ns."""
         self.injected: dict[str, int] = {}
         """Wall-clock time that injected faults took, by name of the fault, ns."""
         self.margin_ns = 0
-        """Margin of the latest frame, ns."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.warm_up = self._warm_up
@@ -289,7 +287,7 @@ class Pacer:
         self.frozen, self.overrun = False, None
 
     def start(self, ns: int) -> None:
-        """Make simulated time ``ns`` due now: at the start of a run, or after a pause or restore."""
+        """Make simulated time ``ns`` due now, at the start of a run or after a pause or restore."""
         self.stop()
         if self.line is None and isinstance(self.clock, WallClock):
             self.line = RunQueue()
@@ -413,7 +411,7 @@ class Pacer:
         self.frame.lap(name, self.read())
 
     def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
-        """End the tag's work. The time from here to :meth:`wait` belongs to the job ``propagate``."""
+        """End the tag's work. The time until :meth:`wait` belongs to the job ``propagate``."""
         self.frame.lap_at = self.read()
         self.frame.next = True
 

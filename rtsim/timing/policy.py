@@ -41,7 +41,6 @@ from rtsim.core.extension_point import ExtensionPoint
 Cause = Literal["compute", "wake"]
 """``compute`` if the work before the tag took too long, ``wake`` if the loop woke up late."""
 Action = Literal["catch_up", "slip", "freeze", "abort"]
-"""Actions of the loop for a late tag."""
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
@@ -208,8 +207,6 @@ class Policy(ABC):
 
 
 class _FramesInARow(Policy):
-    """A policy with a limit for the number of late frames in a row."""
-
     name: ClassVar[Action]
     max_frames: int
 
@@ -349,7 +346,6 @@ def _checked(name: str, made: object) -> type[Policy]:
 
 
 OWN_POLICIES: dict[str, type[Policy]] = {p.name: p for p in (CatchUp, Slip, Freeze, Abort)}
-"""The policies of rtsim."""
 POLICIES: ExtensionPoint[type[Policy]] = ExtensionPoint(
     "rtsim.overrun_policies",
     "overrun policy",

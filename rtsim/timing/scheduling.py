@@ -103,7 +103,7 @@ _MOST = 65_536  # bytes of a /proc file that are read
 
 @dataclass(frozen=True)
 class Machine:
-    """Description of a machine. It can be published, because it contains no names of host or user."""
+    """Description of a machine, without names of host or user, so that it can be published."""
 
     system: str
     kernel: str
@@ -367,7 +367,6 @@ def _ask(name: str, wanted: bool, text: str, ask: _Asker, undo: contextlib.ExitS
 
 
 def _as_it_is(name: str) -> str:
-    """Return the present state of ``name`` as text."""
     if name == "timer slack":
         slack = _slack_ns()
         return "system default" if slack is None else f"{slack} ns"

@@ -39,7 +39,7 @@ class Summary:
 
 
 class Spread:
-    """A histogram of samples of either sign, ns, which takes about 70 kB for any number of samples."""
+    """A histogram of samples of either sign, ns, which takes about 70 kB for any number of them."""
 
     def __init__(self) -> None:
         self.bins = np.zeros(2 * SIDE + 1, dtype=np.int64)
@@ -91,7 +91,6 @@ class Spread:
         return Summary(self.count, self.min, max=self.max, histogram=bins, **quantiles)
 
     def _edges(self, k: int) -> tuple[int, int]:
-        """Return the least and greatest integer in bin ``k``, within the range of the samples."""
         assert self.min is not None
         assert self.max is not None
         low, high = _bounds(k)

@@ -239,12 +239,10 @@ class Parameters:
         self._known: dict[str, list[float]] = {}
         """Values of the run that the fields show or showed last."""
         self._edited: set[str] = set()
-        """Parameters with a pending text."""
         self._undo: list[dict[str, list[float]]] = []
         self.wrong = ""
         """Why the last texts were not applied; empty if they were applied."""
         self._at_fault = ""
-        """The parameter that caused ``wrong``."""
 
     def open(self, folder: Any, pattern: str = "") -> None:
         """Create fields for the parameters whose names contain ``pattern``, and remove the others.
@@ -411,7 +409,6 @@ def _unit(row: Mapping[str, Any]) -> str:
 
 
 def _allowed(row: Mapping[str, Any]) -> str:
-    """Return the range of a parameter with its unit."""
     low, high, unit = row["low"], row["high"], _unit(row)
     if low is not None and high is not None:
         return f"{low:g} to {high:g}{unit}"

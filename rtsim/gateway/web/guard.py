@@ -29,7 +29,6 @@ from rtsim.gateway.addresses import is_this_machine
 
 MOST_VIEWERS = 64
 MOST_ASKED = 1 << 20
-"""Limit of the size of a message from a browser, bytes."""
 _WRITE_LIMIT = 1 << 18
 """Bytes that may wait for one browser. Beyond this limit, newer updates replace older ones."""
 _CLOSED_S = 1.0
@@ -50,7 +49,6 @@ class Guard:
     def __init__(self, token: str) -> None:
         self._token = token.encode()
         self.refused = 0
-        """Number of refused requests."""
         self.opened = 0
         """Number of browsers that have opened the page so far."""
 
@@ -149,7 +147,6 @@ def _not_shared(verbose: bool = True) -> None:
 
 @contextmanager
 def _serve_at(listener: socket.socket, guard: Guard) -> Any:
-    """Context in which viser's servers listen at ``listener``, behind ``guard``."""
     called: list[bool] = []
 
     def ours(handler: Any, host: Any, port: Any, **options: Any) -> serve:  # noqa: ARG001

@@ -43,7 +43,6 @@ MOST_CHARTS = 8
 MOST_CURVES = 6
 """Limit of the curves of one chart. Further elements of an array are not drawn."""
 CHART_HEIGHT, TALL = 190, 270
-"""Height of a chart beside a scene, and without a scene, pixels."""
 _WIDTH = 400
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 _BAND = "rgba(214, 39, 40, 0.12)"
@@ -275,7 +274,6 @@ def _pixels(values: Vector, whole: Vector) -> Vector:
 
 
 LOOK_S = 0.05
-"""Interval at which the page reads its source, s."""
 _CHARTS_EVERY = 4
 """Charts and texts are updated only every fourth time that the source is read."""
 _TRACKS_EVERY = 10
@@ -285,7 +283,6 @@ _MOST_FOUND, _MOST_NOTIFIED = 30, 240
 _SPANS = {"5 s": 5.0, "30 s": 30.0, "2 min": 120.0, "10 min": 600.0}
 _VIEWS_WIDTH, _RUN_WIDTH = 430.0, 330.0
 _WIDE = 900.0
-"""Width of the charts without a scene beside them, pixels."""
 
 
 class Page:

@@ -30,7 +30,6 @@ from rtsim.timing.background import OffTheLoop, step_back
 # The source for a run in progress: a client of its gateway.
 
 PATIENCE_S = 1.0
-"""Timeout for an answer to the page, s."""
 _SILENT_NS = 600 * NS_PER_S
 """A run on another machine counts as ended if it gives no answer for this time, ns."""
 
@@ -102,7 +101,6 @@ _AGAIN_S = 0.1
 _CHUNK = 1 << 12
 _KILLED = "the process of the run ended without giving a reason; it may have been killed"
 _LAST_S = 0.4
-"""Time for the last messages to the browsers, s."""
 
 
 def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
@@ -136,8 +134,6 @@ def _received(pipe: Pipe) -> dict[str, Any]:
 
 
 class _Process:
-    """Serves one page until the run or the pipe ends."""
-
     def __init__(self, listener: socket.socket, pipe: Pipe, order: Mapping[str, Any]) -> None:
         self._pipe, self._order, self._ended = pipe, order, Event()
         self._guard = Guard(str(order["token"]))
@@ -151,7 +147,6 @@ class _Process:
         self._browsers += 1
 
     def _listen(self) -> None:
-        """Wait for the end of the pipe, or for the message with the reason why the run ended."""
         self._over = str(_received(self._pipe).get("over", ""))
         self._ended.set()
 

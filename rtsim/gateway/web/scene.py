@@ -32,11 +32,9 @@ from rtsim.scenario.body import Body, Ground, Mesh
 
 MOST_BODIES = 64
 BALL = "ball"
-"""Shape of bodies of the scene ``orbit``."""
 NOBODY = "nothing"
 """Camera choice: no body is followed."""
 _SEGMENTS = 500
-"""Number of segments of a track."""
 _RECENT = 15
 """Number of segments at the end of a track, sent with each position; they cover 0.75 s.
 
@@ -67,8 +65,6 @@ class Placed(Protocol):
 
 
 class _PlacedBody:
-    """A body that the scenario declares."""
-
     def __init__(self, body: Body, units: Mapping[str, str], world: World) -> None:
         self.name, self.length, self.shape = body.name, body.length, body.shape
         self.names = body.signals
@@ -137,7 +133,6 @@ def _segments(points: Vector, many: int) -> Any:
 
 
 def _sky() -> Any:
-    """Return a picture of a clear sky (64, 4, 3), which the browser stretches."""
     share = np.linspace(0.0, 1.0, 64)[:, None, None]
     top, horizon = np.array([172.0, 203.0, 236.0]), np.array([240.0, 246.0, 251.0])
     row = top + (horizon - top) * share
@@ -204,7 +199,6 @@ class PageScene:
         self._add_triangles(name, *solid_of(shape, length).triangles())
 
     def _add_triangles(self, name: str, corners: Points, colours: Colours) -> None:
-        """Draw one mesh per colour, because a mesh has a single colour."""
         kinds, which = np.unique(colours, axis=0, return_inverse=True)
         if len(kinds) > _COLOURS:
             kinds, which = colours.mean(axis=0, keepdims=True).astype(np.uint8), 0 * which
@@ -280,7 +274,9 @@ class PageScene:
             self._add_ground(pose)
 
     def show_tracks(self) -> None:
-        """Draw the tracks. They contain more data than positions, so call this method less often."""
+        """Draw the tracks. Call this less often than :meth:`show`, because tracks contain more
+        data.
+        """
         for k, track in enumerate(self._tracks):
             position = np.array(self._frames[k].position) / self._scale
             points = np.array(self._trails[k].points(position)) * self._scale

@@ -176,7 +176,6 @@ class RecordedRun:
             if e.kind == "Overrun" and e.values.get("cause") == "compute"
         ]
         self._computed = np.array(computed, np.int64)
-        """Times of the overruns that computing caused, ns."""
         self._events = {
             kind: np.array([e.tag.ns for e in recording.events if e.kind == kind], np.int64)
             for kind in ("Overrun", "Late", "Missed")
@@ -347,5 +346,4 @@ class RecordedRun:
 
 
 def _described(track: TrackData, place: Place) -> Signal:
-    """Return the signal that contains the column of ``place``."""
     return next(signal for signal in track.signals if place.column in signal.columns)

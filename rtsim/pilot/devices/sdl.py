@@ -42,7 +42,6 @@ _SYSTEM_EVENT = getattr(pygame, "SYSWMEVENT", 0x201)
 _X_TIMED = range(2, 7)
 """Types of X events that contain the time of the event: keys, buttons and motions."""
 _X_TIME_AT = 56
-"""Offset of the time in an XEvent on a 64-bit system, bytes."""
 _MS = 1_000_000
 _SANE_MS = 1000
 """An event with a greater age than this, ms, has the time of another machine's X server."""
@@ -63,7 +62,6 @@ class _Plugged:
     tapped: set[str] = field(default_factory=set)
     """Buttons pressed since the last sample. Some may be released already."""
     can_rumble: bool | None = None
-    """True if the device can rumble; ``None`` before the first attempt."""
 
 
 class Devices:
@@ -271,7 +269,6 @@ def _axes(joystick: Any) -> tuple[float, ...]:
 
 
 def _held(plugged: _Plugged) -> Iterator[str]:
-    """Yield the names of held buttons and of directions in which hats are pushed."""
     if plugged.gamepad is not None:
         yield from (name for k, name in enumerate(GAMEPAD_BUTTONS) if plugged.gamepad.get_button(k))
         return
@@ -284,7 +281,6 @@ def _held(plugged: _Plugged) -> Iterator[str]:
 
 
 def _hat(number: int, right: int, up: int) -> Iterator[str]:
-    """Yield the names of the directions in which hat ``number`` is pushed."""
     if right:
         yield f"hat{number}right" if right > 0 else f"hat{number}left"
     if up:

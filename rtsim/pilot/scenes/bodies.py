@@ -30,16 +30,13 @@ _BEHIND, _ABOVE, _TILT = 2.6, 0.6, 0.12
 tilt, rad.
 """
 _NEAR = 0.05
-"""Distance of the clipping plane, in body lengths."""
 _LOWEST = 0.15
-"""Least height of the chase camera above the ground, in body lengths."""
 _ORANGE = (235, 120, 20)
 _MOST_TRACK = 400
 _DT = 1e-3
 """Time step that turns the rates of a body's signals into its velocity, s."""
 _FARTHEST = 1e8
 _AHEAD = 1e-3
-"""Largest look angle that counts as looking ahead, rad."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +53,6 @@ class _Seen:
 
 
 class _Drawn:
-    """A body with its shape and its track."""
-
     def __init__(self, body: Body, index: Mapping[str, int], units: Mapping[str, str]) -> None:
         self.name, self.length = body.name, body.length
         self.placed = PlacedBody(body, index, units)
@@ -65,7 +60,6 @@ class _Drawn:
         self.trail = BodyTrail(body.length / 2, _MOST_TRACK)
 
     def pose(self, values: Vector, world: World) -> Pose | None:
-        """Return the pose, or ``None`` if it is not finite or too far away to be drawn."""
         with np.errstate(all="ignore"):
             pose = self.placed.pose(values, world)
         if pose is None or not (np.abs(pose.position) < _FARTHEST).all():
@@ -178,7 +172,6 @@ class BodyScene:
             one.body.trail.add(one.at.place)
 
     def _height(self, place: Vector) -> float:
-        """Return the height of the ground at ``place``, m."""
         return 0.0 if self._relief is None else self._relief.height(*place[:2].tolist())
 
     def _draw(

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 
 NEAR = 1.0
-"""Default distance of the clipping plane from the camera, m."""
 FIELD = math.radians(70.0)
-"""Default horizontal field of view, rad."""
 
 _FARTHEST = 3e6
 """Limit of pixel coordinates. Larger ones overflow SDL's integers."""

@@ -47,7 +47,6 @@ def check_scene(
 def _pictures(
     scene: Any, moments: Sequence[SceneMoment], size: tuple[int, int]
 ) -> list[NDArray[np.uint8]]:
-    """Return a picture (width, height, 3) of each moment, in the scene's last view."""
     out = []
     for moment in moments:
         surface = pygame.Surface(size)

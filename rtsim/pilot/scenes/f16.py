@@ -35,7 +35,6 @@ from rtsim.scenario.body import Ground as Declared
 # Landing aids: roll scale, slip ball, height above the ground, way to gate or runway.
 
 NEEDED = ("height", "wheel_load", "side_load", "gear_extension", "gear", "brake", "autopilot")
-"""Signals of the aircraft that the landing aids show."""
 NAUTICAL_MILE = 1852.0
 FULL_SLIP = 0.2
 """Lateral load factor at which the ball reaches the end of its tube, g."""
@@ -95,7 +94,7 @@ class FlightAids:
         self._course, self._threshold = course, threshold
 
     def draw(self, surface: pygame.Surface, flight: FlightScene, body: Shown, ahead: bool) -> None:
-        """Draw the aids for ``body``. Roll scale and ball are drawn only if the view is ``ahead``."""
+        """Draw the aids for ``body``, with roll scale and ball only if the view is ``ahead``."""
         if not all(name in body.signals for name in NEEDED):
             return
         size = max(16, surface.get_height() // 30)
@@ -113,7 +112,6 @@ class FlightAids:
 
 
 def _rows(surface: pygame.Surface, rows: list[str], size: int) -> None:
-    """Draw texts below the numbers at the right of the head-up display."""
     width, height = surface.get_size()
     big = round(1.5 * size)
     wide = 0.58 * size * max(map(len, rows))
@@ -228,7 +226,6 @@ class TaskDrawing:
 
 _BEHIND, _ABOVE, _LENGTH = 32.0, 7.0, 15.1
 _AHEAD = 1e-3
-"""Largest look angle that counts as looking ahead, rad."""
 
 
 class F16Scene:

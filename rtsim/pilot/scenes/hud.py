@@ -159,7 +159,6 @@ GREEN: Colour = (96, 255, 128)
 AMBER: Colour = (255, 190, 60)
 RED: Colour = (255, 84, 72)
 SHADE = (8, 24, 12, 110)
-"""Colour behind numbers, which keeps them readable in front of haze."""
 _HEADING_SIZES = 3.8
 """Height of the heading area at the top of the picture, in letter sizes."""
 
@@ -169,7 +168,6 @@ class HudFigures:
     """The values that the display shows as numbers, in SI units; angles in rad."""
 
     airspeed: float
-    """Equivalent airspeed, m/s."""
     alpha: float
     mach: float
     alpha_warns: bool = False
@@ -362,7 +360,6 @@ def pegged(
 # Numbers at both sides of the picture: those that the scenario declares, or the scene's choice.
 
 _SIDES = {LEFT: 0.14, RIGHT: 0.86}
-"""Horizontal position of the numbers on each side, as a share of the width."""
 _MIDDLE = 0.46
 
 

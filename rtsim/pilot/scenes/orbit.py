@@ -81,7 +81,6 @@ class OrbitScene:
             self._speed = math.hypot(moon["vx"], moon["vy"])
 
     def _rings(self, surface: pygame.Surface) -> None:
-        """Draw two to six circles at round distances from the planet."""
         power = 10.0 ** math.floor(math.log10(self._extent))
         ratio = self._extent / power
         step = power * (0.5 if ratio < 2.0 else 1.0 if ratio < 5.0 else 2.0)
@@ -131,7 +130,6 @@ class OrbitScene:
 
 
 def _ball(surface: pygame.Surface, at: tuple[float, float], radius: float, colour: Colour) -> None:
-    """Draw a ball that is lit from the upper left."""
     for k in range(6):
         share = 0.45 + 0.11 * k
         shade = tuple(min(255, round(share * c)) for c in colour)

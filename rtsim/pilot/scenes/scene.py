@@ -67,7 +67,6 @@ class Warned:
     text: str
     signal: str
     shaker: float
-    """Strength of the stick shaker, 0 to 1."""
     horn: bool
 
 
@@ -170,7 +169,6 @@ BUILT_IN = {
 }
 
 SceneFactory = Callable[[Mapping[str, Any]], Scene]
-"""Type of a scene class, which is called with the options of :meth:`Scenario.show`."""
 
 
 def known_scenes() -> dict[str, EntryPoint]:

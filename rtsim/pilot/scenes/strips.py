@@ -43,7 +43,6 @@ class Strip:
     title: str
     columns: Sequence[int]
     unit: bool = True
-    """True if the unit follows the title."""
 
 
 class StripScene:
@@ -136,7 +135,6 @@ def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
 
 Place = tuple[int, int, int, int]
 Pixel = list[int]
-"""Coordinates x and y of a pixel."""
 
 
 def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list[Place]]:

@@ -103,7 +103,6 @@ def draw_cues(surface: pygame.Surface, warned: Sequence[Warned], ns: int) -> Non
 def _shaking(
     surface: pygame.Surface, box: pygame.Rect, size: int, strength: float, colour: Colour
 ) -> None:
-    """Draw zigzag lines beside ``box``, more of them for a greater strength."""
     for side in (-1, 1):
         for k in range(1 + round(2 * strength)):
             x = (box.left if side < 0 else box.right) + side * (0.35 + 0.4 * k) * size

@@ -66,7 +66,7 @@ class Terrain:
         draw_lines(surface, camera, moved, self._strokes)
 
     def _fields_around(self, camera: Camera) -> tuple[Points, list[Colour]]:
-        """Return the fields near the camera. The position of a cell decides whether it is a field."""
+        """Return the fields near the camera. A cell's position decides whether it is a field."""
         north, east = (math.floor(camera.position[k] / self._size) for k in (0, 1))
         if (north, east) == self._cell:
             return self._fields
@@ -187,7 +187,6 @@ def on_ground(corners: Points, heading: float) -> Points:
 
 
 def _grid(spacing: float, cells: int) -> Points:
-    """Return the lines (k, 2, 3) of a square grid."""
     reach = spacing * cells
     at = spacing * np.arange(-cells, cells + 1.0)
     across = np.stack([[[x, -reach, 0.0], [x, reach, 0.0]] for x in at])
@@ -235,7 +234,6 @@ _EDGES = [math.radians(elevation) for elevation, _ in BANDS]
 _BANDS = list(zip(_EDGES, [*_EDGES[1:], None], [colour for _, colour in BANDS], strict=True))
 """Upper edge, lower edge (rad) and colour of each band. The last band has no lower edge."""
 HAZE: Colour = (162, 180, 190)
-"""The colour that distant ground approaches."""
 SUN: Colour = (255, 250, 226)
 _SUN_AZIMUTH, _SUN_ELEVATION = math.radians(60.0), math.radians(28.0)
 _SUN_RINGS: tuple[tuple[float, float], ...] = ((5.0, 0.12), (3.4, 0.3), (2.3, 0.55), (1.5, 1.0))
@@ -253,7 +251,6 @@ def _direction(azimuth: float, elevation: float) -> Vector:
 
 
 TOWARDS_SUN = _direction(_SUN_AZIMUTH, _SUN_ELEVATION)
-"""Direction of the sun (3,): north, east, down."""
 
 
 def _around(middle: Vector, wide: float, high: float, corners: int) -> Points:
@@ -340,7 +337,6 @@ _TUFTS, _TUFTS_BELOW = 24, 120.0
 _TUFT = (76, 98, 58)
 _CELL_CORNERS = np.array([(-1.0, -1.3), (1.2, -0.8), (1.0, 1.2), (-0.9, 0.9)])
 _DARK = 0.55
-"""Brightness of a slope that is turned away from the sun."""
 
 
 class _Level:
@@ -367,7 +363,6 @@ class _Level:
         return light
 
     def corners(self, i: NDArray[np.intp], k: NDArray[np.intp]) -> Points:
-        """Return the corners (n, 4, 3) of cells in north, east, down, m."""
         out = np.empty((i.size, 4, 3))
         for corner, (a, b) in enumerate(((0, 0), (1, 0), (1, 1), (0, 1))):
             out[:, corner, 0] = self.north[i + a]
@@ -477,19 +472,16 @@ def _between(values: NDArray[np.intp], low: int, high: int) -> NDArray[np.bool_]
 
 
 def _cells(axis: Points, at: Points) -> NDArray[np.intp]:
-    """Return the indices of the cells at ``at`` (n,). Outside the axis, the end cell is returned."""
     return np.clip(np.searchsorted(axis, at, side="right") - 1, 0, axis.size - 2)
 
 
 def _cell(axis: Points, at: float) -> int:
-    """Return the index of the cell at ``at``. Outside the axis, the end cell is returned."""
     return int(_cells(axis, np.array([at]))[0])
 
 
 # Shapes of bodies, lit by the sun, and their shadows on the ground.
 
 _SHADE, _EDGE = 0.75, 0.72
-"""Brightness of a panel turned away from the sun, and of the outline of a panel."""
 _OUTLINED = 100
 """A shape with more panels than this has no outlines, which would cover its colours."""
 _SHADOW = (52, 62, 46)
@@ -546,7 +538,9 @@ class DrawnSolid:
                 pygame.draw.polygon(surface, edges[k], outline, 1)
 
     def _facing(self, camera: Camera, at: Placement) -> NDArray[np.intp]:
-        """Return the indices of the panels to draw. For a closed surface, only outer sides count."""
+        """Return the indices of the panels to draw: those seen from outside if the surface is
+        closed.
+        """
         if not self._closed:
             return np.arange(len(self._normals))
         here = at.axes @ (camera.position - at.place)

@@ -24,12 +24,10 @@ from rtsim.scenario.shown import Cue, Sound
 
 RATE = 22050
 BLOCK = 2048
-"""Samples per block; a block lasts 93 ms."""
 _LOUD = 0.35
 _PEAK = 3.0
 """Number of standard deviations of the noise that correspond to full level."""
 _HIGHEST, _BAND = 0.45 * RATE, 0.05 * RATE
-"""Harmonics fade out in a band of width ``_BAND`` below ``_HIGHEST``, Hz."""
 Wave = NDArray[np.float64]
 
 
@@ -174,7 +172,6 @@ class Hooting(Protocol):
 
 
 Rumble = Callable[[float, float, int, AbstractSet[int]], object]
-"""Type of :meth:`rtsim.pilot.devices.sdl.Devices.rumble`."""
 
 
 class Cueing:

@@ -21,7 +21,6 @@ from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.views import Viewpoint
 
 _FIGURES = 30
-"""Number of frames between two reports of the viewer's figures."""
 _LEAD_SHARE = 0.02
 _HEARD_NS = 5 * NS_PER_S
 """After Esc, the window waits at most this time for the run to read the order, ns."""
@@ -54,7 +53,6 @@ class Display(SceneWindow):
         """True if this window ended the run. The window then stays open until :attr:`heard`."""
         self._quit_order = self._quit_until = 0
         self.drawing = Durations()
-        """Durations from the deadline of a frame to the end of its drawing, ns."""
         self._picture, self._said, self._telling = picture, said, telling
         self._controls, self._frames = controls, frames
         self._offset = getattr(clock, "offset_ns", 0)
@@ -123,7 +121,6 @@ class Display(SceneWindow):
         self._devices.close()
 
     def _warn(self, plants: Mapping[str, Shown], standing: bool) -> tuple[Warned, ...]:
-        """Signal the cues by stick shaker and horn, and return the cues that are on."""
         self._note_all(self._cueing.news)
         flying = self._controls.flying
         return self._cueing.follow(plants, standing, self._devices.rumble, flying, stopwatch())

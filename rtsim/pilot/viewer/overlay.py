@@ -31,7 +31,6 @@ _KEY_WIDE, _LETTER_WIDE = 11, 0.42
 """Width of the keys with their margins, and width of a letter of the texts, in letter sizes."""
 _SMALLEST = 5
 _NOTE_WIDTH = 80
-"""Characters per line of a note."""
 _HANDS = ("", "keyboard", "mouse")
 
 Keys = tuple[tuple[str, str], ...]
@@ -134,7 +133,6 @@ def _fitted(rows: Keys, columns: int, width: int, height: int) -> tuple[int, int
 
 
 def _column(rows: Keys) -> int:
-    """Return the width of a column for the longest text of ``rows``, in letter sizes."""
     longest = max(len(says) for _, says in rows)
     return max(_WIDE, math.ceil(_KEY_WIDE + _LETTER_WIDE * longest))
 
@@ -157,7 +155,6 @@ def _help_page(rows: Keys, size: int, columns: int) -> pygame.Surface:
 # The direction of looking, moved in steps by keys and commands, and drawn smoothly.
 
 STEP = math.radians(15.0)
-"""Angle of one step, rad."""
 _HIGHEST = math.radians(90.0)
 _SETTLES_S = 0.08
 """Time constant with which the picture follows a step, s."""
@@ -172,7 +169,6 @@ STEPS: Mapping[str, tuple[float, float]] = {
 }
 AHEAD = "look_ahead"
 COMMANDS = (*STEPS, AHEAD)
-"""Names of the commands for :meth:`Look.order`."""
 
 
 class Look:
@@ -210,7 +206,6 @@ LOOK_KEYS: Mapping[int, str] = {
     pygame.K_F2: "look_left", pygame.K_F3: "look_right", pygame.K_F4: "look_up",
     pygame.K_F5: "look_down", pygame.K_F6: AHEAD,
 }  # fmt: skip
-"""Keys that move the direction of looking, with their commands."""
 
 
 # Common part of the windows of a run and of a recording.
@@ -227,7 +222,6 @@ KEYS = {
 }  # fmt: skip
 """Commands of the keys. A window supports some of these commands."""
 SHIFTED = {"rewind": "rewind_far"}
-"""Commands that replace others while shift is held."""
 _NOTE_NS = 4 * NS_PER_S
 
 
@@ -247,7 +241,6 @@ class SceneWindow:
         viewpoint: Viewpoint | None = None,
     ) -> None:
         self.closed = False
-        """True if the window must close."""
         self.screenshots = Path()
         self._surface, self._scene, self._clock = surface, scene, clock
         point = viewpoint or Viewpoint()

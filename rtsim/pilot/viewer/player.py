@@ -88,7 +88,7 @@ class Player(SceneWindow):
         self._at = min(max(float(ns), self._first), self._end)
 
     def frame(self) -> None:
-        """Wait for the next frame and draw it. The time shown advances with the frames' deadlines."""
+        """Wait for the next frame and draw it. The time shown follows the frames' deadlines."""
         due = self._frames.wait(self._look)
         passed = 0 if self._due is None else due - self._due
         self._due = due
@@ -145,7 +145,6 @@ class Player(SceneWindow):
         return float(NS_PER_S if mod & pygame.KMOD_SHIFT else 5 * NS_PER_S)
 
     def _toggle(self) -> None:
-        """Play or pause. At the end, play again from the start."""
         self.playing = not self.playing or self.done
         if self.playing and self.done:
             self.seek(self._first if self.rate > 0 else self._end)

@@ -49,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(path: Path, window: Window) -> int:
-    """Show the window and return the exit status."""
     over = input_closed()
     try:
         shared = Shared.open(path)
@@ -136,7 +135,6 @@ def _display(
 
 
 def _end_reason(display: Display, ended: bool, over: str) -> str:
-    """Return why the window closed; ``ended`` is True if the run reported its end."""
     if display.heard:
         return QUIT
     if ended or over:
@@ -177,7 +175,6 @@ class PictureSaver:
 
 
 def _mapping(path: Path | None, schema: Schema) -> DeviceMapping:
-    """Return the mapping in the file ``path``, or rtsim's default mapping."""
     return own_mapping(schema.stick) if path is None else read_mapping(path, schema.stick)
 
 

@@ -107,7 +107,6 @@ class Telling:
 
     def __init__(self, shared: Exchange, clock: Callable[[], int] = stopwatch) -> None:
         self.flies = False
-        """True if this viewer has the control authority."""
         self._shared, self._who, self._clock = shared, new_viewer_number(), clock
         self._authority = ControlAuthority(shared.reader("stick"), clock)
         self._written = b""
@@ -122,7 +121,7 @@ class Telling:
     def _hold_authority(self) -> bool:
         """Take or keep the control authority; return True if this viewer has it.
 
-        This viewer numbers its orders on from the previous viewer's orders.
+        The numbering of this viewer's orders continues that of the previous viewer.
         """
         free = self._authority.free_for(self._who)
         if free and not self.flies:
@@ -140,7 +139,7 @@ class Telling:
         return free
 
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
-        """Write the stick's values if they changed or a keep-alive is due; return True if written."""
+        """Write the stick's values if they changed or a keep-alive is due; return True then."""
         bits = values.tobytes()
         if not self._hold_authority() or (
             bits == self._written and completed - self._written_ns < BEAT_NS

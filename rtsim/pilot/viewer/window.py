@@ -58,7 +58,7 @@ def open_window(
     size: tuple[int, int] = (WIDTH, HEIGHT),
     full_screen: bool = False,
 ) -> Any:
-    """Open the window and return its surface; raise :class:`NoWindow` with the reason on failure."""
+    """Open the window and return its surface; on failure, raise :class:`NoWindow`."""
     check_one_pygame()
     prepare(hidden)
     try:

@@ -266,7 +266,7 @@ class Run:
     def gone(self) -> bool:
         """True if the run has ended.
 
-        The gateway reports the end. On this machine, it also removes its socket.
+        The gateway reports the end. On this machine, the gateway also removes its socket.
         """
         scheme, _, path = self._caller.endpoint.partition("://")
         return bool(self._over) or (scheme == "ipc" and not Path(path).exists())

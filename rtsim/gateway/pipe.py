@@ -1,4 +1,4 @@
-"""Processes for a run's gateway and for a web page, with their pipes and ends."""
+"""Processes beside a run (gateway and web page): start, communication through a pipe, and end."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ class WebPage:
         self._end()
 
     def over(self, why: str) -> None:
-        """Send the page the reason ``why`` the run ended."""
+        """Report to the page why the run ended."""
         self._pipe.send({"over": why})
 
     def _read(self, seconds: float) -> bool:

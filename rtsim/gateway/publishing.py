@@ -26,8 +26,8 @@ from rtsim.timing.frames import CLASSES, STAMPS, Tally
 MOST_VALUES = 8_000
 """Limit of the values in each list of a catalogue.
 
-A component that does not fit into its list is left out with all its values. Its name is then listed
-under ``left_out``.
+A component that does not fit into its list is left out with all its values. The entry ``left_out``
+then contains the component's name.
 """
 _MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
 _MOST_NAMED = 100

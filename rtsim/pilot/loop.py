@@ -1,6 +1,7 @@
-"""The simulation's side of the pilot's window: publishes states, reads the stick and orders.
+"""The simulation's side of the connection to the pilot's window.
 
-:class:`Cockpit` creates the memory shared with the viewer and the objects that a run needs.
+:class:`Cockpit` creates the memory shared with the viewer, and the objects that a run needs to
+publish states and to read the stick and orders.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A window on another machine: relay, viewer's side and message format, over ZeroMQ.
 
 The relay, ``python -m rtsim.pilot.remote FILE tcp://HOST:PORT``, is a process beside the
-simulation. Like a viewer, it maps FILE, the memory that the run shares. Network traffic therefore
-takes no time of the loop and cannot block it.
+simulation. Like a viewer, the relay maps FILE, the memory that the run shares. Network traffic
+therefore takes no time of the loop and cannot block it.
 
 A message is a list in MessagePack: version, kind, first 8 bytes of the schema's hash, ``number``,
 ``heard``, ``sent``, ``echo``, ``received``, body. In every version, the first two elements are

@@ -1,4 +1,4 @@
-"""Scheduling of processes that run beside the loop: lower priority, and other CPUs."""
+"""Scheduling of processes beside the loop: lower priority, and other CPUs."""
 
 from __future__ import annotations
 

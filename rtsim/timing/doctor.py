@@ -144,10 +144,10 @@ class Diagnosis:
 
     @property
     def estimate_hz(self) -> int:
-        """Rate that the lateness at the greatest measured rate allows, Hz.
+        """Estimate of the greatest rate that this machine holds, Hz.
 
-        The rate is rounded down to 1, 2 or 5 times a power of ten, and is at most the greatest
-        measured rate.
+        The estimate follows from the lateness at the greatest measured rate, which is its limit.
+        The result is rounded down to 1, 2 or 5 times a power of ten.
         """
         fastest = max(self.spun, key=lambda m: m.rate_hz)
         allowed = 10**9 / SHARE / max(1, fastest.judged_ns)

@@ -189,10 +189,10 @@ class Frame:
         """Start at the tag at simulated ``ns``, with no lateness and no compute time."""
         self.tag_ns = ns
         self.resumed = self.lap_at = now  # start of the present period of computing
-        self.spent = 0  # compute time of this frame before this period
+        self.spent = 0  # compute time of this frame before `resumed`
         self.next = False  # True from ready() on
         self.began_late = 0
-        self.late_by_wake = 0  # the share of the present lateness that late wakes caused
+        self.late_by_wake = 0  # part of the present lateness that late wakes caused
         self.stood: int | None = None  # wait for the CPU, during a wait that ended late
         self.woke_late = self.margin = NO_SAMPLE
         self.closed = False  # True if this frame is in the log and the next has not begun

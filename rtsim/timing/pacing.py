@@ -17,11 +17,11 @@ The executive uses the pacer in this loop (see ``docs/realtime.md``)::
         pacer.ready(ns)
     pacer.stop()
 
-A *frame* lasts from the beginning of one tag until the loop is ready to wait for the next. Its
-duration is its compute time. A tag that begins more than ``tolerance_ns`` after its due time is an
-overrun. The cause is ``wake`` or ``compute``, whichever contributed more to the lateness. Lateness
-passed on from earlier frames is included. The *margin* is how much longer the frame could have
-computed without making the next tag an overrun; positive is good.
+A *frame* lasts from the beginning of one tag until the loop is ready to wait for the next. The
+duration of a frame is its compute time. A tag that begins more than ``tolerance_ns`` after its due
+time is an overrun. The cause is ``wake`` or ``compute``, whichever contributed more to the
+lateness, including lateness passed on from earlier frames. The *margin* is how much longer the
+frame could have computed without making the next tag an overrun; positive is good.
 """
 
 from __future__ import annotations

@@ -72,7 +72,8 @@ class Overrun:
         if self.cause == "wake":
             why = f"the loop woke {late} late"
             if self.stood_ns is not None:
-                stood = min(self.stood_ns, self.amount_ns)  # a tag can begin early
+                # the wait for a CPU can begin before the due time
+                stood = min(self.stood_ns, self.amount_ns)
                 why += f", of which it waited {stood / 1e6:.3f} ms for a CPU in use by others"
         else:
             where = f", most of it in {self.job}" if self.job else ""

@@ -262,8 +262,9 @@ def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Item:
-    """One request, with the requested and the granted value. If they differ, reason and remedy are
-    set.
+    """One request, with the requested and the granted value.
+
+    If the values differ, ``reason`` and ``remedy`` are set.
     """
 
     name: str

@@ -371,7 +371,7 @@ class Page:
     def _pages(self) -> tuple[str, ...]:
         return tuple(str(k + 1) for k in range(self.charts.pages))
 
-    # -- what users choose; viser calls these in threads of its own
+    # -- selections of users; viser calls these methods in its own threads
 
     def _ask(self, what: str, then: Callable[[], None]) -> None:
         self._asked[what] = then

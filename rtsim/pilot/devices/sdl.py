@@ -1,8 +1,8 @@
 """Reader of joysticks, gamepads, keys and the mouse, the only one in rtsim that uses SDL.
 
 Joysticks and gamepads are identified by instance id, because two devices can have the same name,
-and an index changes when another device is unplugged. SDL delivers their events even if the window
-does not have the focus.
+and an index changes when another device is unplugged. SDL delivers events of these devices even if
+the window does not have the focus.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class Devices:
         """Earliest possible time of the changes in the latest sample, ns of
         :func:`rtsim.core.clock.stopwatch`.
 
-        If a key, button or motion came from an X server since the sample before, this is the X
-        server's time of the first one. SDL 2 reports no other times, so otherwise it is the time of
-        the sample before.
+        If an X server reported a key, button or motion since the previous sample, the first of
+        these events gives the time. Otherwise the time is that of the previous sample, because SDL
+        2 itself reports no times.
         """
         self._looked_ns = 0
         self._happened: list[int] = []
@@ -236,9 +236,9 @@ class Devices:
 
 
 def _ask_for_x_events() -> None:
-    """Make SDL deliver the events of an X server, which contain times. SDL's own events do not.
+    """Make SDL deliver the events of an X server, because only these contain times.
 
-    pygame has no function for this request, so this calls the SDL library that pygame has loaded.
+    pygame has no function for this request, so the SDL library that pygame has loaded is called.
     """
     if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_long) != 8:
         return

@@ -38,7 +38,7 @@ _FARTHEST = 1e8
 
 @dataclass(frozen=True)
 class FlightScene:
-    """The pose of an aircraft. ``place`` (3,) is its position from the reference point, m.
+    """The pose of an aircraft. ``place`` (3,) is its position relative to the reference point, m.
 
     The components of ``place`` are north, east and down. The rows of ``axes`` are the body axes in
     world axes.

@@ -1,10 +1,10 @@
-"""The addresses that viewers connect to, and the web pages that may watch a run.
+"""Addresses for viewers, and the check which web pages may watch a run.
 
-All are checked before the simulation starts.
+All addresses are checked before the simulation starts.
 
-A browser names the site of a page in the header ``Origin``. Without the check of origins, any page
-that is open in a browser of this machine could connect to the run and send the run's data anywhere.
-The check works for browsers only, because other programs can send any origin, or none.
+A browser reports the site of a page in the header ``Origin``. Without a check of this header, any
+page open in a browser of this machine could connect to the run and send its data anywhere. The
+check works for browsers only: other programs can send any origin, or none.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def check_exposure(text: str, unencrypted: bool) -> None:
-    """Raise an error for an address that other machines can reach, unless ``unencrypted`` is true.
+    """Raise an error if other machines can reach the address, unless ``unencrypted`` is True.
 
-    The protocol of the viewer has neither keys nor encryption.
+    Foxglove's protocol has neither keys nor encryption.
     """
     host, _ = read_address(text)
     found: list[str] = []
@@ -67,14 +67,14 @@ def _exposure_error(text: str) -> ScenarioError:
 
 
 def check_foxglove(text: str, unencrypted: bool = False) -> None:
-    """Check that the address is valid and that the packages are installed, without importing."""
+    """Check that the address is valid and the packages are installed, without importing them."""
     check_exposure(text, unencrypted)
     for module in ("foxglove", "websockets"):
         installed(module, "foxglove", "--foxglove")
 
 
 def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> socket.socket:
-    """Return a socket that listens at ``text``; raises :class:`ScenarioError` with the reason."""
+    """Return a socket that listens at ``text``, or raise :class:`ScenarioError` with the reason."""
     host, port = read_address(text.removeprefix("tcp://"))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     end = socket.socket(family, socket.SOCK_STREAM)
@@ -112,11 +112,10 @@ def check_free(endpoint: str) -> None:
             ) from None
 
 
-# The origins of web pages.
+# Origins of web pages.
 
 ORIGIN_OPTION = "--foxglove-origin"
 KNOWN = ("https://app.foxglove.dev", "file://")
-"""The origins of Foxglove in a browser and of the Foxglove desktop program."""
 
 
 def read_origins(given: Iterable[str]) -> tuple[str, ...]:
@@ -133,16 +132,16 @@ def read_origins(given: Iterable[str]) -> tuple[str, ...]:
 
 
 class OriginCheck:
-    """Accepts or refuses the request that opens a connection.
+    """Check of the request that opens a connection.
 
-    ``more`` lists the allowed origins besides :data:`KNOWN` and this machine.
+    ``more`` contains the allowed origins in addition to :data:`KNOWN` and this machine.
     """
 
     def __init__(self, more: Iterable[str] = ()) -> None:
         self._may = {*KNOWN, *read_origins(more)}
 
     def objection(self, origins: Iterable[str]) -> str:
-        """Return why a request with these headers ``Origin`` is refused, or an empty text."""
+        """Return why a request with these ``Origin`` headers is refused, or an empty text."""
         foreign = [origin for origin in origins if not self._is_known(origin.strip().lower())]
         if not foreign:
             return ""
@@ -172,18 +171,18 @@ def is_this_machine(host: str) -> bool:
         return False
 
 
-# The address of the page of ``--web``: a port of this machine, and a token nobody can guess.
+# The address of the page of ``--web``: a port of this machine, and a token that cannot be guessed.
 
 PAGE_OPTION = "--web"
 HOST = "127.0.0.1"
 PORT = 8760
-"""The usual port; if another program uses it, a free port is chosen."""
+"""Default port. If another program uses this port, a free one is chosen."""
 _TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True)
 class PageAddress:
-    """The address of a page on this machine; who knows ``token`` may open it."""
+    """Address of a page on this machine. Anyone who has ``token`` may open the page."""
 
     port: int
     token: str
@@ -198,7 +197,7 @@ class PageAddress:
         return f"http://{HOST}:{self.port}/{self.token}/"
 
     def lines(self) -> list[str]:
-        """Return what a user types here, and on another machine."""
+        """Return the instructions for opening the page, here and from another machine."""
         forward = f"ssh -L {self.port}:{HOST}:{self.port} {socket.gethostname()}"
         return [
             f"web page: {self.url}",
@@ -207,15 +206,15 @@ class PageAddress:
 
 
 def check_installed() -> None:
-    """Raise :class:`ScenarioError` if the packages of the page are not installed."""
+    """Raise :class:`ScenarioError` if the packages for the page are not installed."""
     extra("viser", "web", PAGE_OPTION)
 
 
 def open_port(port: int | None) -> socket.socket:
-    """Return a socket that listens at ``port`` of this machine; ``None`` asks for :data:`PORT`.
+    """Return a socket that listens at ``port`` of this machine; ``None`` selects :data:`PORT`.
 
-    If :data:`PORT` is in use, a free port is chosen.  A port that the user gave is not replaced:
-    raises :class:`ScenarioError` if it is in use.
+    If :data:`PORT` is in use, a free port is chosen. If a port given by the user is in use,
+    :class:`ScenarioError` is raised.
     """
     if port is not None:
         return listen(f"{HOST}:{port}", PAGE_OPTION)

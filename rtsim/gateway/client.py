@@ -1,7 +1,7 @@
-"""The Python client of a run in progress, and the requests that it sends to the gateway.
+"""The Python client of a run in progress, and its requests to the gateway.
 
-A request is a map ``{"v": 3, "id": n, "do": ..., ...}``.  The answer has the same ``id`` and a flag
-``ok``; if ``ok`` is false, ``error`` has the reason.
+Connect with :func:`connect`. A request is a map ``{"v": 3, "id": n, "do": ..., ...}``. The answer
+has the same ``id`` and a flag ``ok``. If ``ok`` is False, ``error`` contains the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.publishing import StateTable, ViewerCounts, table
 from rtsim.gateway.registry import RegisteredRun, find, runs
 
-# Requests; the gateway checks each of them.
+# Requests, which the gateway checks.
 
 VERSION = 3
 DO = ("hello", "status", "get", "watch", "command")
@@ -35,7 +35,7 @@ _REQUEST_LIMITS = Limits(depth=6, values=20_000, extensions=False)
 
 
 class RequestError(RtsimError):
-    """A request is malformed or refused; ``number`` is its id, or -1 if it has none."""
+    """A request is malformed or refused. ``number`` is its id, or -1 if it has none."""
 
     def __init__(self, text: str, number: int = -1) -> None:
         super().__init__(text)
@@ -44,7 +44,7 @@ class RequestError(RtsimError):
 
 @dataclass(frozen=True)
 class ClientRequest:
-    """A well-formed request; its names are not checked against the run yet."""
+    """A well-formed request. Its names have not been checked against the run."""
 
     number: int
     do: str
@@ -55,7 +55,7 @@ class ClientRequest:
 
 
 def read_request(data: bytes) -> ClientRequest:
-    """Return the request in untrusted bytes; raises :class:`RequestError` if it is malformed."""
+    """Return the request in untrusted bytes; raise :class:`RequestError` if it is malformed."""
     try:
         said = unpack(data, _REQUEST_LIMITS)
     except EncodingError as error:
@@ -91,7 +91,7 @@ def read_request(data: bytes) -> ClientRequest:
     return ClientRequest(number, str(do), tuple(names), float(rate), command, initiated)
 
 
-# The results of requests; a notebook shows them as tables.
+# Results of requests, which a notebook shows as tables.
 
 NEXT_TAG = -1
 
@@ -99,7 +99,7 @@ NEXT_TAG = -1
 class At(int):
     """The tag at which a command acts, ns; :data:`NEXT_TAG` while the run is paused.
 
-    ``wait_s`` is the wall-clock time from the answer to that tag, s; 0 if the command has acted.
+    ``wait_s`` is the wall-clock time from the answer to this tag, s, or 0 if the command has acted.
     """
 
     wait_s: float
@@ -125,7 +125,7 @@ class At(int):
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample of the watched signals; ``lost`` is the number of samples lost before it."""
+    """One sample of the watched signals. ``lost`` counts the samples lost so far."""
 
     state: StateTable
     values: Mapping[str, float]
@@ -139,9 +139,9 @@ class Sample:
 class Glance:
     """The state of the run, values by name, and a histogram of message latencies by link.
 
-    :mod:`rtsim.timing.frames` defines the classes of the histogram.  ``stamps`` has the times at
-    which the latest message of each link was initiated, was completed and arrives, ns; a link
-    without messages is left out.
+    :mod:`rtsim.timing.frames` defines the classes of the histogram. ``stamps`` contains, for the
+    latest message of each link, the times at which it was initiated, was completed and arrives, ns.
+    Links without messages are left out.
     """
 
     state: StateTable
@@ -154,7 +154,7 @@ class Glance:
 
 
 class Units(dict[str, str]):
-    """The unit of each signal, by the signal's name."""
+    """The unit of each signal, by name of the signal."""
 
     def _repr_html_(self) -> str:
         return table(("signal", "unit"), self.items())
@@ -191,20 +191,19 @@ class ControlError(RtsimError):
 
 
 class Run:
-    """A run in progress; made by :func:`connect`."""
+    """A run in progress; created by :func:`connect`."""
 
     def __init__(
         self, endpoint: str, keys: Keys | None = None, patience: float = PATIENCE_S,
         entry: RegisteredRun | None = None,
     ) -> None:  # fmt: skip
-        """``entry``: the registry's entry of a run on this machine."""
+        """Connect to ``endpoint``; ``entry`` is the registry's entry of a run on this machine."""
         self._entry = entry
         self._caller = Caller(endpoint, keys)
         self._patience_ns = round(patience * NS_PER_S)
         self._number = 0
         self._samples: list[dict[str, Any]] = []
         self._over = ""
-        """Why the run ended, once the gateway has said so."""
         try:
             self._run: dict[str, Any] = self._asked("hello")["run"]
         except BaseException:
@@ -228,22 +227,22 @@ class Run:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The description that the run sent: process, scenario, signals, parameters and more."""
+        """The run's description of itself: process, scenario, signals, parameters and more."""
         return self._run
 
     @property
     def signals(self) -> Units:
-        """The unit of each signal, by the signal's name."""
+        """The unit of each signal, by name of the signal."""
         return Units({row["name"]: row["unit"] for row in self._run["signals"]})
 
     @property
     def parameters(self) -> ParameterTable:
-        """The parameters that can be set: name, unit, shape, low, high, and the initial value."""
+        """The parameters that can be set: name, unit, shape, low, high and initial value."""
         return ParameterTable(self._run["parameters"])
 
     @property
     def left_out(self) -> dict[str, int]:
-        """The number of values of each entry that is too large to show, by the entry's name."""
+        """Entries that are too large to show, by name, each with its number of values."""
         return dict(self._run["left_out"])
 
     @property
@@ -252,9 +251,9 @@ class Run:
 
     @property
     def telemetry(self) -> dict[str, ViewerCounts]:
-        """The number of messages ``sent`` and ``lost`` so far, by plotting tool.
+        """The numbers of messages ``sent`` and ``lost`` so far, by plotting tool.
 
-        A tool that gets nothing any more has the reason as ``failure``.
+        For a tool that receives nothing any more, ``failure`` contains the reason.
         """
         return dict(self._asked("status")["telemetry"])
 
@@ -267,7 +266,7 @@ class Run:
     def gone(self) -> bool:
         """True if the run has ended.
 
-        The gateway says so at the end, and on this machine it removes its socket.
+        The gateway reports the end. On this machine, the gateway also removes its socket.
         """
         scheme, _, path = self._caller.endpoint.partition("://")
         return bool(self._over) or (scheme == "ipc" and not Path(path).exists())
@@ -278,7 +277,7 @@ class Run:
         return values[0] if len(names) == 1 else values
 
     def glance(self, *names: str) -> Glance:
-        """Return the state of the run, the values of ``names``, and the latency counts by link."""
+        """Return the state of the run, the values of ``names``, and latency counts by link."""
         said = self._asked("get", names=list(names))
         values = dict(zip(names, map(float, said["values"]), strict=True))
         links = self._run["links"]
@@ -328,14 +327,14 @@ class Run:
     def set(self, target: str, value: float | Sequence[float], unit: str | None = None) -> At:
         """Set the parameter ``target`` (``COMPONENT.NAME``) to ``value``, in its declared unit.
 
-        Values are not converted.  Raises :class:`ControlError` if ``unit`` is given and differs
-        from the declared unit.
+        Values are not converted. If ``unit`` is given and differs from the declared unit,
+        :class:`ControlError` is raised.
         """
         given = {} if unit is None else {"unit": unit}
         return self.tell("set", target=target, value=_plain(value), **given)
 
     def inject(self, topic: str, value: float | Sequence[float]) -> At:
-        """Send a message on ``topic``, as if the topic's source had sent it."""
+        """Send a message on ``topic``, as if the topic's source had sent the message."""
         return self.tell("inject", topic=topic, value=_plain(value))
 
     def pause(self) -> At:
@@ -347,7 +346,7 @@ class Run:
     def step(
         self, tags: int | None = None, *, task: str | None = None, duration: float | None = None
     ) -> At:
-        """Run for ``tags`` tags, to the next tick of ``task`` or for ``duration`` s, then pause."""
+        """Run for ``tags`` tags, to the next tick of ``task`` or for ``duration`` s; then pause."""
         given = {"tags": tags, "task": task, "duration": duration}
         return self.tell("step", **{k: v for k, v in given.items() if v is not None})
 
@@ -362,7 +361,7 @@ class Run:
     def checkpoint(self) -> At:
         """Save the complete state of the run beside its recording.
 
-        If the run is paused or runs without pacing, the file is written at once.  Otherwise it is
+        If the run is paused or not paced, the file is written at once. Otherwise the file is
         written at the next pause or at the end of the run.
         """
         return self.tell("checkpoint")
@@ -374,13 +373,13 @@ class Run:
         return self.tell("quit")
 
     def tell(self, kind: str, **arguments: Any) -> At:
-        """Send a command of any kind; raises :class:`ControlError` if the run refuses it."""
+        """Send a command of any kind; raise :class:`ControlError` if the run refuses it."""
         command = {"kind": kind, **arguments}
         said = self._asked("command", command=command, initiated=stopwatch())
         return At(int(said["ns"]), int(said.get("wait_ns", 0)))
 
     def restore(self, *, at: float | None = None, back: float | None = None) -> At:
-        """Restore the last checkpoint, or an earlier one given by ``at`` or ``back``.
+        """Restore the last checkpoint, or an earlier one selected by ``at`` or ``back``.
 
         ``at`` selects the last checkpoint at or before this simulated time, s. ``back`` selects the
         last checkpoint that is at least ``back`` s old. The recording so far is kept, and the run
@@ -428,7 +427,6 @@ class Run:
         raise self._silent("answer", self._patience_ns)
 
     def _silent(self, what: str, waited_ns: int) -> ControlError:
-        """Return the error for an answer or a sample that did not arrive."""
         stopped = "" if self._entry is None else self._entry.stopped
         return ControlError(
             f"the client received no {what} from {self._caller.endpoint} within "
@@ -498,9 +496,10 @@ def connect(
 ) -> Run:
     """Connect to a run by its process id, scenario or ``tcp://`` address.
 
-    By default, connect to the only run.  ``keys`` is the file of the client's keys, for a
-    ``tcp://`` address.  ``wait`` is how long to wait for a run that has not started yet, s, and
-    ``patience`` how long to wait for an answer, s.  Raises :class:`RtsimError` if no run is found.
+    By default, connect to the only run. For a ``tcp://`` address, ``keys`` is the file of the
+    client's keys. ``wait`` is the longest time to wait for a run that has not started yet, s.
+    ``patience`` is the longest time to wait for an answer, s. Raises :class:`RtsimError` if no run
+    is found.
 
     Example:
         run = connect("f16", wait=5.0)

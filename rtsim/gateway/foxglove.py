@@ -1,12 +1,12 @@
-"""Shows a live run in Foxglove: a channel per component, the run's timing, and a scene of bodies.
+"""Server for Foxglove: a live run with one channel per component, timing, and a scene of bodies.
 
-The topics and fields of a component are named as in a recording, so that one layout shows both.
-``log_time`` is the wall-clock time at the run's start plus the simulated time.
+Topics and fields have the same names as in a recording, so that one layout shows both. ``log_time``
+is the wall-clock time at the run's start plus the simulated time.
 
-foxglove-sdk encodes the scene; :class:`ViewerServer` serves the viewers by WebSocket at one port.
-The protocol is ``foxglove.sdk.v1``: the server describes itself and its channels in JSON, a viewer
-subscribes to channels, and each message is a binary frame.  foxglove-sdk has a server of its own,
-which neither checks which page connects nor counts what it drops (docs/decisions/191).
+foxglove-sdk encodes the scene. :class:`ViewerServer` serves viewers by WebSocket at one port, with
+the protocol ``foxglove.sdk.v1``: the server describes itself and its channels in JSON, a viewer
+subscribes to channels, and each message is a binary frame. The server of foxglove-sdk is not used,
+because it neither checks which page connects nor counts lost messages (docs/decisions/191).
 """
 
 from __future__ import annotations
@@ -55,16 +55,15 @@ from rtsim.gateway.shapes import (
 from rtsim.record.schema import TrackSpec, unique_message_types
 from rtsim.scenario.body import Body, Ground
 
-# The server of the viewers.
+# The viewers' server.
 
 PROTOCOL = "foxglove.sdk.v1"
 MOST_WAITING = 1 << 18
 """Limit of the messages that wait for one viewer, bytes: some seconds at usual rates."""
 MOST_VIEWERS = 16
 _MOST_ASKED = 1 << 16
-"""Limit of one message of a viewer, bytes."""
 _BUFFER = 1 << 16
-"""Bytes for one viewer that wait in asyncio, and again in the operating system."""
+"""Size of each viewer's buffer in asyncio, and of the one in the operating system, bytes."""
 _MESSAGE, _TIME = 1, 2
 _MESSAGE_HEAD, _TIME_HEAD = struct.Struct("<BIQ"), struct.Struct("<BQ")
 _ERROR = 2
@@ -74,19 +73,19 @@ _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 @dataclass
 class MessageCounts:
-    """The number of messages that were sent and lost, for all viewers together."""
+    """Numbers of messages sent and lost, for all viewers together."""
 
     sent: int = 0
     lost: int = 0
 
 
 def is_message(payload: bytes | str) -> bool:
-    """Return whether a payload is a message of a channel: not a time, and no text in JSON."""
+    """Return True if a payload is a message of a channel, not a time and not JSON text."""
     return isinstance(payload, bytes) and payload[0] == _MESSAGE
 
 
 class OutgoingQueue:
-    """The payloads that wait for one viewer; beyond ``most`` bytes the oldest ones are dropped.
+    """The payloads that wait for one viewer. Beyond ``most`` bytes, the oldest are dropped.
 
     Texts (descriptions of channels and sessions) are never dropped.
     """
@@ -106,7 +105,7 @@ class OutgoingQueue:
             pass
 
     def _drop(self) -> bool:
-        """Drop the oldest payload that is no text; never drop the newest one."""
+        """Drop the oldest payload that is not a text, but never the newest payload."""
         for k in range(len(self._payloads) - 1):
             payload = self._payloads[k]
             if isinstance(payload, bytes):
@@ -117,7 +116,6 @@ class OutgoingQueue:
         return False
 
     def take(self) -> bytes | str:
-        """Remove the oldest payload and return it."""
         payload = self._payloads.popleft()
         self._size -= len(payload) if isinstance(payload, bytes) else 0
         return payload
@@ -130,7 +128,7 @@ class OutgoingQueue:
 
 @dataclass(frozen=True)
 class Described:
-    """A channel as viewers see it; ``schema`` is a descriptor of protobuf."""
+    """Description of a channel for viewers; ``schema`` is a protobuf descriptor."""
 
     topic: str
     schema_name: str
@@ -146,7 +144,7 @@ class Described:
 
 
 class _Connection(ServerConnection):
-    """A connection to the server; programs that only connect must not keep viewers out."""
+    """Connection that makes room if too many programs connect without sending a request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         opening = [c for c in self.server.handlers if c.protocol.state is State.CONNECTING]
@@ -156,16 +154,13 @@ class _Connection(ServerConnection):
 
 
 class _Viewer:
-    """A viewer whose request was accepted."""
-
     def __init__(self, connection: ServerConnection, counts: MessageCounts) -> None:
         self.connection = connection
         self.subscribed: dict[int, int] = {}
-        """The channel of each subscription, by the viewer's number of it."""
+        """Channel of each subscription, by the number that the viewer gave to the subscription."""
         self._counts, self._waiting = counts, OutgoingQueue(counts)
         self._more = asyncio.Event()
         self.idle = asyncio.Event()
-        """Set while nothing waits for the viewer."""
 
     def put(self, payload: bytes | str) -> None:
         self._waiting.add(payload)
@@ -173,7 +168,7 @@ class _Viewer:
         self.idle.clear()
 
     async def send(self) -> None:
-        """Send what waits, until the connection ends; then count the rest as lost."""
+        """Send waiting payloads until the connection ends; then count the rest as lost."""
         payload: bytes | str = ""
         try:
             while True:
@@ -194,9 +189,9 @@ class _Viewer:
 
 
 class ViewerServer(threading.Thread):
-    """Serves the viewers of ``listener``; only requests that ``origin_check`` accepts are answered.
+    """Server for the viewers of ``listener``, which answers requests that ``origin_check`` accepts.
 
-    Channels are added before the start.  :meth:`log` and :meth:`broadcast_time` never block.
+    Add all channels before the start. :meth:`log` and :meth:`broadcast_time` never block.
     """
 
     def __init__(
@@ -204,20 +199,21 @@ class ViewerServer(threading.Thread):
     ) -> None:
         super().__init__(name="viewers", daemon=True)
         self.failure = ""
-        """Why no viewer is served any more; empty if the server works or was closed."""
+        """Why viewers are no longer served; empty if the server works or was closed."""
         self.counts = MessageCounts()
         self._listener, self._title = listener, name
         self._origin_check = origin_check or OriginCheck()
         self._channels: list[Described] = []
         self._viewers: list[_Viewer] = []
         self._subscribed: frozenset[int] = frozenset()
-        """The channels that viewers have subscribed to; replaced as a whole, for other threads."""
+        """Channels with subscriptions. The set is replaced as a whole, for access by other threads.
+        """
         self._session = civil()
         self._reported_no_room = False
         self._loop = asyncio.new_event_loop()
         self._closing, self._seconds = asyncio.Event(), 0.0
 
-    # -- what is sent; called by the thread that has the data
+    # -- sending: methods for the thread that has the data
 
     def add(self, channel: Described) -> int:
         """Add a channel and return its number."""
@@ -225,7 +221,7 @@ class ViewerServer(threading.Thread):
         return len(self._channels)
 
     def wanted(self, channel: int) -> bool:
-        """Return whether a viewer has subscribed to the channel."""
+        """Return True if a viewer has subscribed to the channel."""
         return channel in self._subscribed
 
     def log(self, channel: int, payload: bytes, log_ns: int) -> None:
@@ -236,7 +232,7 @@ class ViewerServer(threading.Thread):
         self._call(self._to_all, _TIME_HEAD.pack(_TIME, max(0, ns)))
 
     def clear_session(self) -> None:
-        """Begin a new session, so that viewers discard what they have."""
+        """Start a new session, which makes viewers discard their data."""
         self._session += 1
         self._call(self._to_all, self._hello())
 
@@ -250,14 +246,16 @@ class ViewerServer(threading.Thread):
         self._listener.close()
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Call ``function`` in the thread of the server; do nothing if the server has ended."""
+        """Call ``function`` in the server's thread, or do nothing if the server has ended."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 
     # -- the thread
 
     def run(self) -> None:
-        """Serve until :meth:`close`; any error is reported, because the run goes on without it."""
+        """Serve until :meth:`close`. Errors are only reported, because the run continues without
+        viewers.
+        """
         self._loop.set_exception_handler(self._on_error)
         with suppress(Exception), self._reported():
             self._loop.run_until_complete(self._serve())
@@ -266,7 +264,7 @@ class ViewerServer(threading.Thread):
     async def _serve(self) -> None:
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         logger = logging.getLogger("rtsim.gateway.viewers")
-        logger.setLevel(logging.CRITICAL)  # connections that viewers give up are no errors
+        logger.setLevel(logging.CRITICAL)  # a connection that a viewer gives up is not an error
         async with serve(
             self._talk, sock=self._listener, process_request=self._check, logger=logger,
             subprotocols=[Subprotocol(PROTOCOL)], compression=None, server_header=None,
@@ -274,14 +272,16 @@ class ViewerServer(threading.Thread):
             create_connection=_Connection,
         ) as server:  # fmt: skip
             await self._closing.wait()
-            # A viewer that does not read would never answer that the connection ends.
+            # A viewer that does not read would never confirm the end of its connection.
             self._loop.call_later(0.0 if self.failure else self._seconds, _abort, server)
             for viewer in list(self._viewers):
                 await viewer.idle.wait()
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
-        """Context in which an error that is not the end of a connection ends the server."""
+        """Report an error in the block and end the server, unless the error is the end of a
+        connection.
+        """
         try:
             yield
         except ConnectionClosed:
@@ -296,7 +296,7 @@ class ViewerServer(threading.Thread):
         self._closing.set()
 
     def _on_error(self, _: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-        """Handle an error outside of the connections: report it, once if it lasts."""
+        """Report an error outside the connections, only once if it persists."""
         error = context.get("exception", context["message"])
         if not isinstance(error, OSError):
             self._fail(error)
@@ -308,7 +308,7 @@ class ViewerServer(threading.Thread):
             )
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Refuse a request of a foreign page, and a viewer too many."""
+        """Refuse a request from a foreign page, or beyond the limit of viewers."""
         with self._reported():
             if why := self._origin_check.objection(request.headers.get_all("Origin")):
                 return connection.respond(http.HTTPStatus.FORBIDDEN, f"rtsim: {why}\n")
@@ -318,7 +318,6 @@ class ViewerServer(threading.Thread):
         return None
 
     async def _talk(self, connection: ServerConnection) -> None:
-        """Serve one viewer until its connection ends."""
         viewer = _Viewer(connection, self.counts)
         plain = [channel.to_plain(k + 1) for k, channel in enumerate(self._channels)]
         viewer.put(self._hello())
@@ -338,7 +337,7 @@ class ViewerServer(threading.Thread):
             await asyncio.wait([sending])
 
     def _obey(self, viewer: _Viewer, text: str | bytes) -> str:
-        """Subscribe or unsubscribe; return why the message cannot be understood, or ""."""
+        """Subscribe or unsubscribe; return an error text if the message is malformed, else ""."""
         try:
             if isinstance(text, bytes):
                 raise ValueError("rtsim reads no binary messages")
@@ -393,11 +392,11 @@ def _abort(server: Server) -> None:
 
 
 def _report(what: str) -> None:
-    """Print a line on the standard error of the run, which is also that of its gateway."""
+    """Print a line on standard error, which the gateway shares with the run."""
     print(f"rtsim: --foxglove: {what}", file=sys.stderr, flush=True)
 
 
-# The topics, and the messages of the scene.
+# Topics, and messages of the scene.
 
 FRAMES, BODIES, GROUND = f"{SCENE}/frames", f"{SCENE}/bodies", f"{SCENE}/ground"
 WORLD = "world"
@@ -407,7 +406,7 @@ _TRACK_COLOUR = fg.Color(r=0.1, g=0.6, b=1.0, a=1.0)
 
 
 class Foxglove:
-    """Serves Foxglove viewers that connect to the listening socket ``listener``."""
+    """Server for Foxglove viewers that connect to the listening socket ``listener``."""
 
     name = "foxglove"
 
@@ -446,7 +445,7 @@ class Foxglove:
                 self._groups[topic.name].log(topic.row(state, values), at_ns)
 
     def rewound(self) -> None:
-        """Begin a new session, so that viewers discard the data after the present time."""
+        """Start a new session, which makes viewers discard data later than the present time."""
         if self._server is not None:
             self._server.clear_session()
         if self._scene is not None:
@@ -469,14 +468,11 @@ class Foxglove:
 
 
 class _Channel:
-    """One topic of the server."""
-
     def __init__(self, server: ViewerServer, described: Described) -> None:
         self._server, self._number = server, server.add(described)
 
     @property
     def wanted(self) -> bool:
-        """True if a viewer has subscribed to it."""
         return self._server.wanted(self._number)
 
     def log(self, payload: bytes, at_ns: int) -> None:
@@ -484,8 +480,6 @@ class _Channel:
 
 
 class _Group:
-    """The Foxglove channel for one topic of numbers."""
-
     def __init__(
         self, spec: TrackSpec, message: str, about: Mapping[str, str], server: ViewerServer
     ) -> None:
@@ -544,7 +538,7 @@ class _Scene:
         self._draw_ground(stamp, at_ns)
 
     def _draw_ground(self, stamp: fg.Timestamp, at_ns: int) -> None:
-        """Send the ground every few seconds, because a viewer can connect at any time."""
+        """Send the ground every 5 s, because a viewer can connect at any time."""
         now = stopwatch()
         if self._hills is None or now < self._hills_ns or not self._hills.wanted:
             return
@@ -555,7 +549,7 @@ class _Scene:
         self._hills.log(fg.SceneUpdate(entities=[entity]).encode(), at_ns)
 
     def _draw(self, poses: Sequence[Pose | None], stamp: fg.Timestamp, at_ns: int) -> None:
-        """Send all shapes and tracks a few times a second, also for viewers that connect late."""
+        """Send all shapes and tracks 5 times per second, also for viewers that connect late."""
         now = stopwatch()
         if now < self._drawn_ns + _DRAWN_NS or not self._drawing.wanted:
             return
@@ -604,7 +598,6 @@ def _shape(name: str, drawn: fg.TriangleListPrimitive, stamp: fg.Timestamp) -> f
 
 
 def _triangles(corners: Points, colours: Colours) -> fg.TriangleListPrimitive:
-    """Return triangles ``corners`` (n, 3, 3), m, each with its colour (n, 3)."""
     shades = [fg.Color(r=r, g=g, b=b, a=1.0) for r, g, b in (colours / 255.0).tolist()]
     each = [shade for shade in shades for _ in range(3)]
     return fg.TriangleListPrimitive(points=_points(corners.reshape(-1, 3)), colors=each)

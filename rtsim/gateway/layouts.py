@@ -1,7 +1,7 @@
-"""Layouts of PlotJuggler and Foxglove that show the views of a scenario.
+"""Layouts for PlotJuggler and Foxglove that show the views of a scenario.
 
-The names of curves are those that :mod:`rtsim.gateway.publishing` and
-:mod:`rtsim.gateway.foxglove` send.
+The names of curves are those that :mod:`rtsim.gateway.publishing` and :mod:`rtsim.gateway.foxglove`
+send.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 _ROWS, _COLUMNS = 3, 2
 _PER_TAB = _ROWS * _COLUMNS
 MOST_PANELS = 12
-"""Greatest number of plots of a Foxglove layout, which shows all of them at once."""
+"""Limit of the plots in a Foxglove layout, which shows all of them at once."""
 _SPAN_S = 60
 
 
 def plotjuggler_layout(scenario: Scenario) -> str:
-    """Return a layout for PlotJuggler as XML: six views on each tab."""
+    """Return a PlotJuggler layout as XML, with six views per tab."""
     signals = scenario.readable()
     root = ElementTree.Element("root")
     window = _add(root, "tabbed_widget", name="Main Window", parent="main_window")
@@ -82,7 +82,6 @@ def _curve(name: str) -> str:
 
 
 def _elements(name: str, signals: Mapping[str, Signals]) -> list[str]:
-    """Return the names of the elements of signal ``name``, which is also a scalar's own name."""
     component, _, signal = name.rpartition(".")
     if signal not in signals[component]:
         return [name]
@@ -90,7 +89,7 @@ def _elements(name: str, signals: Mapping[str, Signals]) -> list[str]:
 
 
 def foxglove_layout(scenario: Scenario) -> str:
-    """Return a layout for Foxglove as JSON: the scene and the map, if declared, beside plots."""
+    """Return a Foxglove layout as JSON: scene and map, if declared, beside plots."""
     signals = scenario.readable()
     panels: dict[str, Any] = {}
     for k, view in enumerate(views_of(scenario)[:MOST_PANELS], start=1):
@@ -121,7 +120,6 @@ def foxglove_layout(scenario: Scenario) -> str:
 
 
 def _halves(nodes: Sequence[Any], direction: str) -> Any:
-    """Return equal places for all ``nodes``, one after the other."""
     if len(nodes) == 1:
         return nodes[0]
     return {
@@ -183,4 +181,4 @@ FORMATS: Mapping[str, Callable[[Scenario], str]] = {
     ".xml": plotjuggler_layout,
     ".json": foxglove_layout,
 }
-"""Function that makes a layout, by the suffix of its file: PlotJuggler's and Foxglove's."""
+"""Function that makes a layout, by suffix of the file: ``.xml`` PlotJuggler, ``.json`` Foxglove."""

@@ -1,4 +1,4 @@
-"""The gateway in the loop: reads commands at tags, sends samples, and never waits."""
+"""The gateway's side in the loop: reads commands at tags and sends samples, without waiting."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ _NOT_READY = (
 )
 MOST_RATE_HZ = 200.0
 MOST_AT_ONCE = 16_384
-"""Number of bytes after which the loop stops reading commands until the next tag."""
+"""After this number of bytes, the loop reads no further commands until the next tag."""
 _END_S = 5.0
 
 
 class PipedInbox(Inbox):
-    """The inbox for commands from a gateway; it also sends the run's state to the gateway."""
+    """Inbox for commands from a gateway, which also sends the run's state to the gateway."""
 
     def __init__(self, pipe: Pipe, about: dict[str, Any]) -> None:
         super().__init__()
         self.lost = 0
-        """Number of samples that were dropped because the pipe was full."""
+        """Number of samples dropped because the pipe was full."""
         self.telemetry: dict[str, ViewerCounts] = {}
-        """What became of the messages, by plotting tool, known after the run."""
+        """Counts of messages by plotting tool, available after the run."""
         self.page: dict[str, Any] = {}
-        """The figures of the page in the browser, known after the run; empty without a page."""
+        """Figures of the page in the browser, available after the run; empty without a page."""
         self._pipe, self._about, self._leg = pipe, about, 0
         self.period_ns = self._next_ns = 0
 
@@ -71,7 +71,6 @@ class PipedInbox(Inbox):
             self.trouble = "the description of the run is too large for the pipe to its gateway"
 
     def _wait_ns(self, ns: int) -> int:
-        """Return the wall-clock time until the tag at simulated time ``ns``, in ns."""
         if ns < 0 or not self._pacer.clock.paced:
             return 0
         return max(0, self._pacer.clock.wall(ns) - self._pacer.clock.now())
@@ -155,7 +154,7 @@ class PipedInbox(Inbox):
 
 
 def check_reach(bind: str, keys: Path | None) -> None:
-    """Raise an error for a ``tcp://`` address without keys, also on loopback.
+    """Raise an error for a ``tcp://`` address without keys, even on loopback.
 
     Without keys, every program that reaches the address could command the run.
     """
@@ -172,11 +171,16 @@ def check_reach(bind: str, keys: Path | None) -> None:
 class Gateway:
     """The gateway process; a context manager that returns the inbox for :func:`simulate`.
 
-    ``about`` is plain data for clients, such as scenario and recording.  ``bind`` is an additional
-    ``tcp://`` address to serve at, and ``keys`` the file of its keys.  ``plotjuggler`` is the
-    address for PlotJuggler, if any.  ``foxglove`` is a listening socket; it is closed in this
-    process.  ``listed``: clients on this machine find the run by its name.  The context begins when
-    all services have started; it raises :class:`ScenarioError` if one of them cannot.
+    The block begins when all services have started. If one cannot start, :class:`ScenarioError` is
+    raised.
+
+    Args:
+        about: Plain data for clients, such as scenario and recording.
+        bind: Additional ``tcp://`` address to serve at; may be empty.
+        keys: File of the keys for this address.
+        plotjuggler: Address for PlotJuggler; may be empty.
+        foxglove: Listening socket for Foxglove, which is closed in this process.
+        listed: True if clients on this machine can find the run by its name.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The processes of a run's gateway and of a page: start, pipe and end, and how a page ended."""
+"""Processes beside a run (gateway and web page): start, communication through a pipe, and end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.addresses import PageAddress, open_port
 from rtsim.timing.background import ONE_THREAD
 
-# The pipe to such a process: messages of limited length, without blocking.
+# The pipe to such a process, which carries messages of limited length without blocking.
 
 MOST_BYTES = 1 << 20
 _HEAD = 4
@@ -34,7 +34,7 @@ class PipeError(RtsimError):
 class Pipe:
     """One end of the pipe.
 
-    Up to ``most_waiting`` bytes wait in this object if the operating system's buffer is full.
+    While the operating system's buffer is full, up to ``most_waiting`` bytes wait in this object.
     """
 
     def __init__(self, end: socket.socket, most_waiting: int = 4 * MOST_BYTES) -> None:
@@ -56,7 +56,9 @@ class Pipe:
         return bool(self._out)
 
     def send(self, message: Any) -> bool:
-        """Send ``message``; return False if too many bytes wait or the other end is closed."""
+        """Send ``message``; return False if it is too large, too many bytes wait, or the pipe is
+        closed.
+        """
         data = pack(message)
         if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
             return False
@@ -65,7 +67,7 @@ class Pipe:
         return not self.gone
 
     def fits(self, message: Any) -> bool:
-        """Return whether the other end accepts the size and nesting depth of ``message``."""
+        """Return True if the other end accepts the size and nesting depth of ``message``."""
         data = pack(message)
         try:
             check(data, _LIMITS)
@@ -86,9 +88,9 @@ class Pipe:
             self._out.clear()
 
     def receive(self, most: int | None = None) -> list[Any]:
-        """Return the messages that have arrived; raises :class:`PipeError` for a malformed one.
+        """Return the messages that have arrived; raise :class:`PipeError` for a malformed one.
 
-        Reading stops after ``most`` bytes; :attr:`more` is then true if messages are left.
+        Reading stops after ``most`` bytes. :attr:`more` is then True if messages are left.
         """
         if self.gone:
             return []
@@ -133,7 +135,7 @@ class Pipe:
         return found
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most ``seconds`` for data; return whether data arrived."""
+        """Wait at most ``seconds`` for data; return True if data arrived."""
         if self.gone or self.more:
             return True
         return bool(select.select([self._end], [self._end] if self._out else [], [], seconds)[0])
@@ -148,9 +150,9 @@ _START_S, _END_S = 60.0, 5.0
 class PipedProcess:
     """A process beside the run: ``python -m MODULE PIPE PASSED... ARGUMENTS...``.
 
-    PIPE and PASSED are descriptors of sockets: of the process's end of :attr:`pipe`, and of
-    ``passed``, which are closed in this process.  The first message of the process is
-    ``{"ready": true}``, or ``{"failed": TEXT}``.  ``quiet`` discards its output.
+    PIPE is the descriptor of the process's end of :attr:`pipe`. PASSED are the descriptors of the
+    sockets ``passed``, which are closed in this process. The first message of the process is
+    ``{"ready": true}`` or ``{"failed": TEXT}``. With ``quiet``, its standard output is discarded.
     """
 
     def __init__(
@@ -178,11 +180,11 @@ class PipedProcess:
 
     @property
     def status(self) -> int | None:
-        """The exit status, negative after a signal; ``None`` if the process has not ended."""
+        """Exit status, negative after a signal; ``None`` if the process has not ended."""
         return self._process.poll()
 
     def first_message(self) -> dict[str, Any]:
-        """Wait for the first message; return no entries if the process ends or hangs."""
+        """Wait for the first message; return an empty dict if the process ends or hangs."""
         until = stopwatch() + round(_START_S * NS_PER_S)
         found: dict[str, Any] = {}
         while not found and not self.pipe.gone and stopwatch() < until:
@@ -192,7 +194,7 @@ class PipedProcess:
         return found
 
     def end(self) -> None:
-        """Close the pipe, which ends the process; kill a process that does not end then."""
+        """Close the pipe, which ends the process. If the process does not end, kill it."""
         self.pipe.close()
         try:
             self._process.wait(_END_S)
@@ -206,10 +208,10 @@ class PipedProcess:
 
 @dataclass(frozen=True)
 class Order:
-    """What a page shows: a run in progress, by ``run`` and ``keys``, or the file ``recording``.
+    """The content of a page: a run in progress (``run``, ``keys``) or the file ``recording``.
 
-    ``wait_s`` is how long the page waits for a run that has not begun, s.  ``control`` lets
-    browsers give commands to the run.
+    ``wait_s`` is how long the page waits for a run that has not begun, s. With ``control``,
+    browsers can send commands to the run.
     """
 
     run: str = ""
@@ -222,8 +224,8 @@ class Order:
 class WebPage:
     """The process of a page; a context manager that starts and ends it.
 
-    ``port`` is the port of the page, or ``None`` for the usual one.  Raises :class:`RtsimError` if
-    the page cannot be served or shown.
+    ``port`` is the port of the page, or ``None`` for the default. Raises :class:`RtsimError` if the
+    page cannot be served or shown.
     """
 
     def __init__(self, order: Order, port: int | None = None) -> None:
@@ -240,7 +242,7 @@ class WebPage:
         return self._process.pid
 
     def __enter__(self) -> Self:
-        """Wait until the page can be opened; raises :class:`RtsimError` if it cannot."""
+        """Wait until the page can be opened; raise :class:`RtsimError` if it cannot."""
         try:
             self._pipe.send({**asdict(self._order), "token": self.address.token})
             self._said = self._process.first_message()
@@ -254,7 +256,7 @@ class WebPage:
         return self
 
     def wait(self) -> str:
-        """Wait until the page ends; return why."""
+        """Wait until the page ends; return the reason."""
         while self._read(0.5):
             pass
         self._end()
@@ -264,11 +266,11 @@ class WebPage:
         self._end()
 
     def over(self, why: str) -> None:
-        """Tell the page why the run ended."""
+        """Report to the page why the run ended."""
         self._pipe.send({"over": why})
 
     def _read(self, seconds: float) -> bool:
-        """Take the messages that arrive within ``seconds``; return False at the end of the pipe."""
+        """Process messages for ``seconds``; return False at the end of the pipe."""
         self._pipe.wait(seconds)
         for message in self._pipe.receive():
             self._said |= message
@@ -294,7 +296,7 @@ class WebPage:
         return f"ended with status {code}"
 
     def figures(self) -> dict[str, Any]:
-        """Return the numbers of browsers and of refused requests, and how the page was lost."""
+        """Return the numbers of browsers and refused requests, and why the page was lost."""
         return {
             "browsers": int(self._said.get("browsers", 0)),
             "refused": int(self._said.get("refused", 0)),
@@ -303,7 +305,7 @@ class WebPage:
 
 
 def page_line(figures: dict[str, Any]) -> str:
-    """Return the figures of a page as one line of a run's summary."""
+    """Return the figures of a page as one line for a run's summary."""
     if figures["lost"]:
         return (
             f"web page: its process {figures['lost']}; the run continued without it, and rtsim "

@@ -1,7 +1,7 @@
-"""The gateway process: it forwards messages between many clients and the pipe to the loop.
+"""The gateway process, which forwards messages between many clients and the pipe to the loop.
 
-Started by :class:`rtsim.gateway.pipe.PipedProcess`; it has failed if a requested service cannot
-start.  The process ends when the loop closes its end of the pipe.
+:class:`rtsim.gateway.pipe.PipedProcess` starts the process. The start fails if a requested service
+cannot start. The process ends when the loop closes its end of the pipe.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ from rtsim.gateway.registry import RegisteredRun, enter, open_folder
 from rtsim.timing.background import OffTheLoop, step_back
 
 LEASE_NS = 5 * NS_PER_S
-"""A client's watch ends if the client does not renew it within this time."""
+"""A client's watch ends if the client does not renew it within this time, ns."""
 MOST_CLIENTS = 64
 MOST_MEMORY = 1 << 29
-"""Memory limit of this process, bytes; the process normally needs a quarter of it."""
+"""Memory limit of this process, bytes. The process normally needs a quarter of it."""
 MOST_GETS = 4
-"""Greatest number of pending ``get`` requests of one client."""
 _LOOK_MS = 100
 _AT_ONCE = 256
 """Number of client messages after which the process reads the pipe again."""
@@ -72,17 +71,15 @@ class GatewayProcess:
         self._index: dict[str, int] = {}
         self._clients: dict[tuple[int, bytes], Client] = {}
         self._known: dict[tuple[int, bytes], None] = {}
-        """The latest clients, which are told why the run ended."""
+        """The latest clients, which are informed when the run ends."""
         self._asked: dict[int, tuple[int, bytes, int]] = {}
-        """Maps the number of a command in the pipe to its client and the client's own number."""
+        """Maps the number of a command in the pipe to its client and to the client's own number."""
         self._numbers = 0
         self._waiting: list[tuple[int, bytes, ClientRequest]] = []
-        """``get`` requests that wait for the next sample."""
         self._rate_hz = 0.0
         self._got_ns = 0
         self.ended = ""
         self._unrecorded = ""
-        """When and why the recording failed; empty if it has not failed."""
         self.on_run: list[Any] = []
         self.off: OffTheLoop | None = None
 
@@ -156,7 +153,7 @@ class GatewayProcess:
                     client.lost += 1
 
     def _request_samples(self) -> None:
-        """Ask the loop for samples at the highest rate that a client or viewer needs."""
+        """Request samples from the loop at the highest rate that a client or viewer needs."""
         now = stopwatch()
         for key, client in list(self._clients.items()):
             if client.rate_hz and now > client.until_ns:
@@ -199,7 +196,6 @@ class GatewayProcess:
             self._wait_for_sample(place, who, request)
 
     def _wait_for_sample(self, place: int, who: bytes, request: ClientRequest) -> None:
-        """Queue a ``get`` request; refuse it if the client has too many pending requests."""
         theirs = sum((place, who) == (p, w) for p, w, _ in self._waiting)
         if theirs >= MOST_GETS or (not theirs and len(self._waiting) >= MOST_GETS * MOST_CLIENTS):
             raise RequestError("too many requests are pending; send fewer", request.number)
@@ -213,7 +209,6 @@ class GatewayProcess:
         return [self._index[n] for n in request.names]
 
     def _check_left_out(self, name: str) -> None:
-        """Raise an error if the signal ``name`` is of a component that is too large to show."""
         for part in (name, name.partition(".")[0]):
             if many := self._run["left_out"].get(part):
                 raise RtsimError(
@@ -226,7 +221,7 @@ class GatewayProcess:
             raise RequestError(
                 "1000 commands are waiting for the run; send them more slowly", request.number
             )
-        read_command(request.command)  # a malformed command does not reach the loop
+        read_command(request.command)  # a malformed command must not reach the loop
         self._numbers += 1
         message = {"command": dict(request.command), "id": self._numbers}
         if not self._pipe.send({**message, "initiated": request.initiated_ns}):
@@ -256,7 +251,6 @@ class GatewayProcess:
 
 @contextmanager
 def _starting(option: str, remedy: str) -> Iterator[None]:
-    """Context that adds the option and a remedy to an error while its service starts."""
     try:
         yield
     except (ImportError, OSError, RtsimError) as error:
@@ -264,7 +258,7 @@ def _starting(option: str, remedy: str) -> Iterator[None]:
 
 
 def _viewers(given: argparse.Namespace) -> Iterator[Viewer]:
-    """Give the requested viewers; foxglove-sdk is imported only if Foxglove is requested."""
+    """Yield the requested viewers. foxglove-sdk is imported only if Foxglove is requested."""
     if given.plotjuggler:
         with _starting("--plotjuggler", "end the program that uses this port"):
             viewer = PlotJuggler(given.plotjuggler)
@@ -276,7 +270,7 @@ def _viewers(given: argparse.Namespace) -> Iterator[Viewer]:
 
 
 def _listeners(given: argparse.Namespace) -> Iterator[ListeningSocket]:
-    """Give the requested sockets for clients; the first one is for clients on this machine."""
+    """Yield the requested sockets for clients. The first serves clients on this machine."""
     if given.listed:
         open_folder()
     yield ListeningSocket.local()
@@ -291,8 +285,8 @@ def _listeners(given: argparse.Namespace) -> Iterator[ListeningSocket]:
 def _bound_memory() -> None:
     """Limit the memory of this process to :data:`MOST_MEMORY`.
 
-    libzmq collects a multipart message without a limit.  With the limit, an endless message can end
-    this process, but it cannot exhaust the memory of the machine.
+    libzmq collects a multipart message without a limit. An endless message can therefore end this
+    process, but it cannot exhaust the memory of the machine.
     """
     with suppress(ImportError, ValueError, OSError):
         import resource

@@ -1,4 +1,4 @@
-"""What a run tells its viewers: its signals, parameters, topics and faults, and samples of them."""
+"""Data for viewers of a run: a catalogue of signals, parameters, topics and faults, and samples."""
 
 from __future__ import annotations
 
@@ -24,26 +24,24 @@ from rtsim.engine.system import Changeable, System
 from rtsim.timing.frames import CLASSES, STAMPS, Tally
 
 MOST_VALUES = 8_000
-"""Limit of the number of values in each list of a catalogue.
+"""Limit of the values in each list of a catalogue.
 
-A component that does not fit into its list is left out with all its values, and its name is listed
-under ``left_out``.
+A component that does not fit into its list is left out with all its values. The entry ``left_out``
+then contains the component's name.
 """
 _MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
 _MOST_NAMED = 100
 MOST_VIEWS = 100
-"""Limit of the number of views that are sent to a page."""
 _STATE = struct.Struct("<qqd?qqqqqqqq")
-"""The fields of :class:`StateTable`, at the beginning of each sample."""
 
 
 _T = TypeVar("_T")
 
 
 class _Room:
-    """Counts how many more values and bytes fit into one list of a catalogue.
+    """Counts the values and bytes that still fit into one list of a catalogue.
 
-    A catalogue is sent as one message, so the length of its lists is limited.
+    The lists are limited because a catalogue is sent as one message.
     """
 
     def __init__(self, of: str) -> None:
@@ -53,8 +51,8 @@ class _Room:
     def take(self, name: str, size: int, make: Callable[[], _T]) -> _T | None:
         """Return the result of ``make()``, or ``None`` if the list has no room for it.
 
-        ``make()`` returns the entries of the component ``name``, which has ``size`` values. It is
-        not called if ``size`` alone is too large.
+        ``make()`` returns the entries of the component ``name``, which has ``size`` values. If
+        ``size`` alone is too large, ``make()`` is not called.
         """
         made = make() if size <= self._values else None
         needed = 0 if made is None else len(pack(made))
@@ -70,7 +68,7 @@ class _Room:
 def catalogue(system: System) -> dict[str, Any]:
     """Return the catalogue: signals, parameters, topics, faults and tasks of ``system``.
 
-    The signals have the order of :class:`Sampler`.  ``left_out`` maps the name of each entry that
+    The signals are in the order of :class:`Sampler`. ``left_out`` maps the name of each entry that
     did not fit to its number of values.
     """
     vectors, room = _vectors(system)
@@ -95,7 +93,7 @@ def catalogue(system: System) -> dict[str, Any]:
 
 
 def without_signals(run: dict[str, Any]) -> dict[str, Any]:
-    """Return the description ``run`` without its signals, because the run has too many.
+    """Return the description ``run`` without its lists, for a run with too many signals.
 
     Clients can still pause the run, change its rate and end it.
     """
@@ -120,7 +118,7 @@ def _described(signal: Signal) -> dict[str, Any]:
 
 
 def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]], _Room]:
-    """Return each vector that clients can read, with the name, unit and kind of its columns."""
+    """Return each vector that clients can read, with name, unit and kind of its columns."""
     found, room = list[tuple[Vector, list[dict[str, Any]]]](), _Room("signals")
 
     def add(name: str, vector: Vector, part: str, signals: Iterable[Signal], kind: str) -> None:
@@ -132,14 +130,13 @@ def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]],
         add(name, port.value, name, port.signals, "")
     for target, item in sorted(system.changeable.items()):
         if target.partition(".")[0] in system.ports and target in _names(system):
-            continue  # the value of a source is already listed as a signal
+            continue  # a source's value is already listed as a signal
         vector = item.vector[item.signals.slice(item.name)]
         add(target, vector, target.rpartition(".")[0], [item.signals[item.name]], "parameter")
     return found, room
 
 
 def _columns(part: str, signals: Iterable[Signal], kind: str) -> list[dict[str, Any]]:
-    """Return name, unit and kind of each column of ``signals``; ``kind`` replaces their kinds."""
     return [
         {"name": f"{part}.{column}", "unit": signal.unit, "kind": kind or signal.kind}
         for signal in signals
@@ -152,7 +149,7 @@ def _names(system: System) -> set[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table; the texts are escaped."""
+    """Return an HTML table with escaped texts."""
     top = "".join(f"<th>{escape(text)}</th>" for text in head)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
@@ -162,10 +159,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class StateTable:
-    """The state of a run: ``ns`` is simulated time; ``rate`` is 0 if as fast as possible.
+    """The state of a run. ``ns`` is simulated time; ``rate`` is 0 for an unpaced run.
 
-    ``leg`` is the segment of the run: 1, and one more after each restore.  ``lateness_ns`` is the
-    lateness of the latest wake of a paced run, -1 if unknown.
+    ``leg`` is the number of the segment, which starts at 1 and increases with each restore.
+    ``lateness_ns`` is the latest wake-up latency of a paced run, ns; -1 if unknown.
     """
 
     ns: int = 0
@@ -213,9 +210,9 @@ _FIELDS = tuple(f.name for f in fields(StateTable))
 
 
 class Sampler:
-    """Copies the state of a run, its latency counts, stamps and all values into one buffer.
+    """Copies state, latency counts, time stamps and all values of a run into one buffer.
 
-    A copy takes some microseconds, whatever the length of the run.
+    A copy takes a few microseconds, independently of the length of the run.
     """
 
     def __init__(self, system: System, tally: Tally) -> None:
@@ -230,9 +227,9 @@ class Sampler:
         self._values = np.frombuffer(self._buffer, np.float64, size, at)
 
     def take(self, state: Mapping[str, Any]) -> bytes:
-        """Return one sample as bytes; :func:`decode_sample` decodes it.
+        """Return one sample as bytes, for :func:`decode_sample`.
 
-        ``state`` has the fields of :class:`StateTable`.
+        ``state`` contains the fields of :class:`StateTable`.
         """
         _STATE.pack_into(self._buffer, 0, *(state[name] for name in _FIELDS))
         self._counts[:], self._stamps[:] = self._counted, self._stamped
@@ -246,8 +243,8 @@ class Sampler:
 class DecodedSample(NamedTuple):
     """One sample: the state, latency counts, stamps of the latest messages, and all values.
 
-    ``counts`` is (links, CLASSES), ``stamps`` (links, STAMPS) in ns, and ``values`` has the order
-    of the catalogue.
+    ``counts`` has the shape (links, CLASSES), ``stamps`` the shape (links, STAMPS), in ns.
+    ``values`` has the order of the catalogue.
     """
 
     state: StateTable
@@ -287,7 +284,7 @@ TIMING, SCENE = "timing", "scene"
 COUNTS = (
     "ns", "frames", "overruns", "overruns_compute", "overruns_wake", "late", "missed", "standing",
 )  # fmt: skip
-"""Integer fields of the topic ``timing``; the fields ``rate`` and ``margin`` (s) follow them."""
+"""Integer fields of the topic ``timing``. The fields ``rate`` and ``margin`` (s) follow."""
 _AGAIN_NS = NS_PER_S
 
 
@@ -315,7 +312,7 @@ _SCENE = SampledTopic(SCENE, (), ())
 
 
 def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[SampledTopic]:
-    """Return the topics of a run, one for each component in the order of ``signals``.
+    """Return the topics of a run: one per component in the order of ``signals``.
 
     The topics ``timing`` and ``scene`` follow.
     """
@@ -335,7 +332,7 @@ def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[SampledTopic]:
 def read_rates(given: Sequence[str]) -> dict[str, float]:
     """Parse rates such as ``("10", "f16=100", "pilot=0")``; return the rates by topic, Hz.
 
-    The key "" has the rate of all other topics.
+    The key "" contains the rate of all other topics.
     """
     rates = {}
     for text in given:
@@ -362,7 +359,7 @@ def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]
 
 
 class ViewerCounts(TypedDict):
-    """The numbers of messages to a viewer, and why it got nothing after a failure."""
+    """Numbers of messages to a viewer, and the reason if it receives nothing any more."""
 
     sent: int
     lost: int
@@ -370,7 +367,7 @@ class ViewerCounts(TypedDict):
 
 
 class Viewer(Protocol):
-    """The interface of a viewer of a run; its methods must not block."""
+    """Interface of a viewer of a run. Its methods must not block."""
 
     name: str
 
@@ -384,12 +381,12 @@ class Viewer(Protocol):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """The number of messages that were sent, and the number that were lost."""
+        """The numbers of messages that were sent and that were lost."""
         ...
 
     @property
     def failure(self) -> str:
-        """Why the viewer gets nothing any more; empty if it is served."""
+        """Why the viewer receives nothing any more; empty if it is served."""
         ...
 
     def close(self) -> None: ...
@@ -398,7 +395,7 @@ class Viewer(Protocol):
 class SamplePublisher:
     """Sends samples to all viewers, each topic at its own rate in wall-clock time.
 
-    While the run is paused, a sample is sent once a second for viewers that connect late.
+    While the run is paused, a sample is sent once per second for viewers that connect late.
     """
 
     def __init__(self, viewers: Sequence[Viewer] = ()) -> None:
@@ -411,10 +408,9 @@ class SamplePublisher:
         self._shown_ns = 0
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """Begin a run, given its description ``run``, which includes the catalogue.
+        """Start a run with the description ``run``, which includes the catalogue.
 
-        This method is called again if the run continues from a checkpoint; the signals are then the
-        same.
+        If the run continues from a checkpoint, this method is called again with the same signals.
         """
         rates = run.get("telemetry") or {}
         wanted = {
@@ -449,8 +445,8 @@ class SamplePublisher:
     def _due(self, now: int, all_of_them: bool) -> list[SampledTopic]:
         """Return the topics that are due.
 
-        A topic may be sent half a sample period early. Otherwise a topic that is due just after a
-        sample would wait for the next sample.
+        A topic may be sent half a sample period early. Otherwise a topic that becomes due just
+        after a sample would wait for the next one.
         """
         slack = round(NS_PER_S / self.rate_hz) // 2
         due = [t for t in self._topics if all_of_them or now >= self._next[t.name] - slack]
@@ -461,7 +457,7 @@ class SamplePublisher:
 
     @property
     def counts(self) -> dict[str, ViewerCounts]:
-        """What became of the messages, by viewer, as plain data."""
+        """Counts of messages by viewer, as plain data."""
         found: dict[str, ViewerCounts] = {}
         for viewer in self._viewers:
             sent, lost = viewer.counts
@@ -472,9 +468,9 @@ class SamplePublisher:
 
 
 class PlotJuggler:
-    """Publishes for PlotJuggler's ZeroMQ subscriber.
+    """Publisher for PlotJuggler's ZeroMQ subscriber.
 
-    Each message has a topic and a MessagePack map of numbers with ``timestamp``, s.
+    Each message has a topic and a MessagePack map of numbers, including ``timestamp``, s.
     """
 
     name = "plotjuggler"
@@ -485,7 +481,7 @@ class PlotJuggler:
         self._sent = self._lost = 0
 
     def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None:
-        """Do nothing, because PlotJuggler learns the fields from the messages."""
+        """Do nothing, because PlotJuggler finds the fields in the messages."""
 
     def show(self, due: Sequence[SampledTopic], state: StateTable, values: Vector) -> None:
         timestamp = state.ns / NS_PER_S

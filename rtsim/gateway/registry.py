@@ -1,4 +1,4 @@
-"""The registry of this user's runs in progress: one small file per run, removed at its end."""
+"""Registry of this user's runs in progress: one small file per run, removed when the run ends."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _MOST_PID = 2**31 - 1
 class RegisteredRun:
     """A run that clients can reach.
 
-    ``pid`` is the process of the run, ``gateway`` the process that serves it.  ``endpoint`` is the
-    address of the gateway, or the path of the shared memory.
+    ``pid`` is the process of the run, and ``gateway`` is the process that serves the run.
+    ``endpoint`` is the address of the gateway, or the path of the shared memory.
     """
 
     pid: int
@@ -44,7 +44,7 @@ class RegisteredRun:
 
     @property
     def stopped(self) -> str:
-        """Say which process of the run a signal has stopped; empty if none is known to be."""
+        """Message about a process of the run that a signal has stopped; empty if there is none."""
         for what, pid in (("the run", self.pid), ("the gateway of the run", self.gateway)):
             try:
                 state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -66,17 +66,17 @@ _START_ONE = {
 def folder(kind: str = RUNS) -> Path:
     """Return the registry's folder; ``RTSIM_RUNTIME_DIR`` replaces the default folder."""
     with warnings.catch_warnings():
-        # platformdirs warns if XDG_RUNTIME_DIR is not set (ssh, sudo, containers), and uses
-        # another folder, which works as well.
+        # If XDG_RUNTIME_DIR is not set (ssh, sudo, containers), platformdirs warns and uses another
+        # folder, which works as well.
         warnings.simplefilter("ignore")
         place = os.environ.get("RTSIM_RUNTIME_DIR") or platformdirs.user_runtime_dir("rtsim")
     return Path(place) / kind
 
 
 def open_folder(kind: str = RUNS) -> Path:
-    """Return the registry's folder, which is made if it does not exist.
+    """Return the registry's folder, and create it if it does not exist.
 
-    Raises :class:`ScenarioError` if this user cannot use it.
+    Raises :class:`ScenarioError` if this user cannot use the folder.
     """
     where = folder(kind)
     try:
@@ -91,7 +91,7 @@ def open_folder(kind: str = RUNS) -> Path:
 
 
 def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
-    """Write ``entry`` to its file, where :func:`runs` finds it; the caller removes the file."""
+    """Write ``entry`` to its file, where :func:`runs` finds it. The caller removes the file."""
     where = open_folder(kind)
     path = where / f"{entry.pid}.json"
     scratch = path.with_suffix(".new")
@@ -102,7 +102,7 @@ def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
 
 
 def runs(kind: str = RUNS) -> list[RegisteredRun]:
-    """Return the runs in progress, ordered by process; remove the files of runs that died."""
+    """Return the runs in progress, ordered by process id, and remove the files of dead runs."""
     found = []
     where = folder(kind)
     _check_own(where)
@@ -119,7 +119,7 @@ def runs(kind: str = RUNS) -> list[RegisteredRun]:
 def find(which: str = "", kind: str = RUNS) -> RegisteredRun:
     """Return the run with the process id or scenario ``which``; by default the only run.
 
-    The beginning of the scenario's name is enough.  Raises :class:`ScenarioError` if no run or
+    The beginning of the scenario's name is enough. Raises :class:`ScenarioError` if no run or
     several runs match.
     """
     known = runs(kind)
@@ -136,9 +136,9 @@ def find(which: str = "", kind: str = RUNS) -> RegisteredRun:
 
 
 def _check_own(where: Path) -> None:
-    """Check that the folder belongs to this user alone.
+    """Check that only this user can access the folder.
 
-    Without a runtime folder of the login session, the folder has a path that another user can
+    Without a runtime folder of the login session, the folder has a path that another user could
     create first.
     """
     if sys.platform == "win32":

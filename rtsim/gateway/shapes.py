@@ -1,8 +1,8 @@
-"""The shapes, tracks and poses of bodies, and the ground as triangles.
+"""Shapes, tracks and poses of bodies, and the ground as triangles.
 
-The window, the page in the browser and Foxglove all draw these shapes.  Body axes are forward,
-right, down.  World axes are x east, y north, z up, in metres; the origin is the first position of
-the first geodetic body, or the origin of the frame ``north_east_down``.
+The window, the page in the browser and Foxglove all draw these shapes. Body axes are forward,
+right, down. World axes are x east, y north, z up, in m. The origin is the first position of the
+first geodetic body, or the origin of the frame ``north_east_down``.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _ARM, _HULL, _FRONT, _ROTOR = (70, 76, 84), (48, 52, 60), (235, 90, 40), (196, 2
 class Solid:
     """The panels of a shape, in body axes.
 
-    ``corners`` (n, k, 3), m, has k corners for each panel; the last corner is repeated in panels
-    with fewer corners.  ``colours`` (n, 3) are red, green and blue, 0 to 255.
+    ``corners`` (n, k, 3), m, contains k corners per panel. A panel with fewer corners repeats its
+    last corner. ``colours`` (n, 3) are red, green and blue, 0 to 255.
     """
 
     corners: Points
     colours: Colours
     eye: Vector
-    """The place (3,) of a driver's or pilot's eyes, m."""
+    """Position (3,) of the driver's or pilot's eyes, m."""
     on_ground: bool = False
     """True if the origin of the shape is on the ground below it."""
     outward: bool = False
-    """True if each panel faces away from the middle, and cannot be seen from inside."""
+    """True if each panel faces away from the middle and cannot be seen from inside."""
 
     def triangles(self) -> tuple[Points, Colours]:
         """Return corners (m, 3, 3), m, and colours (m, 3) of triangles that cover the panels."""
@@ -61,16 +61,13 @@ class Solid:
         stacked = np.stack(fans, axis=1).reshape(-1, 3, 3)
         colours = np.repeat(self.colours, len(fans), axis=0)
         across = np.cross(stacked[:, 1] - stacked[:, 0], stacked[:, 2] - stacked[:, 0])
-        whole = np.abs(across).max(axis=1) > 0.0  # repeated corners make triangles without area
+        whole = np.abs(across).max(axis=1) > 0.0  # repeated corners give triangles without area
         return stacked[whole], colours[whole]
 
 
 @lru_cache(maxsize=64)
 def solid_of(shape: str | Mesh, length: float) -> Solid:
-    """Return a shape of :data:`rtsim.scenario.body.SHAPES`, ``length`` m long, or a mesh.
-
-    A mesh is scaled to ``length``.
-    """
+    """Return a shape of :data:`rtsim.scenario.body.SHAPES` or a mesh, scaled to ``length``, m."""
     if isinstance(shape, Mesh):
         corners = shape.corners.astype(np.float64) * (length / shape.length)
         top = float(corners[..., 2].min())
@@ -84,16 +81,15 @@ def solid_of(shape: str | Mesh, length: float) -> Solid:
 
 
 def triangles(shape: str | Mesh, length: float) -> tuple[Points, Colours]:
-    """Return the corners (n, 3, 3), m, and the colours (n, 3) of the triangles of a shape.
+    """Return the corners (n, 3, 3), m, and colours (n, 3) of the triangles of a shape.
 
-    Each triangle is listed twice, once for each side.
+    Each triangle is listed twice, once per side.
     """
     corners, colours = solid_of(shape, length).triangles()
     return np.concatenate([corners, corners[:, ::-1]]), np.concatenate([colours, colours])
 
 
 def _both(panels: Sequence[Panel]) -> list[Panel]:
-    """Return panels of the right side, and the same panels on the left side."""
     return [*panels, *((c, [(x, -y, z) for x, y, z in corners]) for c, corners in panels)]
 
 
@@ -105,7 +101,7 @@ def _block(
     top: tuple[float, float] | None = None,
     sides: Colour | None = None,
 ) -> list[Panel]:
-    """Return the six faces of a block; ``top`` are the ends along x of its upper face."""
+    """Return the six faces of a block; ``top`` contains the ends of its upper face along x."""
     (a, b), (left, right), (up, down) = x, y, z
     c, d = top or x
     side = sides or colour
@@ -120,7 +116,7 @@ def _block(
 
 
 def _ring(middle: Corner, radius: float, axis: str, many: int = 8) -> list[Corner]:
-    """Return the corners of a regular polygon around ``middle``; its axis is ``y`` or ``z``."""
+    """Return the corners of a regular polygon around ``middle``, whose axis is ``y`` or ``z``."""
     x, y, z = middle
     turns = [math.tau * (k + 0.5) / many for k in range(many)]
     arms = [(radius * math.cos(t), radius * math.sin(t)) for t in turns]
@@ -128,7 +124,6 @@ def _ring(middle: Corner, radius: float, axis: str, many: int = 8) -> list[Corne
 
 
 def _wheel(x: float, y: float, radius: float, width: float) -> list[Panel]:
-    """Return the parts of a wheel that a car's body does not hide: tread and outside."""
     inner, outer = (_ring((x, y + side, -radius), radius, "y") for side in (0.0, width))
     tread = [
         (_TYRE, [inner[k - 1], inner[k], outer[k], outer[k - 1]])
@@ -140,7 +135,6 @@ def _wheel(x: float, y: float, radius: float, width: float) -> list[Panel]:
 
 
 _AIRCRAFT_LENGTH = 15.1
-"""The length from nose to nozzle in the figures of the panels, m."""
 _AIRCRAFT: list[Panel] = [
     *_both([
         (_LIGHT, ((1.5, 1.0, 0.0), (-2.8, 4.9, 0.0), (-4.0, 4.9, 0.0), (-4.0, 0.9, 0.0))),
@@ -157,7 +151,6 @@ _AIRCRAFT: list[Panel] = [
 _BOX = _block((-0.5, 0.5), (-0.2, 0.2), (-0.1, 0.1), _LIGHT)
 _BOX[2] = (_PAINT, _BOX[2][1])  # the front
 _HALF = 0.2
-"""Half of the width of the car, car lengths."""
 _CAR = [
     *_block((-0.5, 0.5), (-_HALF, _HALF), (-0.19, -0.06), _PAINT),
     *_block((-0.42, 0.24), (-0.18, 0.18), (-0.32, -0.19), _PAINT, (-0.32, 0.08), _GLASS),
@@ -173,7 +166,6 @@ _ROTORS = [(x, y) for x in (0.35, -0.35) for y in (0.35, -0.35)]
 
 
 def _arm(x: float, y: float) -> list[Panel]:
-    """Return an arm from the middle to a motor at ``x`` and ``y``, and the disc of its rotor."""
     across = 0.04 / math.hypot(x, y)
     u, v = -y * across, x * across
     colour = _FRONT if x > 0.0 else _ARM
@@ -199,14 +191,14 @@ _KNOWN: dict[str, tuple[Sequence[Panel], Corner, bool]] = {
     "car": (_CAR, (0.02, 0.0, -0.28), True),
     "quadcopter": (_QUADCOPTER, (0.0, 0.0, -0.05), False),
 }  # fmt: skip
-"""The panels, the place of the eyes, and whether the origin is on the ground, by shape."""
+"""By shape: panels, position of the eyes, and whether the origin is on the ground."""
 
 
 class BodyTrail:
-    """The past positions of a body, at most ``most`` points even in a long run.
+    """Past positions of a body, at most ``most`` points even in a long run.
 
-    A new point is kept if it is ``spacing`` m from the last one.  When the list is full, every
-    second point is removed and the spacing doubles.
+    A new point is kept if it is at least ``spacing`` m from the last one. When the list is full,
+    every second point is removed and the spacing doubles.
     """
 
     def __init__(self, spacing: float, most: int = 1000) -> None:
@@ -236,15 +228,15 @@ class BodyTrail:
 KIND_COLOURS = np.array([
     (92, 116, 70), (134, 130, 78), (104, 102, 98), (64, 66, 70), (58, 96, 132), (52, 82, 50),
 ], np.uint8)  # fmt: skip
-"""The colour of each of :data:`rtsim.scenario.body.KINDS`, for all viewers."""
+"""Colour of each kind in :data:`rtsim.scenario.body.KINDS`, for all viewers."""
 MOST_CELLS = 64
-"""Largest number of cells along a side, for viewers that receive the ground as triangles."""
+"""Limit of the cells along a side, for viewers that receive the ground as triangles."""
 _WEIGHTS = np.where(np.isin(np.arange(len(KINDS)), (ROAD, RUNWAY, WATER)), 3, 1)
-"""Weights of the kinds where a coarse cell covers several kinds, so that roads remain visible."""
+"""Weights of the kinds where a coarse cell covers several of them, which keep roads visible."""
 
 
 def every(size: int, step: int) -> NDArray[np.intp]:
-    """Return every ``step``-th index of ``size`` points, and the last one."""
+    """Return every ``step``-th index of ``size`` points, and the last index."""
     out = np.arange(0, size, step)
     return out if out[-1] == size - 1 else np.append(out, size - 1)
 
@@ -252,7 +244,9 @@ def every(size: int, step: int) -> NDArray[np.intp]:
 def commonest(
     kind: NDArray[np.uint8], rows: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return the commonest kind of the cells of each block that begins at a row and a column."""
+    """Return the most frequent kind of cell in each block; blocks begin at ``rows`` and
+    ``columns``.
+    """
     counts = [
         np.add.reduceat(np.add.reduceat((kind == k).astype(int), rows, axis=0), columns, axis=1)
         for k in range(len(KINDS))
@@ -263,7 +257,7 @@ def commonest(
 def ground_triangles(grid: GroundGrid) -> tuple[Points, Colours]:
     """Return corners (n, 3, 3), m, in axes east, north, up, and colours (n, 3) of triangles.
 
-    Cells are merged until there are at most :data:`MOST_CELLS` of them along a side.
+    Cells are merged until at most :data:`MOST_CELLS` remain along each side.
     """
     rows, columns = (
         every(axis.size, -(-(axis.size - 1) // MOST_CELLS)) for axis in (grid.north, grid.east)
@@ -276,7 +270,7 @@ def ground_triangles(grid: GroundGrid) -> tuple[Points, Colours]:
     return corners.reshape(-1, 3, 3), np.repeat(KIND_COLOURS[kinds.ravel()], 2, axis=0)
 
 
-# The poses of the bodies of a scene in one sample of the signals.
+# Poses of the bodies of a scene, computed from a sample of the signals.
 
 Matrix = NDArray[np.float64]
 
@@ -286,11 +280,11 @@ _SWAP = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
 
 @dataclass(frozen=True)
 class Pose:
-    """The pose of a body: position and rotation in the world.
+    """Position and rotation of a body in the world.
 
     ``position`` (3,) is in world axes, m. ``rotation`` (x, y, z, w) is the quaternion from body to
-    world axes. ``location`` is latitude (rad), longitude (rad) and altitude (m), or ``None`` if
-    unknown.
+    world axes. ``location`` contains latitude (rad), longitude (rad) and altitude (m), or is
+    ``None`` if unknown.
     """
 
     position: Vector
@@ -298,13 +292,16 @@ class Pose:
     location: tuple[float, float, float] | None = None
 
     def north_east_down(self) -> tuple[Vector, Matrix]:
-        """Return the position (3,), m, and the body axes as rows (3, 3), in north-east-down."""
+        """Return position (3,), m, and body axes as rows (3, 3), in north-east-down axes."""
         x, y, z, w = self.rotation
         return _SWAP @ self.position, (_SWAP @ _from_quaternion(np.array([w, x, y, z]))).T
 
 
 class PlacedBody:
-    """One body of a run; raises an error for signals that are unknown or in a wrong unit."""
+    """One body of a run, with the positions of its signals in a sample.
+
+    Raises an error if a signal is unknown or has a wrong unit.
+    """
 
     def __init__(self, body: Body, index: Mapping[str, int], units: Mapping[str, str]) -> None:
         self.body = body
@@ -312,9 +309,9 @@ class PlacedBody:
         self._turned = _Columns(body, body.turned, index, units)
 
     def numbers(self, values: Vector) -> tuple[Vector, Vector]:
-        """Return the numbers of position and attitude, in m and rad, as the body declares them.
+        """Return the numbers of position and attitude as the body declares them, in m and rad.
 
-        The numbers depend linearly on ``values``, so that rates of change can be converted too.
+        The numbers depend linearly on ``values``, so rates of change can be converted too.
         """
         return self._where.numbers(values), self._turned.numbers(values)
 
@@ -335,14 +332,14 @@ class PlacedBody:
 
 
 def world_over(ground: Ground | None) -> World:
-    """Return the world of a declared ground, or else that of the first position of a body."""
+    """Return the world at the origin of ``ground``, or else at the first position of a body."""
     if ground is None or ground.latitude is None or ground.longitude is None:
         return World()
     return World((math.radians(ground.latitude), math.radians(ground.longitude)))
 
 
 class _Columns:
-    """The elements of a position or an attitude: columns of a sample with factors, and numbers."""
+    """The elements of a position or attitude: constants, and columns of a sample with factors."""
 
     def __init__(
         self, body: Body, field: str, index: Mapping[str, int], units: Mapping[str, str]
@@ -354,16 +351,16 @@ class _Columns:
         self._factors = np.array([factor for name, factor in terms if name])
 
     def numbers(self, values: Vector) -> Vector:
-        """Return the elements in m, rad or 1, for the sample ``values``."""
         out = self._constant.copy()
         out[self._live] = values[self._columns] * self._factors
         return out
 
 
 class World:
-    """The world frame: its plane touches the Earth at the first position of a body.
+    """World frame, whose horizontal plane touches the Earth at the first position of a body.
 
-    If ``origin`` is given, it touches the Earth there: latitude and longitude, rad, at altitude 0.
+    With ``origin`` (latitude and longitude, rad), the plane touches the Earth at that point, at
+    altitude 0.
     """
 
     def __init__(self, origin: tuple[float, float] | None = None) -> None:
@@ -375,26 +372,26 @@ class World:
     def place(self, fixed: Vector, axes: Matrix) -> Vector:
         """Convert an Earth-fixed position (3,), m, to the world frame.
 
-        ``axes`` has the directions north, east and down at that position as columns.
+        The columns of ``axes`` are the directions north, east and down at this position.
         """
         if self._origin is None:
             self._origin, self._turn = fixed, _SWAP @ axes.T
         return self._turn @ (fixed - self._origin)
 
     def turn(self, rotation: Matrix) -> Matrix:
-        """Return ``rotation`` (body to Earth-fixed axes) as a matrix from body to world axes."""
+        """Convert ``rotation`` (body to Earth-fixed axes) to a matrix from body to world axes."""
         return self._turn @ rotation
 
 
 def placed_bodies(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list[PlacedBody]:
-    """Return the bodies of a scene; ``signals`` is the list of signals of the catalogue."""
+    """Return the bodies of a scene; ``signals`` is the catalogue's list of signals."""
     index = {str(row["name"]): k for k, row in enumerate(signals)}
     units = {str(row["name"]): str(row["unit"]) for row in signals}
     return [PlacedBody(body, index, units) for body in bodies]
 
 
 def _earth_fixed(latitude: float, longitude: float, altitude: float) -> Vector:
-    """Return the Earth-fixed position (3,), m, of a geodetic position, on the WGS-84 ellipsoid."""
+    """Return the Earth-fixed position (3,), m, of a geodetic position on WGS-84."""
     squared = FLATTENING * (2.0 - FLATTENING)
     across = EQUATORIAL_RADIUS / math.sqrt(1.0 - squared * math.sin(latitude) ** 2)
     ring = (across + altitude) * math.cos(latitude)
@@ -406,7 +403,6 @@ def _earth_fixed(latitude: float, longitude: float, altitude: float) -> Vector:
 
 
 def _axes(latitude: float, longitude: float) -> Matrix:
-    """Return a matrix (3, 3) with the columns north, east and down, in Earth-fixed axes."""
     sp, cp, sl, cl = (
         math.sin(latitude), math.cos(latitude), math.sin(longitude), math.cos(longitude),
     )  # fmt: skip
@@ -414,7 +410,6 @@ def _axes(latitude: float, longitude: float) -> Matrix:
 
 
 def _from_euler(roll: float, pitch: float, yaw: float) -> Matrix:
-    """Return the rotation matrix from body axes to north-east-down."""
     sr, cr, sp, cp = math.sin(roll), math.cos(roll), math.sin(pitch), math.cos(pitch)
     sy, cy = math.sin(yaw), math.cos(yaw)
     return np.array([
@@ -425,7 +420,7 @@ def _from_euler(roll: float, pitch: float, yaw: float) -> Matrix:
 
 
 def _from_quaternion(q: Vector) -> Matrix:
-    """Return the rotation matrix from body axes to north-east-down.
+    """Return the rotation matrix from body axes to north-east-down axes.
 
     ``q`` (w, x, y, z) is the quaternion from north-east-down to body axes, of any length.
     """

@@ -70,7 +70,9 @@ class _State:
 
 @dataclass(frozen=True)
 class Pulse:
-    """A command to a shaker: strengths of the heavy (``low``) and light (``high``) motor, 0 to 1."""
+    """A command to a shaker: strength of the heavy motor (``low``) and light motor (``high``), 0 to
+    1.
+    """
 
     low: float
     high: float

@@ -277,7 +277,7 @@ class Outside:
         self._send, self._packets, self._frames = send, packets, frames
 
     def frame(self) -> bool:
-        """Wait for the next frame and send its packet; return False if no state is available yet."""
+        """Wait for the next frame and send its packet; return False if no state is available."""
         due = self._frames.wait(lambda: None)
         self._said.look()
         self._picture.look()

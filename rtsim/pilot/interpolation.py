@@ -147,7 +147,6 @@ def slerp(q: Vector, r: Vector, fraction: float) -> Vector:
 
 
 def _angles(signals: Signals) -> tuple[Indices, Vector]:
-    """Return the indices of elements that are angles, and half a turn in each angle's unit."""
     found: list[int] = []
     half: list[float] = []
     for signal in signals:

@@ -1,6 +1,7 @@
-"""The simulation's side of the pilot's window: publishes states, reads the stick and orders.
+"""The simulation's side of the connection to the pilot's window.
 
-:class:`Cockpit` creates the memory shared with the viewer and the objects that a run needs.
+:class:`Cockpit` creates the memory shared with the viewer, and the objects that a run needs to
+publish states and to read the stick and orders.
 """
 
 from __future__ import annotations
@@ -50,7 +51,6 @@ SILENT_NS = NS_PER_S // 2
 SAFE_NS = 2 * SILENT_NS
 """The stick moves to its fail-safe values if the viewer writes no record for this time, ns."""
 FADE_NS = NS_PER_S
-"""Duration of the movement to the fail-safe values, ns."""
 _SANE_NS = 10 * NS_PER_S
 
 
@@ -80,7 +80,6 @@ class SharedStick:
         self._number = 0
         self._silent = self._again = False
         self._held: Vector = self._said
-        """The last values before the viewer's records stopped."""
 
     def repeat(self) -> None:
         """Make the next :meth:`poll` return the present values again; call after restoring a
@@ -135,7 +134,6 @@ _SHORTEST_NS = 500_000
 A shorter interval would be useless: no screen shows more than 2000 pictures per second.
 """
 _UNPACED_NS = 5_000_000
-"""Shortest wall-clock time between two published states of an unpaced run, ns."""
 
 
 class Pictures:
@@ -270,7 +268,6 @@ class PilotInbox(Inbox):
         self.refused = 0
         """Number of orders that were unknown or refused."""
         self.quit = False
-        """True if the window ended the run."""
         self.unattended = False
         """True if the run was ended because it was paused and nobody could resume it."""
         self._reports, self._attended_ns = 0, 0

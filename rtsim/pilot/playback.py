@@ -62,7 +62,6 @@ class Playback:
         )
 
     def _stick(self, ns: int) -> dict[str, float]:
-        """Return the values of the external inputs at simulated time ``ns``."""
         out: dict[str, float] = {}
         for track in self._inputs:
             row = int(np.searchsorted(track.ns, ns, side="right")) - 1
@@ -84,7 +83,6 @@ def _about(header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]:
-    """Return the recorded cues, or none if their description is malformed."""
     try:
         cues = [Cue.from_plain(plain) for plain in recording.header.get("cues", ())]
         known = {name: plant.signals for name, plant in plants.items()}

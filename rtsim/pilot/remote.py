@@ -1,8 +1,8 @@
 """A window on another machine: relay, viewer's side and message format, over ZeroMQ.
 
 The relay, ``python -m rtsim.pilot.remote FILE tcp://HOST:PORT``, is a process beside the
-simulation. Like a viewer, it maps FILE, the memory that the run shares. Network traffic therefore
-takes no time of the loop and cannot block it.
+simulation. Like a viewer, the relay maps FILE, the memory that the run shares. Network traffic
+therefore takes no time of the loop and cannot block it.
 
 A message is a list in MessagePack: version, kind, first 8 bytes of the schema's hash, ``number``,
 ``heard``, ``sent``, ``echo``, ``received``, body. In every version, the first two elements are
@@ -107,7 +107,6 @@ class WireMessage:
     text: str = ""
     """The schema as JSON, or the reason why the run ended."""
     hash: bytes = b""
-    """The first 8 bytes of the schema's hash."""
     records: Mapping[str, tuple[Integers, Vector]] = field(default_factory=dict)
 
 
@@ -192,7 +191,6 @@ class Format:
 
 
 _PARTS = 7
-"""Number of elements of a message after version and kind."""
 
 
 def _is_word(number: object) -> bool:
@@ -200,7 +198,6 @@ def _is_word(number: object) -> bool:
 
 
 def _printable(reason: str) -> str:
-    """Return ``reason`` as one line of printable text."""
     text = "".join(c if c.isprintable() else " " for c in reason[:_MOST_REASON])
     return text.strip() or "no reason is given"
 
@@ -291,7 +288,6 @@ class ClockOffset:
 MOST_UNDER_WAY = 4
 """Limit of the messages that were sent and are not yet acknowledged."""
 _EVERY_NS = 2_000_000
-"""Shortest time between two messages, ns."""
 _QUIET_NS = 100_000_000
 """Keep-alive period: a message is sent at least this often, ns."""
 _LOST_NS = 1_000_000_000
@@ -304,7 +300,6 @@ class Flow:
     def __init__(self, format: Format, changes: Changes, now: int) -> None:
         self.offset = ClockOffset()
         self.heard_ns = now
-        """Arrival time of the last message."""
         self._format, self._changes = format, changes
         self._number = self._acknowledged = self._theirs = 0
         self._echo = self._received = 0
@@ -312,7 +307,6 @@ class Flow:
         self._moved_ns = now
         self._owed = False
         self._whole = True
-        """True if the next message must contain all records."""
 
     def hear(self, message: WireMessage, now: int) -> None:
         head = message.head
@@ -570,7 +564,6 @@ class ViewerRelay:
         self._viewers: dict[bytes, Flow] = {}
         self._authority = ControlAuthority(shared.reader("stick"), clock)
         self._flies = b""
-        """The viewer whose stick is forwarded."""
         self._writers: dict[str, Writer] = {}
 
     def turn(self) -> None:

@@ -60,7 +60,6 @@ LINE = 64
 """Size of a cache line, bytes. Each slot begins at a new cache line."""
 SLOTS = 2
 TRIES = 8
-"""Limit of the attempts to read a record while the writer overwrites it."""
 _UNFINISHED = 0
 
 Integers = NDArray[np.int64]
@@ -181,9 +180,6 @@ class Reader:
         return None
 
     def _copy(self, number: int) -> NDArray[np.uint8] | None:
-        """Return the bytes of record ``number``, or ``None`` if the writer overwrote them
-        meanwhile.
-        """
         k = number % SLOTS
         head = self._slots.heads[k]
         if head[0] != number:
@@ -245,7 +241,6 @@ def sweep(folder: Path, magic: bytes) -> None:
 
 
 def _lock(number: int) -> None:
-    """Lock the file while it is mapped, so that :func:`sweep` does not remove it."""
     if sys.platform != "win32":
         with suppress(OSError):
             fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -317,7 +312,7 @@ def reason_to_words(text: str) -> tuple[int, list[int]]:
 
 
 def words_to_reason(length: int, words: Sequence[int]) -> str:
-    """Return the printable text that :func:`reason_to_words` encoded. Invalid words raise no error."""
+    """Return the printable text that :func:`reason_to_words` encoded, even for invalid words."""
     data = b"".join(int(word).to_bytes(8, "little", signed=True) for word in words)
     text = data[: max(0, min(length, _REASON_BYTES))].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text)
@@ -570,7 +565,7 @@ class Shared:
         return self._over
 
     def close(self) -> None:
-        """Remove the file if this process created it. Other processes can still use their mapping."""
+        """Remove the file if this process created it. Existing mappings stay usable."""
         if self._owner:
             self.remove()
 

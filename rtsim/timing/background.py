@@ -1,4 +1,4 @@
-"""Lower the scheduling priority of a process that runs beside the loop."""
+"""Scheduling of processes beside the loop: lower priority, and other CPUs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from rtsim.core.clock import stopwatch
 from rtsim.timing.scheduling import set_slice
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""Environment of a process that runs beside the loop and calls no linear algebra.
+"""Environment of a process beside the loop that needs no linear algebra.
 
-Otherwise numpy's OpenBLAS starts a thread for each CPU, and these threads busy-wait for the first
-70 ms.  On two CPUs they took half of the time of the process that writes the recording.
+Without these variables, numpy's OpenBLAS starts a thread per CPU, and these threads busy-wait for
+the first 70 ms. On two CPUs, they took half the time of the process that writes the recording.
 """
 _NICER = 5
 _LOOK_NS = 1_000_000_000
 _PROCESSOR = 36
-"""The last CPU of a thread, among the fields behind its name in /proc (proc(5))."""
+"""Position of a thread's last CPU among the fields after its name in /proc (proc(5))."""
 
 
 def step_back(nicer: int = _NICER) -> None:
     """Give this process the normal class, any CPU, default time slices and a higher nice value.
 
-    A child process inherits the loop's scheduling; this function undoes the inheritance.  Changes
-    that the system refuses are ignored.
+    A child process inherits the loop's scheduling, and this function resets it. Changes that the
+    system refuses are ignored.
     """
     with contextlib.suppress(OSError, AttributeError):
         if os.sched_getscheduler(0) != os.SCHED_OTHER:
@@ -38,10 +38,10 @@ def step_back(nicer: int = _NICER) -> None:
 
 
 def keep_off(process: int) -> None:
-    """Let ``process`` run on every CPU but the one that the calling thread uses now.
+    """Allow ``process`` to run on every CPU except the one that the calling thread uses now.
 
-    Linux tends to wake a process on the CPU of the process that sends to it.  A loop that never
-    sleeps then shares its CPU for some 10 ms, while others are idle.
+    Linux tends to wake a process on the CPU of the process that sends data to it. A loop that never
+    sleeps then shares its CPU for some 10 ms, although other CPUs are idle.
     """
     with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
         others = set(range(os.cpu_count() or 1)) - {_used("thread-self")}
@@ -58,25 +58,25 @@ def _used(thread: str) -> int:
 class OffTheLoop:
     """Keeps the threads of this process off the CPU of a loop, which is a thread of ``process``.
 
-    A process that the loop's data wake computes in bursts of a millisecond.  A loop that wakes on
-    the same CPU waits for their end, whatever the nice values: the page in the browser caused two
-    thirds of the overruns of a loop at 1 kHz.  If the user placed the loop on several CPUs, but not
-    on all, this class changes nothing.
+    A process that wakes for data of the loop computes in bursts of a millisecond. If the loop wakes
+    on the same CPU, it waits for the end of a burst, whatever the nice values. The page in the
+    browser caused two thirds of the overruns of a loop at 1 kHz in this way. If the user placed the
+    loop on several CPUs, but not on all, this class changes nothing.
     """
 
     def __init__(self, process: int) -> None:
         self._process = process
         self._allowed: set[int] = set()
-        """The CPUs of this process before the first change."""
+        """CPUs of this process before the first change."""
         self._due = 0
         self._thread = process
 
     def follow(self, thread: int) -> None:
-        """Note that the loop is this thread; without a call, it is the main thread."""
+        """Set the thread of the loop. Without a call, this is the main thread of ``process``."""
         self._thread = thread
 
     def look(self) -> None:
-        """Leave the CPU of the loop; once a second at most."""
+        """Move the threads of this process off the loop's CPU, at most once per second."""
         now = stopwatch()
         if now < self._due:
             return
@@ -85,12 +85,12 @@ class OffTheLoop:
             self._allowed = self._allowed or os.sched_getaffinity(0)
             wanted = self._allowed - self._loops()
             for thread in map(int, os.listdir("/proc/self/task") if wanted else ()):
-                with contextlib.suppress(OSError):  # it has ended
+                with contextlib.suppress(OSError):  # the thread has ended
                     if os.sched_getaffinity(thread) != wanted:
                         os.sched_setaffinity(thread, wanted)
 
     def _loops(self) -> set[int]:
-        """Return the CPU of the loop; none if the loop was placed on several ones."""
+        """Return the CPU of the loop, or no CPU if the loop was placed on several."""
         mask = os.sched_getaffinity(self._thread)
         if len(mask) == 1:
             return mask
@@ -100,6 +100,6 @@ class OffTheLoop:
 
 
 def allow_all(process: int) -> None:
-    """Let ``process`` run on every CPU again."""
+    """Allow ``process`` to run on every CPU again."""
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setaffinity(process, range(os.cpu_count() or 1))

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A report of a run's timing, from measured samples only.
+    """Report of a run's timing, computed from measured samples only.
 
-    Times are wall-clock ns, except ``tag_ns``, which is simulated time.  ``lateness`` is the
-    wake-up latency, ``compute`` the compute time of each frame, and ``margin`` how much longer each
-    frame could have computed without an overrun (positive is good).  ``not_waited`` counts the
-    frames that began without waiting.  ``rate`` is ``max`` for a run that was not paced; its
-    lateness and margin are then empty.  ``scheduling`` is empty if no scheduling was requested.
+    Times are wall-clock ns, except ``tag_ns``, which is simulated time. ``lateness`` is the wake-up
+    latency, and ``compute`` is the compute time of each frame. ``margin`` is how much longer each
+    frame could have computed without an overrun (positive is good). ``not_waited`` counts the
+    frames that began without waiting. For a run that was not paced, ``rate`` is ``max``, and
+    lateness and margin are empty. ``scheduling`` is empty if no scheduling was requested.
     """
 
     machine: Machine
@@ -43,23 +43,28 @@ class Certificate:
     worst: tuple[WorstFrame, ...]
     holds: int = 0
     held_ns: int = 0
-    """Number and total duration [ns] of commanded pauses; these are not overruns."""
+    """Total duration of commanded pauses, ns; ``holds`` is their number. Pauses are not overruns.
+    """
     blamed: dict[str, int] = field(default_factory=dict)
-    """Number of overruns by ``compute`` for each job that caused them."""
+    """Number of overruns caused by ``compute``, for each responsible job."""
     in_line: int | None = None
-    """Number of overruns by ``wake`` in which the loop mostly waited for a CPU that others used.
-    None if no overrun was by ``wake``, or if the system does not report the waiting."""
+    """Number of overruns caused by ``wake`` in which the loop mostly waited for a CPU used by
+    others.
+
+    None if no overrun was caused by ``wake``, or if the system does not report this time.
+    """
     injected: dict[str, int] = field(default_factory=dict)
-    """Time [ns] that injected faults took, by the name of the fault."""
     period_ns: int = 0
-    """Shortest declared period of the loop [simulated ns]; 0 if none is declared."""
+    """Shortest declared period of the loop, simulated ns; 0 if none is declared."""
     engine: str = ""
-    """What the compiled engine ran, or the reason why it ran nothing."""
+    """Report of what the compiled engine executed, or why it executed nothing."""
     unrecorded: str = ""
-    """Time from which on the run was not recorded, and the reason; empty if all was recorded."""
+    """Time at which recording failed, with the reason; empty if the whole run was recorded."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the certificate as plain data without NaN; too few samples give ``None``."""
+        """Return the certificate as plain data without NaN. Statistics with too few samples are
+        ``None``.
+        """
         parts = dict(vars(self))  # dataclasses.asdict would take a millisecond
         for name in ("machine", "lateness", "compute", "margin"):
             parts[name] = dict(vars(parts[name]))
@@ -69,7 +74,10 @@ class Certificate:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Certificate:
-        """Return the certificate from :meth:`to_json`'s output; raises :class:`RecordingError`."""
+        """Return the certificate for the output of :meth:`to_json`.
+
+        Raises :class:`RecordingError` for other data.
+        """
         try:
             parts = dict(data)
             parts["machine"] = Machine(**parts["machine"])
@@ -130,10 +138,10 @@ class Certificate:
         return "\n".join(lines)
 
     def _distribution(self) -> Table:
-        """Return a table from best to worst; 99 % of frames had at least the p99 of the margin."""
+        """Return a table from best to worst. 99 % of frames had at least the p99 of the margin."""
         from rich.table import Table
 
-        # the table fits 60 columns, with no label cut off
+        # the table must fit into 60 columns without cutting off labels
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column("", no_wrap=True)
         for heading in ("best", "median", "p99", "p99.9", "worst", "frames"):
@@ -163,16 +171,16 @@ class Certificate:
         )
 
     def _line(self) -> str:
-        """Return text: the number of overruns that a higher priority would have prevented."""
+        """Return the number of overruns that a higher priority would have prevented, as text."""
         return "" if self.in_line is None else f": {self.in_line} while others used the CPU"
 
 
 def certify(
     pacer: Pacer, granted: Granted | None = None, machine: Machine | None = None
 ) -> Certificate:
-    """Return the certificate of the frames so far; stop ``pacer`` to include the last frame.
+    """Return the certificate of the frames so far. To include the last frame, stop ``pacer`` first.
 
-    ``machine``: a description of this machine, if it was examined before.
+    ``machine`` is a description of this machine, if it was examined before.
     """
     log, clock = pacer.log, pacer.clock
     log.count()
@@ -212,7 +220,6 @@ def show_ns(ns: int | None) -> str:
 
 
 def _jobs(blamed: dict[str, int]) -> str:
-    """Return text with the three jobs that caused the most overruns."""
     most = sorted(blamed.items(), key=lambda entry: -entry[1])[:3]
     return f": {', '.join(f'{job} {count}' for job, count in most)}" if most else ""
 

@@ -1,10 +1,11 @@
 """``rtsim doctor`` measures which rates this machine holds, and advises how to hold higher rates.
 
-The machine holds a rate if 999 of 1000 wakes are late by at most a tenth of the period.  With fewer
-than 1000 wakes, 99 of 100 wakes are judged; the verdict says which criterion was used.  With fewer
-than 100 wakes nothing is decided, because any program can cause one late wake.  The measurement
-covers wakes only.  The timing certificate of a run shows how much of the period remains after the
-run's computations.
+The machine holds a rate if 999 of 1000 wakes are late by at most a tenth of the period. With fewer
+than 1000 wakes, the criterion is 99 of 100 wakes. The verdict states the criterion used. With fewer
+than 100 wakes there is no decision, because any program can cause one late wake.
+
+Only wakes are measured. The timing certificate of a run shows how much of the period remains after
+the run's computations.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from rtsim.timing.statistics import Spread, Summary
 
 RATES_HZ = (100, 1000)
 ENOUGH = 1000
-"""The number of wakes from which one late wake in 1000 can be found."""
+"""Number of wakes needed to detect one late wake in 1000."""
 FEWEST = 100
-"""The number of wakes from which the doctor decides if a rate is held."""
+"""Number of wakes needed to decide whether a rate is held."""
 SHARE = 10
-"""The period divided by this number is the lateness that is allowed for a wake."""
+"""The period divided by this number is the allowed lateness of a wake."""
 BUSY = 0.25
 """Load average per usable CPU above which other processes affect the measurement."""
 _PIECE_S = 0.25  # progress is shown between pieces, not within a piece
@@ -52,7 +53,7 @@ MakeClock = Callable[[int], Clock]
 
 @dataclass(frozen=True)
 class Measurement:
-    """The wake-up latency measured at one rate; ``spin_ns`` is 0 for a plain sleep."""
+    """Wake-up latency measured at one rate. ``spin_ns`` is 0 for a plain sleep."""
 
     rate_hz: int
     spin_ns: int
@@ -64,7 +65,7 @@ class Measurement:
 
     @property
     def judged(self) -> tuple[str, int | None]:
-        """The judged fraction of the wakes, as text, and its greatest lateness [ns]."""
+        """The judged fraction of the wakes, as text, and its greatest lateness, ns."""
         s = self.lateness
         if s.p99_9 is not None:
             return f"999 in 1000 of {s.count} wakes", s.p99_9
@@ -79,7 +80,7 @@ class Measurement:
 
     @property
     def enough(self) -> bool:
-        """True if there are enough wakes to decide if the machine holds the rate."""
+        """True if the number of wakes suffices to decide whether the machine holds the rate."""
         return self.lateness.count >= FEWEST
 
     @property
@@ -110,9 +111,10 @@ class Measurement:
 class Diagnosis:
     """The result of :func:`examine`.
 
-    ``scheduling`` is the scheduling during the measurement, and ``possible`` is the scheduling that
-    ``--realtime`` would be granted.  ``load`` is the load average of the minute before, or None if
-    the system does not report it.  ``seconds`` is the duration of the whole measurement."""
+    ``scheduling`` is the scheduling during the measurement. ``possible`` is the scheduling that
+    ``--realtime`` would be granted. ``load`` is the load average of the minute before, or None if
+    the system does not report it. ``seconds`` is the duration of the whole measurement, s.
+    """
 
     machine: Machine
     scheduling: Granted
@@ -123,7 +125,7 @@ class Diagnosis:
 
     @property
     def realtime(self) -> bool:
-        """True if the machine was measured with the scheduling that ``--realtime`` requests."""
+        """True if the measurement used the scheduling that ``--realtime`` requests."""
         return any(i.name == "class" and i.asked != "no" for i in self.scheduling.items)
 
     @property
@@ -137,13 +139,16 @@ class Diagnosis:
 
     @property
     def holds_hz(self) -> int | None:
-        """The greatest measured rate that busy-waiting held [Hz]; None if it held no rate."""
+        """Greatest measured rate that was held with busy-waiting, Hz; None if none was held."""
         return max((m.rate_hz for m in self.spun if m.held), default=None)
 
     @property
     def estimate_hz(self) -> int:
-        """The rate [Hz] that the lateness at the greatest measured rate allows, rounded down to
-        1, 2 or 5 times a power of ten.  It is at most the greatest measured rate."""
+        """Estimate of the greatest rate that this machine holds, Hz.
+
+        The estimate follows from the lateness at the greatest measured rate, which is its limit.
+        The result is rounded down to 1, 2 or 5 times a power of ten.
+        """
         fastest = max(self.spun, key=lambda m: m.rate_hz)
         allowed = 10**9 / SHARE / max(1, fastest.judged_ns)
         return max(min(_round_down(allowed), fastest.rate_hz), self.holds_hz or 0)
@@ -154,7 +159,7 @@ class Diagnosis:
 
     @property
     def decided(self) -> bool:
-        """True if enough wakes were measured to decide if the machine holds some rate."""
+        """True if the number of wakes sufficed to decide whether the machine holds some rate."""
         return any(m.held or m.late for m in self.spun)
 
     @property
@@ -190,7 +195,7 @@ class Diagnosis:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """Advice how to hold higher rates, each with a command to type."""
+        """Advice for holding higher rates, each with a command to type."""
         m = self.machine
         lines = [*self._of_load(), *self._of_samples()]
         lines += [f"{i.name} ({i.asked}): {i.reason}. {i.remedy}" for i in self.possible.refused]
@@ -220,7 +225,7 @@ class Diagnosis:
         ]
 
     def _of_samples(self) -> list[str]:
-        """Return advice to measure longer if there were too few wakes to judge 999 of 1000."""
+        """Return advice to measure longer if the wakes were too few to judge 999 of 1000."""
         few = [m for m in self.spun if m.lateness.p99_9 is None]
         if not few:
             return []
@@ -291,13 +296,19 @@ def examine(
     make_clock: MakeClock | None = None,
     asked: SchedulingRequest | None = None,
 ) -> Diagnosis:
-    """Measure this machine for about ``seconds`` (0.1 to 3600).
+    """Measure the wake-up latency of this machine, and return the diagnosis.
 
-    It measures 100 Hz and 1 kHz, each with a plain sleep and with a tuned busy-wait window.  Each
-    of the four measurements takes a quarter of the time.  ``progress(done, what)`` is called
-    between pieces with ``done`` from 0 to 1.  ``asked`` is the scheduling to measure with (default:
-    that of a plain paced run).  ``make_clock(spin_ns)`` lets tests measure another clock.  Raises
-    :class:`ScenarioError` for invalid ``seconds``.
+    The rates 100 Hz and 1 kHz are measured, each with a plain sleep and with a tuned busy-wait
+    window. Each of the four measurements takes a quarter of the time.
+
+    Args:
+        seconds: Duration of the whole measurement, 0.1 to 3600 s.
+        progress: Called repeatedly as ``progress(done, what)``, with ``done`` from 0 to 1.
+        make_clock: Called as ``make_clock(spin_ns)``; a test can return another clock.
+        asked: Scheduling for the measurement; by default that of a plain paced run.
+
+    Raises:
+        ScenarioError: If ``seconds`` is invalid.
     """
     if not (math.isfinite(seconds) and 0.1 <= seconds <= 3600.0):
         raise ScenarioError(
@@ -323,7 +334,6 @@ def examine(
 
 
 def _load_average() -> float | None:
-    """Return the mean number of runnable processes in the last minute; None if not available."""
     try:
         return os.getloadavg()[0]
     except (OSError, AttributeError):  # Windows raises AttributeError
@@ -337,7 +347,6 @@ def _tell_part(tell: Progress, start: float, share: float, what: str, part: floa
 def _measure(
     clock: Clock, rate_hz: int, seconds: float, tell: Callable[[float], object]
 ) -> list[int]:
-    """Return the lateness [ns] of the wakes in ``seconds`` at ``rate_hz``."""
     period, count = 10**9 // rate_hz, max(2, int(seconds * rate_hz))
     piece = max(1, int(_PIECE_S * rate_hz))
     late: list[int] = []

@@ -1,4 +1,4 @@
-"""Record the timing of every frame: buffer it in the loop, and count it when there is time."""
+"""Timing records of all frames, buffered in the loop and counted when time is available."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from numpy.typing import NDArray
 from rtsim.timing.statistics import Spread
 
 BLOCK = 4096
-"""The most frames that are buffered.  A loop without spare time must count them (about 0.3 ms) each
-time the buffer is full."""
+"""Limit of the buffered frames.
+
+A loop without spare time must count them each time the buffer is full, which takes about 0.3 ms.
+"""
 ENOUGH = 256
 NO_SAMPLE = -(2**63)
 UNACCOUNTED = "unaccounted"
 FRAME_COLUMNS = {"wake_lateness": "woke_late", "compute": "spent", "margin": "margin"}
-"""The columns of the recorded track ``timing``, wall-clock ns, and the attribute of :class:`Frame`
-that each of them records.  The statistics of a run are of the first three."""
+"""Columns of the recorded track ``timing``, wall-clock ns, each with its attribute of
+:class:`Frame`.
+
+The statistics of a run cover the first three columns.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,6 @@ class WorstFrame:
     late_ns: int
     compute_ns: int
     jobs: dict[str, int]
-    """Time of each named job [ns]."""
 
     @property
     def response_ns(self) -> int:
@@ -38,13 +42,16 @@ class WorstFrame:
 
     @property
     def unaccounted_ns(self) -> int:
-        """Compute time outside the jobs [ns]: the loop's own work, and time in which another
-        process had the CPU between two jobs."""
+        """Compute time outside the jobs, ns.
+
+        During this time the loop does its own work, or another process uses the CPU between two
+        jobs.
+        """
         return max(0, self.compute_ns - sum(self.jobs.values()))
 
     @property
     def shares(self) -> list[tuple[str, int]]:
-        """The time of each job [ns] and of :data:`UNACCOUNTED`; the longest first."""
+        """Times of the jobs and of :data:`UNACCOUNTED`, ns, the longest first."""
         parts = [*self.jobs.items(), (UNACCOUNTED, self.unaccounted_ns)]
         return sorted(((job, ns) for job, ns in parts if ns), key=lambda part: -part[1])
 
@@ -52,17 +59,17 @@ class WorstFrame:
 class FrameLog:
     """Statistics of all frames, in fixed memory, and the worst frames with their jobs.
 
-    A frame is added before the wait for the next one, when there is time.  If that wait ends early,
-    :meth:`reopen` removes the frame again.
+    A frame is added before the wait for the next frame, when time is available. If this wait ends
+    early, :meth:`reopen` removes the frame again.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:
         self.frames = 0
         self.lateness, self.compute, self.margin = Spread(), Spread(), Spread()
         self._worst: list[WorstFrame] = []
-        self._latest: WorstFrame | None = None  # one of the worst, unless removed again
+        # one of the worst frames, unless reopen() removes it
+        self._latest: WorstFrame | None = None
         self.keeps_worst = keep_worst
-        """The number of worst frames to keep."""
         self._least = -1 if keep_worst else 2**63
         self._rows = tuple(array("q", bytes(8 * BLOCK)) for _ in range(3))
         self._late, self._compute, self._margin = self._rows
@@ -73,7 +80,7 @@ class FrameLog:
 
     @property
     def spreads(self) -> tuple[Spread, Spread, Spread]:
-        """The statistics of the first three :data:`FRAME_COLUMNS`."""
+        """Statistics of the first three :data:`FRAME_COLUMNS`."""
         return self.lateness, self.compute, self.margin
 
     @property
@@ -82,21 +89,22 @@ class FrameLog:
 
     @property
     def worst(self) -> list[WorstFrame]:
-        """The frames with the longest response; the worst is first."""
+        """The frames with the longest response, the worst first."""
         latest = [] if self._latest is None else [self._latest]
         frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
         return frames[: self.keeps_worst]
 
     @property
     def least(self) -> int:
-        """The response [ns] above which a frame is among the worst."""
+        """Response above which a frame is among the worst, ns."""
         self._settle_latest()
         return self._least
 
     def returned(self, frames: int, last: tuple[int, ...], worst: Iterable[WorstFrame]) -> None:
-        """Take over ``frames`` that compiled code has counted.
+        """Add ``frames`` frames that compiled code has counted.
 
-        ``last``: the columns of the last one; ``worst``: candidates, oldest first.
+        ``last`` contains the columns of the last of them. ``worst`` contains candidates for the
+        worst frames, the oldest first.
         """
         self.frames += frames
         self.last = last
@@ -112,7 +120,7 @@ class FrameLog:
                 self._least = self._worst[-1].response_ns
 
     def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
-        """Add a frame; a time is :data:`NO_SAMPLE` if there was no wake, or no next deadline."""
+        """Add a frame. A time is :data:`NO_SAMPLE` without a wake, or without a next deadline."""
         if self._row == BLOCK:
             self.count()
         self._settle_latest()
@@ -126,7 +134,7 @@ class FrameLog:
         return response_ns > self._least
 
     def keep(self, frame: WorstFrame) -> None:
-        """Keep ``frame``, the latest frame, as one of the worst."""
+        """Keep the latest frame, ``frame``, as one of the worst."""
         self._latest = frame
 
     def reopen(self) -> int:
@@ -142,27 +150,29 @@ class FrameLog:
             self.lateness.add(np.array([late_ns], dtype=np.int64))
 
     def count(self) -> None:
-        """Count the buffered frames (about 100 us for 256); not allowed between add and reopen."""
+        """Count the buffered frames, which takes about 100 us for 256.
+
+        Do not call this method between :meth:`add` and :meth:`reopen`.
+        """
         for rows, spread in zip(self._rows, self.spreads, strict=True):
             samples = np.frombuffer(rows, dtype=np.int64)[: self._row]
             spread.add(samples[samples != NO_SAMPLE])
         self._row = 0
 
 
-# The frame under way: when its tag began, its compute time so far, and the time of each job.
+# The present frame: start of its tag, its compute time so far, and the time of each job.
 
 REST = "(not in a job)"
 NEXT = "propagate"
 """The job between ``ready`` and ``wait``: the provisional step towards the next tag."""
 RECORDING = "recording"
-"""The job of handing the tag's rows to the recorder."""
 
 
 class Frame:
     """The present frame of a :class:`rtsim.timing.pacing.Pacer`; all times are wall-clock ns.
 
-    The compiled engine continues a frame that the pacer began, and the pacer one of the compiled
-    engine; both therefore read and write these attributes.
+    The compiled engine can continue a frame that the pacer began, and vice versa. Both therefore
+    read and write these attributes.
     """
 
     __slots__ = (
@@ -176,17 +186,18 @@ class Frame:
         self.reset(0, 0)
 
     def reset(self, ns: int, now: int) -> None:
-        """Start at the tag at simulated ``ns``: nothing is late, nothing was computed."""
+        """Start at the tag at simulated ``ns``, with no lateness and no compute time."""
         self.tag_ns = ns
         self.resumed = self.lap_at = now  # start of the present period of computing
-        self.spent = 0  # compute time of this frame before that period
+        self.spent = 0  # compute time of this frame before `resumed`
         self.next = False  # True from ready() on
         self.began_late = 0
-        self.late_by_wake = 0  # the share of the present lateness that late wakes caused
-        self.stood: int | None = None  # waiting for the CPU, in the wait that ended late
+        self.late_by_wake = 0  # part of the present lateness that late wakes caused
+        self.stood: int | None = None  # wait for the CPU, during a wait that ended late
         self.woke_late = self.margin = NO_SAMPLE
         self.closed = False  # True if this frame is in the log and the next has not begun
-        self.culprit, self.culprit_ns = "", -1  # of the longest frame since last on time
+        # of the longest frame since the loop was last on time
+        self.culprit, self.culprit_ns = "", -1
         self.jobs.clear()
 
     def begin(self, ns: int, now: int) -> None:
@@ -218,7 +229,7 @@ class Frame:
         self.lap_at = now
 
     def close(self, log: FrameLog, margin: int) -> None:
-        """Log the frame as finished; :meth:`go_back` undoes this if the next wait ends early."""
+        """Log the frame as finished. If the next wait ends early, :meth:`go_back` undoes this."""
         if self.closed:  # a freeze has closed the frame
             return
         self.closed, self.margin = True, margin
@@ -231,34 +242,35 @@ class Frame:
         self.woke_late = NO_SAMPLE
 
     def accuse(self) -> None:
-        """Note the longest job of this frame, if the frame is the longest since last on time."""
+        """Store the longest job of this frame, if it is the longest frame since the loop was on
+        time.
+        """
         if self.spent > self.culprit_ns:
             self.culprit, self.culprit_ns = self.longest_job(), self.spent
 
     def longest_job(self) -> str:
-        """Return the job with the most time in the frame; :data:`REST` if it has no name."""
+        """Return the job with the most time in the frame; :data:`REST` if this time has no job."""
         if not self.jobs:
             return ""
         name = max(self.jobs, key=self.jobs.__getitem__)
         return name if self.jobs[name] >= self.spent - sum(self.jobs.values()) else REST
 
 
-# Live counts of message latencies and the latest time stamps of each link, for display.
+# Live counts of message latencies, and the latest time stamps of each link, for display.
 
 CLASSES = 24
-"""Number of classes: class 0 ends at 1 us, class k at 2^k us, and the last class has no end."""
+"""Number of classes. Class 0 ends at 1 us, class k at 2^k us, and the last class has no end."""
 MOST_LINKS = 64
-"""The most links; further links are not counted."""
+"""Limit of the links. Further links are not counted."""
 
 
 STAMPS = 3
-"""Number of time stamps of a message: initiated, completed, arrival."""
 
 
 class Tally:
-    """Counts of durations, (links, :data:`CLASSES`), and the stamps of the latest messages.
+    """Counts of durations, shape (links, :data:`CLASSES`), and stamps of the latest messages.
 
-    ``latest`` is (links, :data:`STAMPS`), ns of simulated time; -1 before the first message.
+    ``latest`` has the shape (links, :data:`STAMPS`), in simulated ns; -1 before the first message.
     """
 
     def __init__(self, links: list[str]) -> None:
@@ -269,13 +281,13 @@ class Tally:
         self._stamps = dict(zip(self.links, self.latest, strict=True))
 
     def stamp(self, link: str, initiated: int, completed: int, arrival: int) -> None:
-        """Keep the stamps [ns] of the latest message of ``link``; other links are ignored."""
+        """Store the stamps of the latest message of ``link``, ns. Unknown links are ignored."""
         row = self._stamps.get(link)
         if row is not None:
             row[0], row[1], row[2] = initiated, completed, arrival
 
     def add(self, link: str, ns: int) -> None:
-        """Count a duration [ns] of ``link``; a link that is not counted is ignored."""
+        """Count a duration of ``link``, ns. Unknown links are ignored."""
         row = self._rows.get(link)
         if row is not None:
             row[min((max(ns, 0) // 1000).bit_length(), CLASSES - 1)] += 1
@@ -289,12 +301,12 @@ class Tally:
 
 
 def upper_us(index: int) -> int:
-    """Return the upper limit of class ``index`` [us]."""
+    """Return the upper limit of class ``index``, us."""
     return 1 << index
 
 
 def quantile_us(counts: list[int], p: float) -> int | None:
-    """Return the upper limit [us] of the p-quantile's class; ``None`` if all counts are 0."""
+    """Return the upper limit of the class of the p-quantile, us; ``None`` if all counts are 0."""
     rank = sum(counts) * p
     seen = 0
     for index, count in enumerate(counts):

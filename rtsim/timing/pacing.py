@@ -1,6 +1,6 @@
-"""The pacer waits for each tag on the clock, measures timing, and applies the overrun policy.
+"""The pacer, which waits for each tag, measures timing, and applies the overrun policy.
 
-The executive uses it in this loop (see ``docs/realtime.md``)::
+The executive uses the pacer in this loop (see ``docs/realtime.md``)::
 
     pacer.start(ns)
     while not pacer.begin(ns):            # a freeze
@@ -17,11 +17,11 @@ The executive uses it in this loop (see ``docs/realtime.md``)::
         pacer.ready(ns)
     pacer.stop()
 
-A *frame* runs from the beginning of one tag until the loop is ready to wait for the next; its
-duration is its compute time.  A tag that begins more than ``tolerance_ns`` after it was due is an
-overrun.  Its cause is ``wake`` or ``compute``, whichever made more of the lateness, including
-lateness passed on from earlier frames.  *Margin* is how much longer the frame could have computed
-without making the next tag an overrun; positive is good.
+A *frame* lasts from the beginning of one tag until the loop is ready to wait for the next. The
+duration of a frame is its compute time. A tag that begins more than ``tolerance_ns`` after its due
+time is an overrun. The cause is ``wake`` or ``compute``, whichever contributed more to the
+lateness, including lateness passed on from earlier frames. The *margin* is how much longer the
+frame could have computed without making the next tag an overrun; positive is good.
 """
 
 from __future__ import annotations
@@ -48,19 +48,23 @@ from rtsim.timing.policy import (
     advice,
 )
 
-# Count overruns, by cause and in a row, and decide on the action of the overrun policy.
+# Counts of overruns by cause and in a row, and the action of the overrun policy.
 
 
 class Ledger:
-    """The overruns of one run; for the limit, several tags within ``frame_ns`` count as one."""
+    """The overruns of one run. For the policy's limit, several tags within ``frame_ns`` count as
+    one.
+    """
 
     def __init__(self, policy: Policy, frame_ns: int) -> None:
         self.overruns: dict[Cause, int] = {"compute": 0, "wake": 0}
         self.blamed: dict[str, int] = {}
-        """Number of overruns by ``compute`` for each job that caused them."""
+        """Number of overruns caused by ``compute``, for each responsible job."""
         self.in_line: int | None = None
-        """Number of overruns by ``wake`` in which the loop mostly waited for a CPU; None if the
-        system reported the waiting for none of them."""
+        """Number of overruns caused by ``wake`` in which the loop mostly waited for a CPU.
+
+        None if the system reported this time for no overrun.
+        """
         self._policy, self._frame_ns = policy, frame_ns
         self.on_time()
 
@@ -70,11 +74,11 @@ class Ledger:
 
     @property
     def in_a_row(self) -> tuple[int, int, int]:
-        """Late frames in a row, the tag of the last one counted [ns], and the frame [ns]."""
+        """Number of late frames in a row, tag of the last counted one, ns, and ``frame_ns``."""
         return self._consecutive, self._counted_ns, self._frame_ns
 
     def caught_up(self, overruns: CaughtUp, consecutive: int, counted_ns: int) -> None:
-        """Count ``overruns`` of compiled code, after which :attr:`in_a_row` is as given."""
+        """Count ``overruns`` of compiled code, and set the state of :attr:`in_a_row` after them."""
         for _, late, by_wake, job, stood, _ in overruns.rows.tolist():
             self.overruns["wake" if by_wake else "compute"] += 1
             if overruns.jobs[job]:
@@ -86,9 +90,10 @@ class Ledger:
     def judge(
         self, ns: int, late: int, cause: Cause, job: str = "", stood_ns: int | None = None
     ) -> Overrun:
-        """Count the tag at ``ns``, which is ``late`` [ns], and return its overrun.
+        """Count the tag at ``ns``, which is ``late`` ns late, and return its overrun.
 
-        ``job`` is the longest job of the frame; the loop waited ``stood_ns`` for a CPU.
+        ``job`` is the longest job of the frame. ``stood_ns`` is the time that the loop waited for a
+        CPU.
         """
         if self._consecutive == 0 or ns - self._counted_ns >= self._frame_ns:
             self._consecutive += 1
@@ -114,7 +119,6 @@ class Ledger:
         return OverrunError(f"{overrun}; {advice(self._policy, overrun.consecutive)}")
 
     def _action(self, ns: int, late: int, cause: Cause) -> Action:
-        """Return the policy's action; raises :class:`ScenarioError` for an unknown action."""
         total = sum(self.overruns.values())
         action = self._policy.answer(LateTag(ns, late, cause, self._consecutive, total))
         if action not in ACTIONS:
@@ -125,16 +129,16 @@ class Ledger:
         return action
 
 
-# Measure how long a thread was ready to run but waited for a CPU (Linux's *run delay*).
+# How long a thread was ready to run but waited for a CPU (Linux's *run delay*).
 
 _FILE = "/proc/thread-self/schedstat"
 _LONG = 96  # three numbers of 64 bits, and the spaces between them
 
 
 class RunQueue:
-    """The run delay of the thread that creates the object; :meth:`close` ends the measurement.
+    """Run delay of the thread that creates the object; :meth:`close` ends the measurement.
 
-    ``read`` replaces the system's counter in tests.
+    In tests, ``read`` replaces the system's counter.
     """
 
     def __init__(self, read: Callable[[], int] | None = None) -> None:
@@ -146,14 +150,14 @@ class RunQueue:
                 self._file = os.open(_FILE, os.O_RDONLY)
 
     def note(self) -> None:
-        """Start a measurement of the run delay now; this takes about 1 us."""
+        """Start a measurement of the run delay now, which takes about 1 us."""
         try:
             self._before = self._read()
         except (OSError, ValueError):  # this system does not report the run delay
             self._before = None
 
     def stood_ns(self) -> int | None:
-        """Return the run delay since the latest :meth:`note` [ns]; None if it is not reported."""
+        """Return the run delay since the latest :meth:`note`, ns; None if it is not reported."""
         before = self._before
         if before is None:
             return None
@@ -162,7 +166,7 @@ class RunQueue:
 
     @property
     def file(self) -> int:
-        """The open file with the counter; -1 if this system has none, or a test reads for it."""
+        """Descriptor of the open counter file; -1 without a counter, or if ``read`` replaces it."""
         return self._file
 
     def close(self) -> None:
@@ -173,7 +177,7 @@ class RunQueue:
 
     def _run_delay(self) -> int:
         ran, stood, _ = map(int, os.pread(self._file, _LONG, 0).split())
-        if not ran:  # this system counts nothing, because this thread has run
+        if not ran:  # this thread has run, so 0 means that the system does not count
             raise ValueError
         return stood
 
@@ -189,10 +193,10 @@ DEFAULT_TOLERANCE_NS = 1_000_000
 
 
 def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int:
-    """Return the tolerance [wall-clock ns] of a loop from simulated ``ns`` on.
+    """Return the tolerance of a loop from simulated time ``ns`` on, wall-clock ns.
 
-    ``period_ns`` is its shortest period [simulated ns], 0 if it has none.  ``wall`` maps simulated
-    ns to wall-clock ns at the rate of the loop, as :meth:`Clock.wall` does.
+    ``period_ns`` is the loop's shortest period in simulated ns, or 0 if it has none. ``wall``
+    converts simulated ns to wall-clock ns at the rate of the loop, as :meth:`Clock.wall` does.
     """
     if period_ns == 0:
         return DEFAULT_TOLERANCE_NS
@@ -200,13 +204,19 @@ def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int
 
 
 class Pacer:
-    """The pacing of one run; it costs a few us per frame and keeps no new objects.
+    """The pacing of one run, which takes a few us per frame and keeps no new objects.
 
-    ``frame_ns`` is the shortest declared period of the loop [simulated ns]; several tags within it
-    count as one frame towards a policy's limit.  ``tolerance_ns`` [wall-clock ns] defaults to a
-    tenth of the time that the clock takes for the period at its present rate (the criterion of
-    ``rtsim doctor``), or to 1 ms without a period.  With a clock that is not paced, no tag is late
-    and only compute time is measured.
+    With a clock that is not paced, no tag is late and only compute time is measured.
+
+    Args:
+        clock: Clock of the run.
+        policy: Overrun policy; :class:`CatchUp` by default.
+        frame_ns: Shortest declared period of the loop, simulated ns. Several tags within this time
+            count as one frame for a policy's limit.
+        tolerance_ns: Greatest lateness without an overrun, wall-clock ns. The default is a tenth of
+            the period at the clock's present rate, the criterion of ``rtsim doctor``. Without a
+            period, the default is 1 ms.
+        keep_worst: Number of worst frames to keep.
     """
 
     def __init__(
@@ -233,31 +243,37 @@ class Pacer:
         """The overrun at the tag of the latest :meth:`wait`; None if the tag was not late."""
         self.frozen = False
         self.reached_ns: int | None = None
-        """The tag [ns] for which compiled code waited already; None if there is none.
+        """Tag for which compiled code has already waited, ns; None if there is no such tag.
 
-        If the frame is closed, the wake was late and is still to be judged."""
+        If the frame is closed, the wake was late and the policy must still be applied.
+        """
         self.ledger = Ledger(self.policy, frame_ns)
         self.overruns, self.blamed = self.ledger.overruns, self.ledger.blamed
         self.slipped_ns = 0
-        """Wall-clock ns by which the run ends late: slips, freezes and, at pauses and changes of
-        rate, lateness beyond one frame."""
+        """Wall-clock time by which the run ends late, ns.
+
+        The time is the sum of slips, freezes, and lateness beyond one frame at pauses and changes
+        of rate.
+        """
         self.holds, self.held_ns = 0, 0
-        """Number of commanded pauses, and their total duration [wall-clock ns]."""
+        """Number of commanded pauses, and their total duration, wall-clock ns."""
         self.injected: dict[str, int] = {}
-        """Wall-clock ns taken by injected faults, by the name of the fault."""
+        """Wall-clock time that injected faults took, by name of the fault, ns."""
         self.margin_ns = 0
-        """Margin of the latest frame [ns]."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.warm_up = self._warm_up
         self.warm_ups: list[Callable[[], object]] = []
-        """Functions of components that run code of the next tag without effect, before the tag is
-        due; see ``warm_up`` in :mod:`rtsim.components.protocols`."""
+        """Functions that execute a component's code for the next tag without effect, before the tag
+        is due.
+
+        See ``warm_up`` in :mod:`rtsim.components.protocols`.
+        """
         self.line: RunQueue | None = None
         """Measures how long the loop waits for a CPU; None without a wall clock."""
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
         self.read = stopwatch if isinstance(clock, VirtualClock) else clock.now
-        """Function that reads wall-clock ns, from the clock of the run if it is a wall clock."""
+        """Function that returns wall-clock ns, from the run's clock if this is a wall clock."""
         self.frame = Frame()
         self._running = False
         self._frozen_ns = self._frozen_at = self._held_at = 0
@@ -271,7 +287,7 @@ class Pacer:
         self.frozen, self.overrun = False, None
 
     def start(self, ns: int) -> None:
-        """Make simulated ``ns`` due now: at the start of a run, after a pause or a restore."""
+        """Make simulated time ``ns`` due now, at the start of a run or after a pause or restore."""
         self.stop()
         if self.line is None and isinstance(self.clock, WallClock):
             self.line = RunQueue()
@@ -281,10 +297,10 @@ class Pacer:
         self._running = True
 
     def begin(self, ns: int) -> bool:
-        """Wait until the first tag of a run, at ``ns``, is due; no frame precedes it.
+        """Wait until the first tag of a run, at ``ns``, is due; return True to begin the tag.
 
-        A clock may make the first tag due later than :meth:`start` (see ``until_quiet``).  Returns
-        False in a freeze, as :meth:`wait` does; :attr:`overrun` is then set.
+        A clock may make the first tag due later than :meth:`start` (see ``until_quiet``). In a
+        freeze, the result is False as for :meth:`wait`, and :attr:`overrun` is set.
         """
         self.overrun = None
         if self.frozen:
@@ -297,13 +313,13 @@ class Pacer:
         return True
 
     def _judge_at_rate(self, ns: int) -> None:
-        """Set the tolerance for the rate at which the clock runs from simulated ``ns`` on."""
+        """Set the tolerance for the rate of the clock from simulated time ``ns`` on."""
         own = tolerance_ns(self.frame_ns, self.clock.wall, ns)
         self.tolerance_ns = own if self._given_ns is None else self._given_ns
-        """The greatest lateness of a tag that is not an overrun [wall-clock ns]."""
+        """Greatest lateness of a tag that is not an overrun, wall-clock ns."""
 
     def stop(self) -> None:
-        """End the last frame and count all frames that are still buffered."""
+        """End the last frame, and count all frames that are still buffered."""
         if self._running:
             self._running = False
             frame = self.frame
@@ -320,7 +336,7 @@ class Pacer:
     def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
         """Set the rate for simulated time after ``ns``; ``None`` is as fast as possible.
 
-        The tag at ``ns`` keeps its due time.  Up to one frame of its lateness is kept.
+        The tag at ``ns`` keeps its due time, and at most one frame of its lateness is kept.
         """
         clock, now = self.clock, self.read()
         late = now - clock.wall(ns)  # negative before the first tag of a run is due
@@ -339,7 +355,7 @@ class Pacer:
         self.clock.anchor(ns, now - kept)
 
     def anchor(self, ns: int) -> None:
-        """Make simulated ``ns`` due now, within a frame, after waiting for a late answer."""
+        """Make simulated time ``ns`` due now, within a frame, after waiting for a late answer."""
         self.clock.anchor(ns, self.read())
         self.frame.late_by_wake = 0
 
@@ -354,10 +370,10 @@ class Pacer:
         self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
     def end_hold(self, ns: int) -> int:
-        """Continue a run that :meth:`hold` paused after the tag at ``ns``; return the pause [ns].
+        """Continue a run that :meth:`hold` paused after the tag at ``ns``; return the pause, ns.
 
-        The due times move by the pause, so the loop does not wait again for time that it has
-        already spent on the frame.  At most one frame of lateness is kept.
+        The due times move by the pause, so that the loop does not wait again for time that it has
+        already spent on the frame. At most one frame of lateness is kept.
         """
         now = self.read()
         stood = now - self._held_at
@@ -370,7 +386,7 @@ class Pacer:
         return stood
 
     def resume(self) -> None:
-        """End a freeze and make the late tag due now."""
+        """End a freeze, and make the late tag due now."""
         if self.frozen:
             now = self.read()
             self.frozen = False
@@ -379,14 +395,14 @@ class Pacer:
             self.frame.late_by_wake, self.frame.culprit_ns = 0, -1
 
     def patience_left_ns(self) -> int:
-        """Return the time until a freeze ends the run [ns]; raises :class:`OverrunError` at 0."""
+        """Return the time until a freeze ends the run, ns; raise :class:`OverrunError` at 0."""
         left = self._frozen_at + self.policy.patience_ns - self.read()
         if left <= 0:
             raise self._out_of_patience()
         return left
 
     def job(self, name: str, start_ns: int, end_ns: int) -> None:
-        """Record that the job ``name`` ran from ``start_ns`` to ``end_ns``, read from one clock."""
+        """Record that the job ``name`` ran from ``start_ns`` to ``end_ns``, both from one clock."""
         jobs = self.frame.jobs
         jobs[name] = jobs.get(name, 0) + end_ns - start_ns
 
@@ -395,17 +411,18 @@ class Pacer:
         self.frame.lap(name, self.read())
 
     def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
-        """End the tag's work; the time until :meth:`wait` belongs to the job ``propagate``."""
+        """End the tag's work. The time until :meth:`wait` belongs to the job ``propagate``."""
         self.frame.lap_at = self.read()
         self.frame.next = True
 
     def wait(self, ns: int, wake: Wake | None = None, commands: CommandsInWait = None) -> bool:
-        """Wait until simulated ``ns`` is due; return True to begin that tag, False to check again.
+        """Wait until simulated time ``ns`` is due; return True to begin that tag.
 
-        ``commands`` is called every 50 ms in a long wait, with ``ns``; True ends the wait.  The
-        method returns False after ``commands``, after an event of an event input, and in a freeze
-        (:attr:`frozen`; each call waits again until :meth:`resume`).  :attr:`overrun` is then the
-        tag's overrun, if any.  Raises :class:`OverrunError` if the policy's limit is exceeded.
+        In a long wait, ``commands(ns)`` is called every 50 ms, and returning True ends the wait.
+        The method returns False after such a command, after an event of an event input, and in a
+        freeze. In a freeze (:attr:`frozen`), each further call waits again until :meth:`resume`.
+        :attr:`overrun` is the tag's overrun, or None. Raises :class:`OverrunError` if the policy's
+        limit is exceeded.
         """
         self.overrun = None
         if self.frozen:
@@ -416,7 +433,7 @@ class Pacer:
         clock, frame = self.clock, self.frame
         arrived = self.read()
         frame.note_compute(arrived)
-        if not clock.paced:  # without pacing no tag is late
+        if not clock.paced:  # no tag is late without pacing
             clock.wait_until(ns)
             frame.close(self.log, NO_SAMPLE)
             frame.begin(ns, arrived)
@@ -429,7 +446,7 @@ class Pacer:
             if wake is not None and wake.is_set():
                 return self._look_again()
             return self._begin_late(ns, arrived, late)
-        self.ledger.on_time()  # the loop is on time, even if the wait then ends late
+        self.ledger.on_time()  # the loop is on time, even if the following wait ends late
         frame.culprit_ns, frame.stood = -1, None
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
@@ -458,7 +475,7 @@ class Pacer:
         return True
 
     def _woken(self, ns: int, due: int) -> bool:
-        """Handle the end of a wait; each line delays the tag, so other work is done before."""
+        """Handle the end of a wait. Each line delays the tag, so other work is done before."""
         frame = self.frame
         frame.resumed = frame.lap_at = now = self.read()
         frame.woke_late = frame.began_late = frame.late_by_wake = late = now - due
@@ -476,10 +493,10 @@ class Pacer:
         return True
 
     def _warm_up(self, left_ns: int) -> None:
-        """Run :meth:`_woken` once before the wake, so that its code is in the CPU's caches.
+        """Execute :meth:`_woken` once before the wake, to load its code into the CPU's caches.
 
-        The attributes that it writes are written again at the end of the wait.  The components'
-        code comes first, while more than enough of the ``left_ns`` until the deadline is left.
+        The end of the wait overwrites the attributes that this call sets. The components' code is
+        executed first, if enough of the ``left_ns`` until the deadline is left.
         """
         if self.warm_ups:
             self._warm_up_components(left_ns)
@@ -496,7 +513,7 @@ class Pacer:
             warm_up()
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
-        """Begin a tag that is already due; late wakes before it can explain its lateness."""
+        """Begin a tag that is already due; earlier late wakes can be the cause of its lateness."""
         frame = self.frame
         by_wake = min(frame.late_by_wake, late)
         frame.close(self.log, self.margin_ns)
@@ -516,7 +533,7 @@ class Pacer:
     # -- overruns
 
     def _apply(self, ns: int, late: int, cause: Cause) -> bool:
-        """Apply the policy to a tag that is ``late`` [ns]; return whether the tag begins now.
+        """Apply the policy to a tag that is ``late`` ns late; return True if the tag begins now.
 
         Raises :class:`OverrunError` if the policy's limit is exceeded.
         """

@@ -1,22 +1,22 @@
-"""Overrun policies: what happens when the loop falls behind.  Each policy has a finite limit.
+"""Overrun policies: the action when the loop falls behind. Each policy has a finite limit.
 
 ======================  ==============================================================
 ``catch_up(max_frames)``  runs the late frames back to back, without waiting, until the loop is
-                        on time again; simulated and wall time stay tied
-``slip(max_frames)``      treats the late tag as due now and continues from there: the lost time is
-                        never made up, and the run ends that much later on the wall clock
+                        on time again; simulated time stays tied to wall-clock time
+``slip(max_frames)``      treats the late tag as due now and continues from there: the run ends
+                        later on the wall clock by the lost time, which is never made up
 ``freeze(patience_s)``    pauses the run before the late tag until it is resumed; if nobody
                         resumes it within the timeout, the run ends
 ``abort``               ends the run at the first overrun
 ======================  ==============================================================
 
-``max_frames`` counts *consecutive* late frames.  If the loop is ready for a frame in time, the
-count starts again, even if the wait for this frame then ends late: that is an overrun, but the loop
+``max_frames`` counts *consecutive* late frames. The count restarts when the loop is ready for a
+frame in time. If the wait for this frame then ends late, the tag is an overrun, although the loop
 has not fallen behind.
 
-To add a policy, write a subclass of :class:`Policy` and register it by the entry point
-``rtsim.overrun_policies`` or by :func:`add_policy` (docs/extending.md).  rtsim's own are in
-:data:`OWN_POLICIES`.
+To add a policy, write a subclass of :class:`Policy`. Register it by the entry point
+``rtsim.overrun_policies`` or by :func:`add_policy` (docs/extending.md). :data:`OWN_POLICIES`
+contains rtsim's own policies.
 """
 
 from __future__ import annotations
@@ -41,35 +41,39 @@ from rtsim.core.extension_point import ExtensionPoint
 Cause = Literal["compute", "wake"]
 """``compute`` if the work before the tag took too long, ``wake`` if the loop woke up late."""
 Action = Literal["catch_up", "slip", "freeze", "abort"]
-"""The actions of the loop for a late tag."""
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
 @dataclass(frozen=True)
 class Overrun:
-    """A tag that began too late; it is recorded as an event at that tag."""
+    """A tag that began too late, recorded as an event at this tag."""
 
     tag_ns: int
     cause: Cause
     amount_ns: int
-    """Lateness of the tag [wall-clock ns]."""
+    """Lateness of the tag, wall-clock ns."""
     job: str
-    """The job that took most of the longest frame since the loop was last on time; empty if
-    computing was not the cause."""
+    """Job with the most time in the longest frame since the loop was last on time.
+
+    Empty if computing was not the cause.
+    """
     action: Action
-    """The action of the policy; also ``abort`` if the limit of another policy was exceeded."""
+    """Action of the policy; also ``abort`` if the limit of another policy was exceeded."""
     consecutive: int
     allowed: int
     stood_ns: int | None = None
-    """Time for which the loop waited for a CPU that other threads used, in the wait that ended
-    late. None if the system does not report it, or if the cause was computing."""
+    """Time that the loop waited for a CPU used by other threads, in the wait that ended late, ns.
+
+    None if the system does not report it, or if computing was the cause.
+    """
 
     def __str__(self) -> str:
         late = f"{self.amount_ns / 1e6:.3f} ms"
         if self.cause == "wake":
             why = f"the loop woke {late} late"
             if self.stood_ns is not None:
-                stood = min(self.stood_ns, self.amount_ns)  # a tag can begin early
+                # the wait for a CPU can begin before the due time
+                stood = min(self.stood_ns, self.amount_ns)
                 why += f", of which it waited {stood / 1e6:.3f} ms for a CPU in use by others"
         else:
             where = f", most of it in {self.job}" if self.job else ""
@@ -81,20 +85,24 @@ class Overrun:
 
 
 UNKNOWN_NS = -1
-"""In a row of :class:`CaughtUp`: the system does not report the wait for a CPU."""
+"""Value in a row of :class:`CaughtUp` if the system does not report the wait for a CPU."""
 
 
 @dataclass(frozen=True)
 class CaughtUp:
-    """Overruns that the loop caught up with, as compiled code notes them; one row each.
+    """Overruns that the loop caught up with, one row each, as compiled code stores them.
 
-    A row costs the loop 0.3 us; an :class:`Overrun` and its text cost 10 us, which at 10 kHz would
-    cause the next overruns.  The process that writes the recording makes them from the rows.
+    A row costs the loop 0.3 us. An :class:`Overrun` and its text cost 10 us, which at 10 kHz would
+    cause the next overruns. The process that writes the recording therefore creates these objects
+    from the rows.
     """
 
     rows: NDArray[np.int64]
-    """(n, 6): tag [ns], lateness [ns], 1 if the loop woke late, index of the job in ``jobs``, wait
-    for a CPU [ns] or :data:`UNKNOWN_NS`, and the number of late frames in a row."""
+    """Array (n, 6) with one row per overrun.
+
+    The columns are: tag, ns; lateness, ns; 1 if the loop woke late; index of the job in ``jobs``;
+    wait for a CPU, ns, or :data:`UNKNOWN_NS`; number of late frames in a row.
+    """
     jobs: tuple[str, ...]
     allowed: int
 
@@ -115,7 +123,7 @@ class CaughtUp:
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Return the overruns that :meth:`pack` wrote."""
+        """Return the overruns that :meth:`pack` encoded."""
         head, _, rows = data.partition(b"\n")
         allowed, *jobs = json.loads(head)
         return cls(np.frombuffer(rows, np.int64).reshape(-1, 6), tuple(jobs), allowed)
@@ -131,12 +139,12 @@ _MOST_FRAMES = 10**9
 
 @dataclass(frozen=True)
 class LateTag:
-    """A tag that begins too late, as a policy sees it; times are wall-clock ns."""
+    """A tag that begins too late, as input of a policy; times are wall-clock ns."""
 
     tag_ns: int
-    """Simulated time of the tag [ns]."""
+    """Simulated time of the tag, ns."""
     late_ns: int
-    """Lateness of the tag: time from its due time to its begin."""
+    """Time from the due time of the tag to its start."""
     cause: Cause
     consecutive: int
     """Number of late frames in a row, including this frame."""
@@ -147,20 +155,21 @@ class LateTag:
 class Policy(ABC):
     """A rule for late tags.
 
-    A subclass is an immutable dataclass.  One object can serve several runs, also at the same time.
-    It therefore stores nothing about a run: an answer depends only on the :class:`LateTag`.
+    A subclass is an immutable dataclass. One object can serve several runs, even at the same time.
+    A policy must therefore store nothing about a run: its answer depends only on the
+    :class:`LateTag`.
     """
 
     name: ClassVar[str]
-    """The name that a user types before the colon: ``--overrun NAME[:ARGUMENT]``."""
+    """Name that a user types before the colon: ``--overrun NAME[:ARGUMENT]``."""
     usage: ClassVar[str]
-    """An example for error messages, such as ``slip:1000 (frames in a row)``."""
+    """Example for error messages, such as ``slip:1000 (frames in a row)``."""
 
     @classmethod
     def parse(cls, argument: str) -> Self:
-        """Return the policy for ``text``, the part after the colon (``""`` without a colon).
+        """Return the policy for ``argument``, the text after the colon (``""`` without a colon).
 
-        Raises :class:`ValueError` for a text that cannot be read.
+        Raises :class:`ValueError` if the text is malformed.
         """
         if argument:
             raise ValueError(argument)
@@ -173,14 +182,15 @@ class Policy(ABC):
 
     @property
     def patience_ns(self) -> int:
-        """The longest duration of a freeze before the run ends [wall-clock ns]."""
+        """Longest duration of a freeze before the run ends, wall-clock ns."""
         return 0
 
     @property
     def catches_up(self) -> int:
-        """The most late frames in a row that this policy catches up, whatever their lateness.
+        """Number of late frames in a row that this policy always catches up, whatever their
+        lateness.
 
-        Compiled code catches them up without calling :meth:`answer`.  0: it never does.
+        Compiled code catches these frames up without calling :meth:`answer`. 0 means none.
         """
         return 0
 
@@ -193,13 +203,11 @@ class Policy(ABC):
         """Return advice for a run that this policy ended after ``consecutive`` late frames."""
 
     def __str__(self) -> str:
-        """Return the text from which :func:`parse_policy` makes this policy."""
+        """Return the text for which :func:`parse_policy` returns this policy."""
         return self.name
 
 
 class _FramesInARow(Policy):
-    """A policy with a limit for the number of late frames in a row."""
-
     name: ClassVar[Action]
     max_frames: int
 
@@ -227,10 +235,10 @@ class _FramesInARow(Policy):
 
 @dataclass(frozen=True)
 class CatchUp(_FramesInARow):
-    """Run late frames back to back; at most ``max_frames`` in a row, else the run ends.
+    """Runs late frames back to back; the run ends after more than ``max_frames`` in a row.
 
     The default limit tolerates a stall of half a second at 200 Hz, which sometimes occurs on a
-    desktop. It ends a lasting overload within seconds.
+    desktop. A lasting overload ends the run within seconds.
     """
 
     max_frames: int = 100
@@ -251,9 +259,9 @@ class CatchUp(_FramesInARow):
 
 @dataclass(frozen=True)
 class Slip(_FramesInARow):
-    """Treat each late frame as due now; the run ends after more than ``max_frames`` in a row.
+    """Treats each late frame as due now; the run ends after more than ``max_frames`` in a row.
 
-    A loop that slips 1000 times in a row does not run in real time; give it a lower rate instead.
+    A loop that slips 1000 times in a row does not run in real time. Give it a lower rate instead.
     """
 
     max_frames: int = 1000
@@ -270,7 +278,7 @@ class Slip(_FramesInARow):
 
 @dataclass(frozen=True)
 class Freeze(Policy):
-    """Freeze the run before the late tag until it is resumed, at most for ``patience_s`` [s]."""
+    """Freezes the run before the late tag until it is resumed, for at most ``patience_s`` s."""
 
     patience_s: float = 30.0
     name: ClassVar[Action] = "freeze"
@@ -303,7 +311,7 @@ class Freeze(Policy):
 
 @dataclass(frozen=True)
 class Abort(Policy):
-    """End the run at the first overrun."""
+    """Ends the run at the first overrun."""
 
     name: ClassVar[Action] = "abort"
     usage: ClassVar[str] = "abort"
@@ -319,7 +327,7 @@ P = TypeVar("P", bound=Policy)
 
 
 def _checked(name: str, made: object) -> type[Policy]:
-    """Return ``made``; raises an error if it is not a complete policy class of this name."""
+    """Return ``made``; raise an error if it is not a complete policy class of this name."""
     if not (isinstance(made, type) and issubclass(made, Policy)):
         raise ScenarioError(
             f"overrun policy {name!r} is {made!r}; expected a subclass of "
@@ -339,26 +347,25 @@ def _checked(name: str, made: object) -> type[Policy]:
 
 
 OWN_POLICIES: dict[str, type[Policy]] = {p.name: p for p in (CatchUp, Slip, Freeze, Abort)}
-"""The policies that come with rtsim."""
 POLICIES: ExtensionPoint[type[Policy]] = ExtensionPoint(
     "rtsim.overrun_policies",
     "overrun policy",
     OWN_POLICIES,
     _checked,
 )
-"""The class of every policy that can be chosen, by its name."""
+"""The class of each available policy, by name."""
 
 
 def add_policy(policy: type[P]) -> type[P]:
-    """Register a policy for this process; it can be used as a decorator of the class."""
+    """Register a policy class for this process; usable as a class decorator."""
     POLICIES.add(policy.name, policy)
     return policy
 
 
 def parse_policy(text: str | Policy) -> Policy:
-    """Return a policy from its text, such as ``catch_up``, ``slip:1000`` or ``freeze:30`` (s).
+    """Return the policy for a text such as ``catch_up``, ``slip:1000`` or ``freeze:30`` (s).
 
-    Raises :class:`ScenarioError` for anything else.
+    Raises :class:`ScenarioError` if the text is malformed.
     """
     if not isinstance(text, str):
         return text
@@ -372,7 +379,7 @@ def parse_policy(text: str | Policy) -> Policy:
 
 
 def _usages() -> str:
-    """Return an example of each policy; the name alone if the policy's package cannot be loaded."""
+    """Return an example of each policy, or its name if the policy's package cannot be loaded."""
     examples = []
     for name in POLICIES:
         try:

@@ -1,14 +1,17 @@
-"""Request the scheduling that a real-time loop needs, and report what the system granted.
+"""Requests for the scheduling that a real-time loop needs, with a report of what was granted.
 
 A plain paced run requests a small timer slack, a short time slice and a quiet garbage collector.
-These need no privileges and do not slow other processes.  On a machine with two CPUs, a loop and
-its window request one CPU each.  Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and
-always a CPU of its own.  Both need privileges.  An overloaded FIFO loop takes its CPU from all
-other processes, so FIFO is refused if only one CPU is usable.
+These requests need no privileges and do not slow other processes. On a machine with two CPUs, a
+loop and its window request one CPU each.
 
-Each request applies to the calling thread (memory and the collector: to the process) and is undone
-at the end.  Make requests before :meth:`rtsim.core.clock.WallClock.calibrate`, and start helper
-processes first: children inherit the CPU affinity, but not FIFO (it is reset on fork).
+Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and, on every machine, a CPU of its own.
+FIFO and locked memory need privileges. An overloaded FIFO loop takes its CPU from all other
+processes, so FIFO is refused if only one CPU is usable.
+
+A request applies to the calling thread, or to the process for memory and garbage collector, and is
+undone at the end. Make requests before :meth:`rtsim.core.clock.WallClock.calibrate`. Start helper
+processes first, because children inherit the CPU affinity. They do not inherit FIFO, which is reset
+on fork.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ class Attributes(ctypes.Structure):
 
 
 def slice_ns() -> int:
-    """Return the time slice of the calling thread [ns]; 0 for the system default.
+    """Return the time slice of the calling thread, ns; 0 for the system default.
 
     The result is 0 before Linux 6.12 and in other scheduling classes. Raises :class:`OSError` if
     the system has no time slices.
@@ -63,10 +66,10 @@ def slice_ns() -> int:
 
 
 def set_slice(ns: int) -> None:
-    """Request time slices of ``ns`` (0: system default); Linux accepts 100 us to 100 ms unchanged.
+    """Request time slices of ``ns`` ns, or the system default for 0.
 
-    Raises :class:`OSError` if the system has no time slices, or if the thread's scheduling class
-    has none.
+    Linux accepts 100 us to 100 ms unchanged. Raises :class:`OSError` if the system or the thread's
+    scheduling class has no time slices.
     """
     libc, (number, _) = _here()
     attributes = _attributes()
@@ -92,7 +95,7 @@ def _here() -> tuple[ctypes.CDLL, tuple[int, int]]:
     return ctypes.CDLL(None, use_errno=True), calls
 
 
-# A description of the machine, for timing figures: processor, kernel, CPUs.
+# Description of the machine, for timing figures: processor, kernel, CPUs.
 
 UNKNOWN = "unknown"
 _MOST = 65_536  # bytes of a /proc file that are read
@@ -100,7 +103,7 @@ _MOST = 65_536  # bytes of a /proc file that are read
 
 @dataclass(frozen=True)
 class Machine:
-    """A description of a machine that can be published: it has no names of host or user."""
+    """Description of a machine, without names of host or user, so that it can be published."""
 
     system: str
     kernel: str
@@ -135,7 +138,7 @@ def examine_machine(root: Path = Path("/")) -> Machine:
 
 
 def usable_cpus() -> tuple[int, ...]:
-    """Return the CPUs that this thread may run on, in ascending order."""
+    """Return the CPUs on which this thread may run, in ascending order."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
@@ -143,7 +146,7 @@ def usable_cpus() -> tuple[int, ...]:
 
 def _read(path: Path) -> str:
     try:
-        file = os.open(path, os.O_RDONLY)  # a tenth of the time of Path.open
+        file = os.open(path, os.O_RDONLY)  # takes a tenth of the time of Path.open
     except OSError:
         return ""
     try:
@@ -156,7 +159,7 @@ def _read(path: Path) -> str:
 
 @cache
 def _cpu_fields(path: Path) -> dict[str, str]:
-    """Return the fields of the first processor in /proc/cpuinfo; they never change."""
+    """Return the fields of the first processor in /proc/cpuinfo, which never change."""
     lines = (line.partition(":") for line in _read(path).split("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, _, value in lines}
 
@@ -168,10 +171,13 @@ def _preemption(version: str) -> str:
 
 DEFAULT_PRIORITY = 50
 DEFAULT_SLICE_NS = 100_000
-"""The shortest time slice that Linux accepts."""
+"""Shortest time slice that Linux accepts, ns."""
 BESIDE_SLICE_NS = 100_000_000
-"""The longest time slice of Linux. A loop that wakes must wait if the rest of the other thread's
-slice is shorter than the loop's own slice."""
+"""Longest time slice that Linux accepts, ns.
+
+A loop that wakes must wait if the rest of the other thread's slice is shorter than the loop's own
+slice.
+"""
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _MCL_CURRENT, _MCL_FUTURE = 1, 2
 _CAP_IPC_LOCK = 14
@@ -183,8 +189,8 @@ _NOT_HERE = f"not available on {sys.platform}"
 class SchedulingRequest:
     """The scheduling to request.
 
-    ``fifo`` is a priority from 1 to 99, or 0 for no FIFO.  ``slice_ns`` is a time slice (see
-    :mod:`rtsim.timing.slices`), or 0 for the default.  ``cpus`` are CPU numbers; empty means any.
+    ``fifo`` is a priority from 1 to 99, or 0 for no FIFO. ``slice_ns`` is the time slice (see
+    :func:`set_slice`), or 0 for the default. ``cpus`` contains CPU numbers; empty means any CPU.
     """
 
     timer_slack: bool = True
@@ -211,20 +217,22 @@ class SchedulingRequest:
 
     @classmethod
     def watched(cls) -> SchedulingRequest:
-        """Return the request of a loop with a window on this machine."""
+        """Return the request for a loop with a window on this machine."""
         return cls(cpus=_one_each()[0])
 
     @classmethod
     def beside(cls) -> SchedulingRequest:
-        """Return the request of a thread that is paced beside a loop, such as the loop's window.
+        """Return the request for a thread paced beside a loop, such as the loop's window.
 
-        The thread's slice is long, so that the thread gives up the CPU whenever the loop wakes.
+        The slice is long, so that the thread gives up the CPU whenever the loop wakes.
         """
         return cls(slice_ns=BESIDE_SLICE_NS)
 
     @classmethod
     def window(cls) -> SchedulingRequest:
-        """Return the request for a :meth:`watched` loop's window, before the window has threads."""
+        """Return the request for the window of a :meth:`watched` loop, before the window has
+        threads.
+        """
         cpus = _one_each()[1]
         return cls(timer_slack=False, slice_ns=BESIDE_SLICE_NS, quiet_gc=False, cpus=cpus)
 
@@ -234,7 +242,7 @@ class SchedulingRequest:
     ) -> SchedulingRequest:
         """Return the request of ``--realtime``: FIFO priority, locked memory and a CPU of its own.
 
-        The default is the last usable CPU, far from CPU 0, which serves most interrupts.
+        The default CPU is the last usable one, far from CPU 0, which handles most interrupts.
         """
         usable = usable_cpus()
         chosen = cpus or (usable[-1:] if len(usable) > 1 else ())
@@ -242,10 +250,10 @@ class SchedulingRequest:
 
 
 def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the CPUs of the loop and of its window if exactly two are usable, else empty.
+    """Return the CPUs of the loop and of its window if exactly two are usable, else empty tuples.
 
     Without this request, the loop sometimes wakes on the window's CPU although the other CPU is
-    free.  With more than two CPUs, one CPU is free anyway.
+    free. With more than two CPUs, a CPU is free anyway.
     """
     usable = usable_cpus()
     two = len(usable) == 2 and hasattr(os, "sched_setaffinity")
@@ -254,7 +262,10 @@ def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Item:
-    """One request: the requested and the granted value; if they differ, the reason and a remedy."""
+    """One request, with the requested and the granted value.
+
+    If the values differ, ``reason`` and ``remedy`` are set.
+    """
 
     name: str
     asked: str
@@ -297,14 +308,14 @@ class Granted:
 def request(
     asked: SchedulingRequest | None = None, beside: Iterable[int] = ()
 ) -> Iterator[Granted]:
-    """Request scheduling; yield the granted scheduling, and undo it at the end.
+    """Request scheduling; yield what was granted, and undo the request at the end.
 
-    A refused request is reported and raises no error.  ``beside`` are the numbers of
-    processes, such as the recorder, that must leave the requested CPUs.
+    A refused request is reported and raises no error. ``beside`` contains the ids of processes,
+    such as the recorder, that must leave the requested CPUs.
 
     ::
 
-        with request(Request.realtime()) as granted:
+        with request(SchedulingRequest.realtime()) as granted:
             clock.calibrate()
             ...
     """
@@ -329,13 +340,13 @@ def request(
 
 
 def probe() -> Granted:
-    """Return the scheduling that ``--realtime`` would be granted, from a request undone at once."""
+    """Return the scheduling that ``--realtime`` would be granted; the trial is undone at once."""
     with request(SchedulingRequest.realtime()) as granted:
         return granted
 
 
 class _Refused(Exception):
-    """Error: a request was not granted, with the present state, the reason and a remedy."""
+    """A request was not granted: present state, reason and remedy."""
 
     def __init__(self, instead: str, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
@@ -352,12 +363,11 @@ def _ask(name: str, wanted: bool, text: str, ask: _Asker, undo: contextlib.ExitS
         return Item(name, text, ask(undo), ok=True)
     except _Refused as no:
         return Item(name, text, no.instead, ok=False, reason=no.reason, remedy=no.remedy)
-    except (OSError, AttributeError, ValueError) as error:  # the platform is not known
+    except (OSError, AttributeError, ValueError) as error:  # the platform is unknown
         return Item(name, text, _as_it_is(name), ok=False, reason=f"{error or _NOT_HERE}")
 
 
 def _as_it_is(name: str) -> str:
-    """Return the present state of ``name``, as text."""
     if name == "timer slack":
         slack = _slack_ns()
         return "system default" if slack is None else f"{slack} ns"
@@ -517,7 +527,7 @@ def _fifo(wanted: SchedulingRequest) -> _Asker:
 def _restore_class(before: int, parameters: os.sched_param) -> None:
     try:
         os.sched_setscheduler(0, before, parameters)
-    except PermissionError:  # without privileges, reset-on-fork cannot be undone
+    except PermissionError:  # reset-on-fork cannot be undone without privileges
         os.sched_setscheduler(0, before | os.SCHED_RESET_ON_FORK, parameters)
 
 

@@ -1,8 +1,8 @@
 """Statistics of any number of samples in fixed memory.
 
-The statistics consist of a log-spaced histogram with bins 1 % wide, and of the exact minimum and
-maximum.  A percentile is the middle of its bin (within 0.5 %), limited to the range of the samples.
-A percentile is not available if there are so few samples that none lies beyond it.
+A histogram with logarithmic bins, 1 % wide, is kept with the exact minimum and maximum. A
+percentile is the middle of its bin (within 0.5 %), limited to the range of the samples. If no
+sample lies beyond a percentile, the percentile is not available.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUANTILES = {"p0_1": 0.001, "p1": 0.01, "median": 0.5, "p99": 0.99, "p99_9": 0.9
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of one quantity [ns]; ``None`` if there are too few samples."""
+    """Statistics of one quantity, ns; ``None`` where the samples are too few."""
 
     count: int
     min: int | None
@@ -35,17 +35,17 @@ class Summary:
     p99_9: int | None
     max: int | None
     histogram: tuple[tuple[int, int, int], ...]
-    """(low, high, count) of each bin that is not empty; each sample is in low <= sample <= high."""
+    """(low, high, count) of each bin that is not empty; its samples are from low to high."""
 
 
 class Spread:
-    """A histogram of samples [ns] of either sign; it takes about 70 kB for any number of them."""
+    """A histogram of samples of either sign, ns, which takes about 70 kB for any number of them."""
 
     def __init__(self) -> None:
         self.bins = np.zeros(2 * SIDE + 1, dtype=np.int64)
-        """Number of samples in each bin; bin 0 is in the middle."""
+        """Number of samples in each bin. Bin 0 is in the middle."""
         self.totals = np.array([0, 2**63 - 1, -(2**63)], dtype=np.int64)
-        """Number of samples, least and greatest sample; compiled code updates both arrays."""
+        """Number of samples, least and greatest sample. Compiled code updates both arrays."""
 
     @property
     def count(self) -> int:
@@ -60,7 +60,7 @@ class Spread:
         return int(self.totals[2]) if self.totals[0] else None
 
     def add(self, samples: Samples) -> None:
-        """Add samples (n,); 256 samples take about 20 us, so call this outside the frame."""
+        """Add samples (n,). 256 samples take about 20 us, so call this method outside the frame."""
         if samples.size == 0:
             return
         size = np.abs(samples).astype(np.float64)
@@ -71,7 +71,7 @@ class Spread:
         totals[1], totals[2] = min(totals[1], samples.min()), max(totals[2], samples.max())
 
     def quantile(self, p: float) -> int | None:
-        """Return the p-quantile [ns], 0 <= p <= 1; None if too few samples lie beyond it."""
+        """Return the p-quantile, ns, for 0 <= p <= 1; None if too few samples lie beyond it."""
         if self.count == 0 or self.min is None or self.max is None:
             return None
         beyond = min(p, 1.0 - p)
@@ -91,7 +91,6 @@ class Spread:
         return Summary(self.count, self.min, max=self.max, histogram=bins, **quantiles)
 
     def _edges(self, k: int) -> tuple[int, int]:
-        """Return the least and greatest integer in bin ``k``, within the range of the samples."""
         assert self.min is not None
         assert self.max is not None
         low, high = _bounds(k)

@@ -1,5 +1,5 @@
 """A page in the browser that shows a run in progress or a recording, in a process of its own.
 
-``process`` is that process, which :class:`rtsim.gateway.pipe.WebPage` starts.  ``guard`` admits
-browsers, ``page`` builds the page, and ``source`` gives it its data.
+:class:`rtsim.gateway.pipe.WebPage` starts the process (``process``). ``guard`` admits browsers,
+``page`` builds the page, and ``source`` provides the data.
 """

@@ -1,9 +1,9 @@
-"""The controls of a page and its texts: buttons, faults, fields for parameters, and messages.
+"""Controls of a page and its texts: buttons, faults, fields for parameters, and messages.
 
-The callbacks of viser run in threads of its own.  They only note what the user wants; the thread of
-the page gives the commands.  Of many positions of the time bar only the last is given.
+viser calls callbacks in its own threads. A callback only stores what the user wants, and the thread
+of the page sends the commands. Of several positions of the time bar, only the last one is sent.
 
-All names in texts are escaped, because a recording may come from somebody else.
+All names in texts are escaped, because a recording may come from an untrusted person.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rtsim.gateway.publishing import StateTable
 from rtsim.gateway.web.source import About, Look
 from rtsim.timing.frames import NO_SAMPLE
 
-# The state of the run and its latest messages, as HTML.
+# State of the run and its latest messages, as HTML.
 
 MOST_TOPICS = 40
 _MOST_VALUES = 4
@@ -34,9 +34,10 @@ _STYLE = "font-size:0.8em;font-variant-numeric:tabular-nums;border-spacing:0.5em
 def state_html(
     state: StateTable, measured: float | None, title: str, said: str, note: str = ""
 ) -> str:
-    """Return the state as a table; ``measured`` is the measured rate, ``said`` the last answer.
+    """Return the state as a table.
 
-    ``note`` stands above it: why the run ended, or that it does not answer.
+    ``measured`` is the measured rate, ``said`` the last answer. ``note`` appears above the table,
+    for example the reason why the run ended.
     """
     pace = "paused" if state.standing else f"rate {state.rate:g}" if state.rate else "rate max"
     if measured is not None and not state.standing:
@@ -101,7 +102,7 @@ def note_html(text: str) -> str:
 
 
 def small_html(text: str, marked: bool) -> str:
-    """Return a small line below an input; ``marked`` if it needs the user's attention."""
+    """Return a small line below an input; ``marked`` is True if it needs the user's attention."""
     colour = "color:#d9480f" if marked else "opacity:0.65"
     style = f"font-size:0.75em;margin:-0.7em 0.9em 0.3em;text-align:right;{colour}"
     return f"<div style='{style}'>{escape(text)}</div>"
@@ -116,9 +117,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 MOST_PARAMETERS = 40
-"""Fields of parameters on the page at a time; a filter chooses them."""
+"""Limit of the parameters with fields on the page. A filter selects them."""
 MOST_ELEMENTS = 8
-"""An array with more elements has no fields."""
+"""An array with more elements than this has no fields."""
 _MOST_FAULTS = 40
 _MOST_WAITING = 100
 _MOST_UNDONE = 50
@@ -127,7 +128,7 @@ Command = tuple[str, dict[str, Any]]
 
 
 class Commands:
-    """The commands that users asked for and that were not given yet; any thread may add some."""
+    """Commands that users requested and that were not sent yet. Any thread may add commands."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -136,7 +137,7 @@ class Commands:
         self.dropped = 0
 
     def add(self, kind: str, once: str = "", **arguments: Any) -> None:
-        """Add a command; it replaces a waiting one with the same text ``once``."""
+        """Add a command. It replaces a waiting command with the same text ``once``."""
         with self._lock:
             self._numbers += 1
             key = once or f"#{self._numbers}"
@@ -146,14 +147,14 @@ class Commands:
             self._waiting[key] = (kind, arguments)
 
     def take(self) -> list[Command]:
-        """Return the waiting commands, in order, and forget them."""
+        """Remove and return the waiting commands, in order."""
         with self._lock:
             found, self._waiting = list(self._waiting.values()), {}
         return found
 
 
 class RunControls:
-    """The buttons of a run in progress or of a recording."""
+    """The buttons for a run in progress or a recording."""
 
     def __init__(self, gui: viser.GuiApi, about: About, commands: Commands) -> None:
         self._commands, self._state = commands, StateTable(rate=1.0)
@@ -176,7 +177,7 @@ class RunControls:
             self._bar.on_update(self._moved)
 
     def show(self, state: StateTable) -> None:
-        """Show the present time on the time bar; a user's hand on the bar goes first."""
+        """Update the time bar with the present time."""
         self._state = state
         if self._bar is not None and state.ns != self._shown_ns:
             self._shown_ns = state.ns
@@ -215,12 +216,11 @@ class RunControls:
 class Parameters:
     """Fields for parameters, with their units, ranges and present values.
 
-    What a user types is pending: it changes nothing until Enter or Apply.  Undo gives back the
-    values before the last change that was applied here.  ``ask`` runs a function in the thread of
-    the page.
+    A typed text is pending and changes nothing until Enter or Apply. Undo restores the values
+    before the last change that was applied here. ``ask`` runs a function in the thread of the page.
 
-    The fields take several lines, because viser then sends Enter as a part of the text.  A form of
-    viser sends Enter apart, in place of a last digit that was typed less than 50 ms before.
+    The fields allow several lines, because viser then sends Enter as part of the text. A form of
+    viser sends Enter separately. A last digit typed less than 50 ms before would then be lost.
     """
 
     def __init__(
@@ -235,21 +235,19 @@ class Parameters:
         self._fields: dict[str, list[Any]] = {}
         self._notes: dict[str, Any] = {}
         self._more: list[Any] = []
-        """All parts that are made again with each filter."""
+        """All parts that are created again with each filter."""
         self._known: dict[str, list[float]] = {}
-        """The values of the run that the fields show or showed last."""
+        """Values of the run that the fields show or showed last."""
         self._edited: set[str] = set()
-        """Parameters with a text that was not applied."""
         self._undo: list[dict[str, list[float]]] = []
         self.wrong = ""
-        """Why the last texts were not applied; empty if they were."""
+        """Why the last texts were not applied; empty if they were applied."""
         self._at_fault = ""
-        """The parameter that ``wrong`` is about."""
 
     def open(self, folder: Any, pattern: str = "") -> None:
-        """Make fields for the parameters whose names contain ``pattern``; remove the others.
+        """Create fields for the parameters whose names contain ``pattern``, and remove the others.
 
-        A text that was not applied is dropped.
+        Pending texts are lost.
         """
         for one in self._more:
             one.remove()
@@ -270,11 +268,11 @@ class Parameters:
 
     @property
     def names(self) -> list[str]:
-        """The signals that have the values of the fields."""
+        """The signals whose values the fields show."""
         return [n for name, fields in self._fields.items() for n in _elements(name, len(fields))]
 
     def show(self, values: Mapping[str, float]) -> None:
-        """Show the present values, which another client may have set; a pending text stays."""
+        """Show the present values, which another client may have set. Pending texts stay."""
         for name, fields in self._fields.items():
             now = [values.get(n, math.nan) for n in _elements(name, len(fields))]
             if self._known.get(name) != now and all(map(math.isfinite, now)):
@@ -294,7 +292,7 @@ class Parameters:
             field.value = repr(value)
 
     def _note(self, name: str) -> None:
-        """Show unit and range of a parameter; beside a pending text also its present value."""
+        """Show unit and range of a parameter, and its present value beside a pending text."""
         row = self._rows[name]
         said = _allowed(row)
         if name in self._edited and name in self._known:
@@ -326,7 +324,7 @@ class Parameters:
 
     def _typed(self, event: Any, name: str) -> None:
         if event.client_id is None:
-            return  # this process showed the value
+            return  # this process wrote the value
         self._edited.add(name)
         if "\n" in str(event.target.value):
             self._ask(f"set {name}", lambda: self.apply(name))
@@ -334,7 +332,7 @@ class Parameters:
     # -- Enter, Apply, Discard and Undo
 
     def apply(self, only: str = "") -> None:
-        """Set all edited parameters, or only one; set none if one of the texts is wrong."""
+        """Set all edited parameters, or only ``only``. If one text is wrong, set none."""
         edited = sorted(name for name in self._edited.copy() if only in ("", name))
         texts: dict[str, list[str]] = {}
         for name in edited:
@@ -355,14 +353,14 @@ class Parameters:
         self._set(wanted)
 
     def discard(self) -> None:
-        """Show the values of the run again, instead of texts that were not applied."""
+        """Replace pending texts by the run's values."""
         edited, self._edited = self._edited, set()
         self.wrong = ""
         for name in edited & self._known.keys():
             self._fill(name)
 
     def undo(self) -> None:
-        """Set the values before the last change that was applied."""
+        """Restore the values before the last change that was applied."""
         if self._undo:
             self._set(self._undo.pop())
         else:
@@ -385,7 +383,7 @@ class Parameters:
             )
 
     def _read(self, name: str, texts: Sequence[str]) -> list[float]:
-        """Return the values of ``texts``; raises ``ValueError`` with what is allowed."""
+        """Return the values of ``texts``; raise ``ValueError`` with the allowed range."""
         row = self._rows[name]
         low, high = row["low"], row["high"]
         found: list[float] = []
@@ -411,7 +409,6 @@ def _unit(row: Mapping[str, Any]) -> str:
 
 
 def _allowed(row: Mapping[str, Any]) -> str:
-    """Return the range of a parameter with its unit."""
     low, high, unit = row["low"], row["high"], _unit(row)
     if low is not None and high is not None:
         return f"{low:g} to {high:g}{unit}"

@@ -1,9 +1,9 @@
-"""Admits browsers to a page: the token in the address, ``Host`` and ``Origin``, and a limit.
+"""Admission of browsers to a page: checks of token, ``Host`` and ``Origin``, and a limit.
 
 viser's server checks none of these, and it listens at a port that every user of this machine can
-reach.  :func:`guarded_server` therefore has viser serve at a socket of ours, with the check of
-:class:`Guard` before each request.  There is no second port and no unchecked path to viser's
-server (docs/decisions/148).
+reach. Therefore :func:`guarded_server` makes viser serve at a socket of rtsim, where :class:`Guard`
+checks each request first. No second port and no unchecked path lead to viser's server
+(docs/decisions/148).
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from rtsim.gateway.addresses import is_this_machine
 
 MOST_VIEWERS = 64
 MOST_ASKED = 1 << 20
-"""Limit of the size of a message from a browser, bytes."""
 _WRITE_LIMIT = 1 << 18
-"""Bytes that may wait for one browser; beyond them, its older updates are replaced by newer."""
+"""Bytes that may wait for one browser. Beyond this limit, newer updates replace older ones."""
 _CLOSED_S = 1.0
 Answering = Callable[[ServerConnection, Request], Response | None]
 
@@ -41,24 +40,23 @@ _POLICY = (
     "connect-src 'self' data: blob: ws://{host}; frame-ancestors 'none'; base-uri 'none'; "
     "form-action 'none'"
 )
-"""The page may contact this server only; no other page may show it in a frame."""
+"""The page may contact this server only, and no other page may show it in a frame."""
 
 
 class Guard:
-    """Checks each request before viser answers it; ``token`` is the first part of each path."""
+    """Checks each request before viser answers it. ``token`` is the first part of each path."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
         self.refused = 0
-        """Number of refused requests."""
         self.opened = 0
-        """Number of browsers that opened the page so far."""
+        """Number of browsers that have opened the page so far."""
 
     def objection(self, request: Request) -> str:
         """Return why ``request`` is refused, or an empty text.
 
-        A browser tells the site of a page by ``Origin``.  A page of another site that resolves its
-        own name to this machine would have the right origin, but not a loopback ``Host``.
+        A browser reports the site of a page in ``Origin``. A foreign page whose own name resolves
+        to this machine would have the right origin, but not a loopback ``Host``.
         """
         try:
             host = request.headers.get("Host", "")
@@ -75,7 +73,7 @@ class Guard:
         return ""
 
     def admit(self, answer: Answering, server: Server) -> Answering:
-        """Return ``answer``, a handler of requests without tokens, behind this check."""
+        """Return a handler that checks each request before it calls ``answer``."""
 
         def checked(connection: ServerConnection, request: Request) -> Response | None:
             if why := self.objection(request):
@@ -115,7 +113,7 @@ def _response(status: http.HTTPStatus, text: str, **headers: str) -> Response:
 
 
 def _harden(headers: Headers, host: str) -> None:
-    """Add headers: no other site gets the address, the page or a connection from the page."""
+    """Add headers that keep the address, the page and its connections from other sites."""
     headers["Content-Security-Policy"] = _POLICY.format(host=host)
     headers["Referrer-Policy"] = "no-referrer"
     headers["X-Content-Type-Options"] = "nosniff"
@@ -126,11 +124,11 @@ def _harden(headers: Headers, host: str) -> None:
 def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.ViserServer:
     """Return viser's server at ``listener``, behind ``guard``.
 
-    viser passes its handlers to ``websockets.asyncio.server.serve``; while its server starts, it
-    finds :func:`_serve_at` in the place of this function.  Raises :class:`RtsimError` if viser did
-    not call it, because the server would then be open to every user of this machine.
+    viser passes its handlers to ``websockets.asyncio.server.serve``. While viser starts,
+    :func:`_serve_at` replaces this function. If viser did not call the replacement,
+    :class:`RtsimError` is raised, because the server would be open to every user of this machine.
     """
-    logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # refusals are no errors
+    logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # refusals are not errors
     with _serve_at(listener, guard) as called:
         server = viser.ViserServer(host="127.0.0.1", port=0, label=label, verbose=False)
     server.request_share_url = _not_shared
@@ -144,12 +142,11 @@ def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.V
 
 
 def _not_shared(verbose: bool = True) -> None:
-    """Do nothing in the place of viser's share button, which serves a page to the internet."""
+    """Replace viser's share button, which would serve the page to the internet, by nothing."""
 
 
 @contextmanager
 def _serve_at(listener: socket.socket, guard: Guard) -> Any:
-    """Context in which viser's servers listen at ``listener``, behind ``guard``."""
     called: list[bool] = []
 
     def ours(handler: Any, host: Any, port: Any, **options: Any) -> serve:  # noqa: ARG001

@@ -1,8 +1,8 @@
-"""A page in the browser: it asks a source for the present state, and shows it to all browsers.
+"""A page in the browser, which shows the present state of a source to all browsers.
 
-All browsers show the same page: what one user chooses, all users see.  One thread builds and
-updates the page.  viser sends each browser the latest state of each part, so that a slow browser
-skips states and delays nobody.
+All browsers show the same page, including what each user selects. One thread builds and updates the
+page. viser sends each browser the latest state of each part, so that a slow browser skips states
+and delays no other browser.
 """
 
 from __future__ import annotations
@@ -39,11 +39,10 @@ from rtsim.record.views import Published, View, with_unit
 # Curves over time, and curves of one signal over another.
 
 MOST_CHARTS = 8
-"""Charts on the page at a time; the others are on further pages."""
+"""Limit of the charts on a page. Further charts are on further pages."""
 MOST_CURVES = 6
-"""Curves of one chart; of an array with more elements, only the first are drawn."""
+"""Limit of the curves of one chart. Further elements of an array are not drawn."""
 CHART_HEIGHT, TALL = 190, 270
-"""Heights of a chart beside a scene, and without a scene, pixels."""
 _WIDTH = 400
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 _BAND = "rgba(214, 39, 40, 0.12)"
@@ -51,7 +50,7 @@ _SQUARE = 320
 
 
 class Chart:
-    """One view on the page; :meth:`show` draws the past values of its ``names``."""
+    """One view on the page; :meth:`show` draws the past values of the signals ``names``."""
 
     def __init__(
         self, gui: viser.GuiApi, view: View, names: Sequence[str], about: About, height: int
@@ -118,9 +117,10 @@ class Chart:
         return (seconds, *curves, *points)
 
     def _fix_range(self, curves: Sequence[Vector]) -> None:
-        """Give the vertical range if a curve has gaps, because the chart library cannot find it.
+        """Set the vertical range if a curve has gaps, because the chart library cannot determine
+        it.
 
-        The library loses the user's zoom at each new range, so a range is kept while it fits.
+        Each new range makes the library lose the user's zoom, so a range is kept while it fits.
         """
         known = np.concatenate([c[np.isfinite(c)] for c in curves])
         wanted: tuple[float, float] | None = None
@@ -139,7 +139,7 @@ class Chart:
     # -- over another signal
 
     def _svg(self, across: Vector, values: Mapping[str, Vector]) -> str:
-        """Return a drawing, because the chart library draws curves over a rising axis only."""
+        """Return a drawing, because the chart library needs a rising horizontal axis."""
         over = str(self._view.over)
         curves = [_finite(values[name]) for name in self._drawn if name in values]
         x, lines = _finite(across), []
@@ -166,7 +166,7 @@ class Chart:
 
 
 class Charts:
-    """The charts of one page of views, and the choice of further signals."""
+    """The charts of one page of views, and the selection of further signals."""
 
     def __init__(
         self, gui: viser.GuiApi, about: About, views: Sequence[View], height: int = CHART_HEIGHT
@@ -183,7 +183,7 @@ class Charts:
 
     @property
     def unknown(self) -> list[str]:
-        """Titles of the views that cannot be drawn, because their signals are not sent."""
+        """Titles of views that cannot be drawn because their signals are not sent."""
         return [view.title for view in self._views if not self._expanded(view)]
 
     @property
@@ -191,7 +191,7 @@ class Charts:
         return list(dict.fromkeys(name for chart in self._charts for name in chart.names))
 
     def open(self, folder: Any, page: int = 0) -> None:
-        """Draw the charts of ``page`` into ``folder``, and remove the others."""
+        """Draw the charts of ``page`` into ``folder``, and remove the previous charts."""
         self._page = min(max(page, 0), self.pages - 1)
         for chart in self._charts:
             chart.remove()
@@ -203,7 +203,9 @@ class Charts:
                     self._charts.append(chart)
 
     def add(self, name: str) -> bool:
-        """Put a view of the signal ``name`` first; return False if it is there already."""
+        """Move or add a view of the signal ``name`` to the front; return False for an unknown
+        signal.
+        """
         if name not in self._about.signals:
             return False
         view = View(with_unit(name, self._about.signals[name]), (name,))
@@ -217,7 +219,9 @@ class Charts:
             chart.show(past)
 
     def _expanded(self, view: View) -> list[str]:
-        """Return the signals of ``view`` that the run has; an array stands for its elements."""
+        """Return the signals of ``view`` that the run has. The name of an array gives all its
+        elements.
+        """
         out: list[str] = []
         for name in view.signals:
             if name in self._about.signals:
@@ -231,7 +235,7 @@ class Charts:
 
 
 def views_shown(about: About) -> list[View]:
-    """Return the views of ``about``; without any, one for each of its first signals."""
+    """Return the views of ``about``, or else one view for each of its first signals."""
     if about.views:
         return [View.from_dict(one) for one in about.views]
     names = [n for n, kind in about.kinds.items() if kind != "parameter"]
@@ -239,9 +243,9 @@ def views_shown(about: About) -> list[View]:
 
 
 def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector, list[Vector]]:
-    """Return ``seconds`` with the times of published values between its ends, and the values.
+    """Return ``seconds`` merged with the times of published values in their range, and the values.
 
-    There is one array (n,) for each source, with NaN at all times that it does not give.
+    The list contains one array (n,) per source, with NaN at all times without a published value.
     """
     inside = [np.array(one.times) for one in published]
     inside = [(t >= seconds[0]) & (t <= seconds[-1]) for t in inside]
@@ -257,7 +261,7 @@ def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector,
 
 
 def _finite(values: Vector) -> Vector:
-    """Return ``values`` with NaN, which leaves a gap, instead of numbers that are not finite."""
+    """Return ``values`` with NaN, which leaves a gap, in place of other non-finite numbers."""
     out: Vector = np.where(np.isfinite(values), values, np.nan)
     return out
 
@@ -270,23 +274,21 @@ def _pixels(values: Vector, whole: Vector) -> Vector:
 
 
 LOOK_S = 0.05
-"""Interval between two looks at the source, s."""
 _CHARTS_EVERY = 4
-"""Charts and texts are drawn at every fourth look only."""
+"""Charts and texts are updated only every fourth time that the source is read."""
 _TRACKS_EVERY = 10
 REST_S = 2.0
-"""How long the charts rest while browsers draw them first, s."""
+"""Time without updates for charts while browsers draw them first, s."""
 _MOST_FOUND, _MOST_NOTIFIED = 30, 240
 _SPANS = {"5 s": 5.0, "30 s": 30.0, "2 min": 120.0, "10 min": 600.0}
 _VIEWS_WIDTH, _RUN_WIDTH = 430.0, 330.0
 _WIDE = 900.0
-"""Width of the charts if there is no scene beside them, pixels."""
 
 
 class Page:
     """A page that shows ``source`` to the browsers of ``server``; ``control`` adds commands.
 
-    ``guard`` counts the browsers that open it.
+    ``guard`` counts the browsers that open the page.
     """
 
     def __init__(
@@ -369,7 +371,7 @@ class Page:
     def _pages(self) -> tuple[str, ...]:
         return tuple(str(k + 1) for k in range(self.charts.pages))
 
-    # -- what users choose; viser calls these in threads of its own
+    # -- selections of users; viser calls these methods in its own threads
 
     def _ask(self, what: str, then: Callable[[], None]) -> None:
         self._asked[what] = then
@@ -401,9 +403,9 @@ class Page:
         self._rest()
 
     def _rest(self) -> None:
-        """Leave the charts as they are for a moment, in which browsers draw them first.
+        """Pause the updates of the charts while browsers draw them first.
 
-        A browser that gets other values while it makes a chart keeps a wrong part of the time.
+        A browser that receives other values while it creates a chart keeps a wrong time range.
         """
         self._rested_ns = self._rested_ns or stopwatch()
 
@@ -427,7 +429,7 @@ class Page:
         return [n for n in dict.fromkeys(wanted) if n in known][:MOST_NAMES]
 
     def update(self) -> None:
-        """Give the commands of the users, and show the present state once.
+        """Send the users' commands, and show the present state once.
 
         Raises :class:`RtsimError` at the end of the run.
         """
@@ -497,7 +499,7 @@ class Page:
             client.add_notification(self._about.title, said[:_MOST_NOTIFIED], color="orange")
 
     def serve(self, ended: Event) -> str:
-        """Update the page until ``ended`` is set or the run ends; return why."""
+        """Update the page until ``ended`` is set or the run ends; return the reason."""
         due = stopwatch()
         while not ended.is_set():
             try:

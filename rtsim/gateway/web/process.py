@@ -1,9 +1,9 @@
 """The process of a page, which :class:`rtsim.gateway.pipe.WebPage` starts.
 
-The first message in the pipe to it is the :class:`rtsim.gateway.pipe.Order`; it has the token,
-which other users could read on the command line.  A second message ``{"over": TEXT}`` says why the
-run ended.  The last message of the process is ``{"ended": TEXT, ...}``.
-It ends when the run ends, or when the other end of the pipe is closed.
+The first message in the pipe to this process is the :class:`rtsim.gateway.pipe.Order`. It contains
+the token, which other users could read on the command line. A second message ``{"over": TEXT}``
+contains the reason why the run ended. The last message of the process is ``{"ended": TEXT, ...}``.
+The process ends when the run ends, or when the other end of the pipe is closed.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ from rtsim.gateway.web.source import About, History, Look, Past, RecordedRun, So
 from rtsim.record.reading import Recording
 from rtsim.timing.background import OffTheLoop, step_back
 
-# The source of a run in progress: a client of its gateway.
+# The source for a run in progress: a client of its gateway.
 
 PATIENCE_S = 1.0
-"""How long a page waits for an answer, s."""
 _SILENT_NS = 600 * NS_PER_S
-"""A run on another machine that gives no answer for so long is considered to have ended."""
+"""A run on another machine counts as ended if it gives no answer for this time, ns."""
 
 
 class LiveRun:
-    """A run in progress, through the Python client of its gateway.
+    """A run in progress, read through the Python client of its gateway.
 
-    There is one request at a time, and the gateway answers with the latest sample.  Nothing queues
-    up if this process is slow.
+    Only one request is pending at a time, and the gateway answers with the latest sample. A slow
+    page process therefore builds up no queue.
     """
 
     def __init__(self, run: Run, off: OffTheLoop | None = None) -> None:
@@ -47,7 +46,7 @@ class LiveRun:
         self._leg = int(run.about["leg"])
         self._history = History((), 1.0)
         self._silent_ns = 0
-        """When the first of the unanswered requests was sent; 0 if the last one was answered."""
+        """Time of the first unanswered request; 0 if the last request was answered."""
         self._wanted: tuple[tuple[str, ...], float] = ((), 1.0)
         self.about = _about(run)
         self._off = off
@@ -61,7 +60,7 @@ class LiveRun:
             self._silent_ns = self._silent_ns or stopwatch()
             if self._run.gone or stopwatch() - self._silent_ns > _SILENT_NS:
                 raise
-            return None  # the run compiles, or a step of it takes long
+            return None  # the run compiles, or one of its steps takes long
         self._silent_ns = 0
         state = glance.state
         if state.leg != self._leg:
@@ -102,7 +101,6 @@ _AGAIN_S = 0.1
 _CHUNK = 1 << 12
 _KILLED = "the process of the run ended without giving a reason; it may have been killed"
 _LAST_S = 0.4
-"""Time for the last messages to the browsers, s."""
 
 
 def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
@@ -127,7 +125,7 @@ def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
 
 
 def _received(pipe: Pipe) -> dict[str, Any]:
-    """Wait for the next message; return no entries at the end of the pipe."""
+    """Wait for the next message; return an empty dict at the end of the pipe."""
     found: list[dict[str, Any]] = []
     while not (found or pipe.gone):
         pipe.wait(1.0)
@@ -136,8 +134,6 @@ def _received(pipe: Pipe) -> dict[str, Any]:
 
 
 class _Process:
-    """Serves one page until the run or the pipe ends."""
-
     def __init__(self, listener: socket.socket, pipe: Pipe, order: Mapping[str, Any]) -> None:
         self._pipe, self._order, self._ended = pipe, order, Event()
         self._guard = Guard(str(order["token"]))
@@ -151,7 +147,6 @@ class _Process:
         self._browsers += 1
 
     def _listen(self) -> None:
-        """Wait for the end of the pipe, or for the message that says why the run ended."""
         self._over = str(_received(self._pipe).get("over", ""))
         self._ended.set()
 
@@ -190,7 +185,7 @@ def _carried(work: Callable[[], None], tell: Callable[..., None]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve the page that the first message in the pipe orders."""
+    """Serve the page that the first message in the pipe describes."""
     pipe, listener = (socket.socket(fileno=int(one)) for one in arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other end of the pipe ends this process
     step_back()

@@ -1,7 +1,7 @@
-"""The three-dimensional scene of a page: bodies, their tracks, the ground, a camera that follows.
+"""The three-dimensional scene of a page: bodies, their tracks, the ground, and a camera.
 
-One body is followed by moving the world, not the camera.  So each browser keeps the camera that its
-user turns, and no browser has to be told where its camera is.
+To follow a body, the scene moves the world, not the camera. Each browser therefore keeps the camera
+that its user has turned, and needs no camera position from the server.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ from rtsim.scenario.body import Body, Ground, Mesh
 
 MOST_BODIES = 64
 BALL = "ball"
-"""The shape of bodies of the scene ``orbit``."""
 NOBODY = "nothing"
-"""The choice of a camera that does not follow a body."""
+"""Camera choice: no body is followed."""
 _SEGMENTS = 500
-"""Number of segments of a track."""
 _RECENT = 15
-"""Number of segments of the end of a track, which is sent with each position: 0.75 s.  It hangs on
-the body: a slow browser moves nodes at once, but draws new lines later."""
+"""Number of segments at the end of a track, sent with each position; they cover 0.75 s.
+
+The end of the track moves with its body, because a slow browser moves nodes at once but draws new
+lines later.
+"""
 _COLOURS = 24
-"""Largest number of colours of a shape; a mesh with more colours has one mean colour."""
+"""Limit of the colours of a shape. A mesh with more colours gets one mean colour."""
 _WORLD = "/world"
 _UNIT = 0.5
-"""Length of the first body in the units of the browser, whose camera is made for such sizes."""
+"""Length of the first body in browser units. The browser's camera is made for such sizes."""
 _BLUE, _ORANGE, _MOON = (66, 130, 220), (235, 120, 20), (150, 145, 135)
 _GROUND, _LINES = (120, 140, 120), (150, 165, 180)
 _FLAT = (1.0, 0.0, 0.0, 0.0)
 
 
 class Placed(Protocol):
-    """Something that is drawn at a place that signals give."""
+    """A drawn object whose position follows from signals."""
 
     name: str
     length: float
@@ -59,13 +60,11 @@ class Placed(Protocol):
     names: tuple[str, ...]
 
     def pose(self, values: Mapping[str, float]) -> Pose | None:
-        """Return where it is, or ``None`` if a value is unknown or not finite."""
+        """Return the pose, or ``None`` if a value is unknown or not finite."""
         ...
 
 
 class _PlacedBody:
-    """A body that the scenario declares."""
-
     def __init__(self, body: Body, units: Mapping[str, str], world: World) -> None:
         self.name, self.length, self.shape = body.name, body.length, body.shape
         self.names = body.signals
@@ -96,7 +95,7 @@ class _Moon:
 
 
 def ground_of(about: About) -> tuple[Ground | None, str]:
-    """Return the declared ground, and why it is left out if its data is wrong."""
+    """Return the declared ground, and why it is left out if its data is invalid."""
     plain = about.shown.get("ground")
     try:
         return (None if plain is None else Ground.from_plain(plain)), ""
@@ -105,7 +104,7 @@ def ground_of(about: About) -> tuple[Ground | None, str]:
 
 
 def placed_in(about: About) -> tuple[list[Placed], str]:
-    """Return what the scene shows, and why something is left out."""
+    """Return the objects of the scene, and why objects are left out; empty if all are shown."""
     ground, wrong = ground_of(about)
     world = world_over(ground)
     found: list[Placed] = []
@@ -125,8 +124,8 @@ def placed_in(about: About) -> tuple[list[Placed], str]:
 def _segments(points: Vector, many: int) -> Any:
     """Return the segments (``many``, 2, 3) between ``points`` (n, 3).
 
-    The browser draws a line whose number of segments changes only in part, so the number is
-    constant: the last segments have no length.
+    If the number of segments of a line changes, the browser draws only part of the line. The number
+    is therefore constant, and the last segments have no length.
     """
     ends = np.full((many + 1, 3), points[-1], np.float32)
     ends[: len(points)] = points
@@ -134,7 +133,6 @@ def _segments(points: Vector, many: int) -> Any:
 
 
 def _sky() -> Any:
-    """Return a picture of a clear sky, (64, 4, 3); a browser stretches it."""
     share = np.linspace(0.0, 1.0, 64)[:, None, None]
     top, horizon = np.array([172.0, 203.0, 236.0]), np.array([240.0, 246.0, 251.0])
     row = top + (horizon - top) * share
@@ -201,7 +199,6 @@ class PageScene:
         self._add_triangles(name, *solid_of(shape, length).triangles())
 
     def _add_triangles(self, name: str, corners: Points, colours: Colours) -> None:
-        """Draw one mesh for each colour, because a mesh has a single colour."""
         kinds, which = np.unique(colours, axis=0, return_inverse=True)
         if len(kinds) > _COLOURS:
             kinds, which = colours.mean(axis=0, keepdims=True).astype(np.uint8), 0 * which
@@ -229,7 +226,7 @@ class PageScene:
         )  # fmt: skip
 
     def _add_ground(self, pose: Pose) -> None:
-        """Draw the ground of geodetic bodies, at altitude 0 of the first position."""
+        """Draw the ground of geodetic bodies, at altitude 0 below the first position."""
         altitude = pose.location[2] if pose.location is not None else 0.0
         high = max(abs(altitude), 20.0 / self._scale * _UNIT)
         cell = 10.0 ** math.floor(math.log10(high))
@@ -241,7 +238,7 @@ class PageScene:
         )  # fmt: skip
 
     def show(self, ns: int, values: Mapping[str, float]) -> None:
-        """Move the bodies to the positions that ``values`` give at simulated time ``ns``."""
+        """Move the bodies to their positions for ``values`` at simulated time ``ns``."""
         if ns < self._ns:
             for trail in self._trails:
                 trail.clear()
@@ -277,7 +274,9 @@ class PageScene:
             self._add_ground(pose)
 
     def show_tracks(self) -> None:
-        """Draw the tracks; they are larger than the positions, so call this less often."""
+        """Draw the tracks. Call this less often than :meth:`show`, because tracks contain more
+        data.
+        """
         for k, track in enumerate(self._tracks):
             position = np.array(self._frames[k].position) / self._scale
             points = np.array(self._trails[k].points(position)) * self._scale

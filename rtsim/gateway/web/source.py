@@ -1,4 +1,4 @@
-"""What a page shows, and where it comes from: a run in progress or a recording."""
+"""Data sources of a page: a run in progress or a recording."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rtsim.record.views import Place, places, views_of
 from rtsim.timing.frames import NO_SAMPLE
 
 MOST_POINTS = 600
-"""Limit of the number of points of a curve, whatever the length of the run."""
+"""Limit of the points of a curve, independent of the length of the run."""
 MOST_NAMES = 900
-"""Limit of the number of signals that a page reads at a time."""
+"""Limit of the signals that a page reads at a time."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a source: state, values by name, and stamps of the latest messages by topic.
+    """Present data of a source: state, values by name, and stamps of the latest messages by topic.
 
-    The stamps are the times, ns, at which the message was initiated, was completed and arrives.
+    The stamps are the times at which the message was initiated, was completed and arrives, ns.
     """
 
     state: StateTable
@@ -41,7 +41,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Past:
-    """Values of signals over time: ``seconds`` (k,), and one array (k,) for each name."""
+    """Values of signals over time: ``seconds`` (k,), and one array (k,) per name."""
 
     seconds: Vector
     values: Mapping[str, Vector]
@@ -49,11 +49,11 @@ class Past:
 
 @dataclass(frozen=True)
 class About:
-    """The description of a source; signals, parameters and topics are as in the catalogue."""
+    """Description of a source, with signals, parameters and topics as in the catalogue."""
 
     title: str
     signals: Mapping[str, str]
-    """The unit of each signal, by name."""
+    """Unit of each signal, by name."""
     kinds: Mapping[str, str]
     parameters: Sequence[Mapping[str, Any]] = ()
     topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -64,11 +64,11 @@ class About:
     shown: Mapping[str, Any] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     ends: tuple[int, int] | None = None
-    """Begin and end of a recording, ns; ``None`` for a run in progress."""
+    """Start and end of a recording, ns; ``None`` for a run in progress."""
 
 
 class Source(Protocol):
-    """A run in progress or a recording; all methods are called from one thread."""
+    """A run in progress or a recording. All methods are called from one thread."""
 
     about: About
 
@@ -84,16 +84,16 @@ class Source(Protocol):
         ...
 
     def tell(self, kind: str, **arguments: Any) -> str:
-        """Give a command, and return when it acts; raises :class:`RtsimError` if refused."""
+        """Send a command, and return when it acts; raise :class:`RtsimError` if it is refused."""
         ...
 
     def close(self) -> None: ...
 
 
 class History:
-    """The values of signals at the latest looks: a ring of :data:`MOST_POINTS` rows.
+    """The latest values of signals, in a ring of :data:`MOST_POINTS` rows.
 
-    A row is kept if it is later than the last one by ``span_s`` / :data:`MOST_POINTS`.
+    A row is kept if it is at least ``span_s`` / :data:`MOST_POINTS` later than the last row.
     """
 
     def __init__(self, names: Sequence[str], span_s: float, most: int = MOST_POINTS) -> None:
@@ -104,7 +104,7 @@ class History:
         self._count = 0
 
     def add(self, ns: int, values: Mapping[str, float]) -> None:
-        """Add a row; forget everything if simulated time went back."""
+        """Add a row. If simulated time went back, discard all earlier rows."""
         most = len(self._ns)
         if self._count:
             last = int(self._ns[(self._count - 1) % most])
@@ -137,20 +137,20 @@ class History:
         return out
 
 
-# A recording as a source: its values at a time that runs with the wall clock.
+# A recording as a source, whose time follows the wall clock.
 
 LEAST_RATE, MOST_RATE = 0.001, 1000.0
 _TIMING = "timing"
 _REQUESTS = ".inputs"
 _BACK = 64
-"""Number of messages before the present time among which the latest arrived one is looked for."""
+"""Number of messages before the present time among which the latest arrived one is searched."""
 
 
 class RecordedRun:
-    """A recording that is played; time begins at the first row and stops at the last.
+    """Playback of a recording, from its first row to its last.
 
-    ``now`` returns wall-clock time, ns.  Raises :class:`RecordingError` if the recording has no
-    rows of signals.
+    ``now`` returns wall-clock time, ns. Raises :class:`RecordingError` if the recording has no rows
+    of signals.
     """
 
     def __init__(self, recording: Recording, now: Callable[[], int] = stopwatch) -> None:
@@ -176,7 +176,6 @@ class RecordedRun:
             if e.kind == "Overrun" and e.values.get("cause") == "compute"
         ]
         self._computed = np.array(computed, np.int64)
-        """Times of the overruns that computing caused, ns."""
         self._events = {
             kind: np.array([e.tag.ns for e in recording.events if e.kind == kind], np.int64)
             for kind in ("Overrun", "Late", "Missed")
@@ -211,7 +210,7 @@ class RecordedRun:
 
     @property
     def ns(self) -> int:
-        """The simulated time that is shown now, ns."""
+        """Simulated time that is shown now, ns."""
         if self._standing:
             return self._at
         return min(self._end, self._at + round((self._now() - self._since) * self._rate))
@@ -219,7 +218,7 @@ class RecordedRun:
     def _go_to(self, ns: int) -> None:
         self._at, self._since = min(max(ns, self._begin), self._end), self._now()
 
-    # -- what a page asks
+    # -- requests of a page
 
     def look(self, names: Sequence[str]) -> Look:
         ns = self.ns
@@ -231,7 +230,7 @@ class RecordedRun:
         return Look(self._state(ns), values, stamps)
 
     def _state(self, ns: int) -> StateTable:
-        """Return the state at ``ns``; its rate is that of the playback."""
+        """Return the state at ``ns``, with the rate of the playback."""
         many = {kind: int(np.searchsorted(at, ns, "right")) for kind, at in self._events.items()}
         compute = int(np.searchsorted(self._computed, ns, "right"))
         frame = int(np.searchsorted(self._frames, ns, "right"))
@@ -260,7 +259,7 @@ class RecordedRun:
         return out
 
     def _row(self, track: str, ns: int) -> tuple[Signals, Vector] | None:
-        """Return the row of ``track`` that holds at ``ns``, after the discrete changes."""
+        """Return the row of ``track`` that is valid at ``ns``, after the discrete changes."""
         data = self._tracks[track]
         if "arrival" in data.integers:
             row = self._arrived(track, ns)
@@ -269,7 +268,7 @@ class RecordedRun:
         return (data.signals, data.values(row)) if row >= 0 else None
 
     def _arrived(self, track: str, ns: int) -> int:
-        """Return the row of the latest message that arrived until ``ns``, or -1."""
+        """Return the row of the latest message that has arrived by ``ns``, or -1."""
         data, behind = self._tracks[track], int(np.searchsorted(self._times[track], ns, "right"))
         first = max(0, behind - _BACK)
         words = np.asarray(data.words[first:behind])
@@ -288,7 +287,7 @@ class RecordedRun:
         return began, done, arrival
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
-        """Return held values at equal distances; see :class:`Source`."""
+        """Return values, held from row to row, at equidistant times; see :class:`Source`."""
         end = self.ns
         begin = max(self._begin, end - round(span_s * NS_PER_S))
         times = np.linspace(begin, end, MOST_POINTS).astype(np.int64)
@@ -318,7 +317,7 @@ class RecordedRun:
         return out
 
     def tell(self, kind: str, **arguments: Any) -> str:
-        """Pause, resume or seek; set the rate."""
+        """Pause, resume, step, seek or set the rate."""
         here = self.ns
         if kind == "pause":
             self._standing, self._at = True, here
@@ -347,5 +346,4 @@ class RecordedRun:
 
 
 def _described(track: TrackData, place: Place) -> Signal:
-    """Return the signal that has the column of ``place``."""
     return next(signal for signal in track.signals if place.column in signal.columns)

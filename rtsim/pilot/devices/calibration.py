@@ -49,8 +49,6 @@ class MeasuredAxis:
 
 @dataclass
 class _Moved:
-    """The positions of an axis during a calibration step: least, greatest, and the latest ones."""
-
     least: float
     most: float
     lately: deque[float]
@@ -133,7 +131,7 @@ class Calibration:
                     )
 
     def go_on(self) -> str:
-        """End the present step; return the reason if the step cannot end yet, else an empty text."""
+        """End the present step; return the reason if it cannot end yet, else an empty text."""
         kind, name = self.step
         complaint = {REST: self._rest, PLUS: self._plus, MINUS: self._minus, AGAIN: self._rest}[
             kind
@@ -194,7 +192,6 @@ class Calibration:
         return ""
 
     def _away(self) -> Iterator[tuple[Axis, float]]:
-        """Yield each axis with its distance from its rest position."""
         for axis, moved in self._moved.items():
             if axis in self._rests:
                 yield axis, moved.now - self._rests[axis].rest

@@ -118,7 +118,6 @@ class Choice:
 
 
 def _first(current: int, fitting: Sequence[int]) -> int | None:
-    """Return ``current`` if it fits, else the first device that fits."""
     return current if current in fitting else next(iter(fitting), None)
 
 
@@ -141,7 +140,6 @@ class Lever:
         self.device = ""
         """Name of the device whose lever has not reached the value yet."""
         self.held_by = -1
-        """Instance id of the device whose lever moves the value."""
         self._number = -1
         self._before = 0.0
 
@@ -189,7 +187,6 @@ class Pointer:
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S
 _SAME = 1e-9
-"""Values closer than this share of half the travel count as equal."""
 _LONGEST_LOOK_S = 0.1
 """Longest time between two samples for which a held key moves a value, s."""
 
@@ -201,7 +198,6 @@ class Moved:
     by: str
     """Name of the moving device, ``keyboard`` or ``mouse``; empty before the first movement."""
     by_hand: str = ""
-    """The keys and the mouse that can move the value, as text."""
     by_device: bool = True
     """True if the mapping has an axis or a button of a device for the value."""
     trim: float = 0.0
@@ -328,7 +324,6 @@ class _Mover:
 
     @property
     def present(self) -> float:
-        """The value in the unit of its signal."""
         return self._middle + self._half * self._position if self._exact is None else self._exact
 
     def switched(self, ns: int, news: list[str]) -> float:
@@ -357,7 +352,7 @@ class _Mover:
         self._lever.release()
 
     def _trim_to(self, trim: float) -> None:
-        """Set the trim and shift the position by the same amount, so that the axis does not jump."""
+        """Set the trim and shift the position equally, so that the axis does not jump."""
         position = _limited(self._position + trim - self.trim)
         self.trim = trim
         if position != self._position:
@@ -411,7 +406,6 @@ class _Mover:
         return False
 
     def _offset(self, source: AxisSource) -> float:
-        """Return the trim for ``source``. An axis that sets a speed has no trim."""
         return 0.0 if source.rate else self.trim
 
     def _turn(self, keys: KeySource, held: frozenset[str], elapsed: float) -> bool:

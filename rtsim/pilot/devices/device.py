@@ -25,7 +25,6 @@ class Stick:
     buttons: frozenset[str] = frozenset()
     """The held buttons, with the names of :mod:`rtsim.pilot.devices.switches`."""
     guid: str = ""
-    """SDL's identifier of the model."""
     order: int = 1
     """Number of the device among those of its model, from 1. It stays when another device is
     unplugged.
@@ -92,7 +91,6 @@ DEVICE_KEYS = {
         wanted=f"1 for the first device of this model, 2 for the second, to {MOST_OF_A_MODEL}",
     ),
 }
-"""The keys with which an entry of a mapping selects a device."""
 
 
 class Device(Protocol):
@@ -108,7 +106,7 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class Which:
-    """The devices that an entry of a mapping selects. Without any field, it selects every device."""
+    """The devices that an entry of a mapping selects: every device if no field is given."""
 
     name: str = ""
     """A part of the device's name, in upper or lower case."""

@@ -94,7 +94,6 @@ from rtsim.pilot.devices.switches import (
 
 MOST_BYTES = 1 << 16
 COMMANDS = "commands"
-"""Name of the table of the window's commands."""
 _RATE = number(-100.0, 100.0, None)
 _DEAD_ZONE = number(0.0, 0.9, None)
 _POSITION = number(-1.0, 1.0)
@@ -299,7 +298,6 @@ def _source(kind: str, row: Entries) -> AxisSource | KeySource:
 
 
 def _span(row: Entries) -> tuple[float, float, float]:
-    """Return (low, middle, high) for a TOML ``[low, high]`` or ``[low, middle, high]``."""
     found = row["range"]
     low, high = found[0], found[-1]
     middle = found[1] if len(found) == 3 else (low + high) / 2.0
@@ -329,7 +327,6 @@ def uses(mapping: DeviceMapping, device: Described) -> dict[str, str]:
 
 
 def _of_value(value: Value, device: Described) -> list[tuple[str, str]]:
-    """Return the controls of ``device`` that move ``value``, each with its effect as text."""
     found: list[tuple[str, str]] = []
     axis = value.joystick if device.gamepad is None else value.gamepad
     if axis is not None and axis.which.fits(device):

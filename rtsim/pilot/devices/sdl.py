@@ -1,8 +1,8 @@
 """Reader of joysticks, gamepads, keys and the mouse, the only one in rtsim that uses SDL.
 
 Joysticks and gamepads are identified by instance id, because two devices can have the same name,
-and an index changes when another device is unplugged. SDL delivers their events even if the window
-does not have the focus.
+and an index changes when another device is unplugged. SDL delivers events of these devices even if
+the window does not have the focus.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ _SYSTEM_EVENT = getattr(pygame, "SYSWMEVENT", 0x201)
 _X_TIMED = range(2, 7)
 """Types of X events that contain the time of the event: keys, buttons and motions."""
 _X_TIME_AT = 56
-"""Offset of the time in an XEvent on a 64-bit system, bytes."""
 _MS = 1_000_000
 _SANE_MS = 1000
 """An event with a greater age than this, ms, has the time of another machine's X server."""
@@ -63,7 +62,6 @@ class _Plugged:
     tapped: set[str] = field(default_factory=set)
     """Buttons pressed since the last sample. Some may be released already."""
     can_rumble: bool | None = None
-    """True if the device can rumble; ``None`` before the first attempt."""
 
 
 class Devices:
@@ -88,9 +86,9 @@ class Devices:
         """Earliest possible time of the changes in the latest sample, ns of
         :func:`rtsim.core.clock.stopwatch`.
 
-        If a key, button or motion came from an X server since the sample before, this is the X
-        server's time of the first one. SDL 2 reports no other times, so otherwise it is the time of
-        the sample before.
+        If an X server reported a key, button or motion since the previous sample, the first of
+        these events gives the time. Otherwise the time is that of the previous sample, because SDL
+        2 itself reports no times.
         """
         self._looked_ns = 0
         self._happened: list[int] = []
@@ -238,9 +236,9 @@ class Devices:
 
 
 def _ask_for_x_events() -> None:
-    """Make SDL deliver the events of an X server, which contain times. SDL's own events do not.
+    """Make SDL deliver the events of an X server, because only these contain times.
 
-    pygame has no function for this request, so this calls the SDL library that pygame has loaded.
+    pygame has no function for this request, so the SDL library that pygame has loaded is called.
     """
     if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_long) != 8:
         return
@@ -271,7 +269,6 @@ def _axes(joystick: Any) -> tuple[float, ...]:
 
 
 def _held(plugged: _Plugged) -> Iterator[str]:
-    """Yield the names of held buttons and of directions in which hats are pushed."""
     if plugged.gamepad is not None:
         yield from (name for k, name in enumerate(GAMEPAD_BUTTONS) if plugged.gamepad.get_button(k))
         return
@@ -284,7 +281,6 @@ def _held(plugged: _Plugged) -> Iterator[str]:
 
 
 def _hat(number: int, right: int, up: int) -> Iterator[str]:
-    """Yield the names of the directions in which hat ``number`` is pushed."""
     if right:
         yield f"hat{number}right" if right > 0 else f"hat{number}left"
     if up:

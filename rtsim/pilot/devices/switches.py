@@ -57,7 +57,6 @@ WINDOW_COMMANDS = {
     "look_ahead": "looks ahead",
     "quit": "ends the run",
 }
-"""The window's commands that keys and buttons can give, each with its effect."""
 
 
 def key_named(given: Any) -> str:
@@ -174,7 +173,6 @@ class Presses:
 
 REPEAT_AFTER_NS = NS_PER_S // 2
 REPEAT_NS = NS_PER_S // 10
-"""Interval at which a held trimmer acts again, ns."""
 _TRIMMER_EXAMPLE = '{ button = "hat0up", by = -0.02 }'
 
 
@@ -185,7 +183,6 @@ class Switch:
     press: Press
     kind: str
     to: float
-    """The value that a press sets."""
     again: float
     """The value that a press sets if the value is already ``to``."""
     released: float | None = None

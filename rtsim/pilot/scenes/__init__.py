@@ -1,1 +1,1 @@
-"""Scenes: a scene draws a state on a surface, and depends on no process and no device."""
+"""Scenes, which draw a state on a surface. A scene uses no process and no device."""

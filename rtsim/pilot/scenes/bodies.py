@@ -1,6 +1,6 @@
 """The scene of any vehicle: the bodies that a scenario declares, over its ground, with tracks.
 
-Browser and Foxglove draw the same declaration (:class:`rtsim.scenario.body.Body`).
+The browser and Foxglove draw the same declaration (:class:`rtsim.scenario.body.Body`).
 """
 
 from __future__ import annotations
@@ -26,24 +26,22 @@ from rtsim.scenario.body import Body, Ground
 from rtsim.scenario.shown import RIGHT, Hud
 
 _BEHIND, _ABOVE, _TILT = 2.6, 0.6, 0.12
-"""Camera of the chase view: lengths of the body behind it and above it; how far it looks down, rad.
+"""Camera of the chase view: distances behind and above the body, in body lengths, and downward
+tilt, rad.
 """
 _NEAR = 0.05
-"""Distance of the clipping plane, lengths of the body."""
 _LOWEST = 0.15
-"""Least height of the camera of the chase view above the ground, lengths of the body."""
 _ORANGE = (235, 120, 20)
 _MOST_TRACK = 400
 _DT = 1e-3
-"""Time over which the velocity of a body is formed from the rates of its signals, s."""
+"""Time step that turns the rates of a body's signals into its velocity, s."""
 _FARTHEST = 1e8
 _AHEAD = 1e-3
-"""Largest look angle, rad, that counts as looking ahead."""
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """A body at the time of the picture, and its velocity (3,): north, east, down, m/s."""
+    """A body at the time of the picture, with its velocity (3,): north, east, down, m/s."""
 
     body: _Drawn
     at: Placement
@@ -55,8 +53,6 @@ class _Seen:
 
 
 class _Drawn:
-    """A body with its shape and its track."""
-
     def __init__(self, body: Body, index: Mapping[str, int], units: Mapping[str, str]) -> None:
         self.name, self.length = body.name, body.length
         self.placed = PlacedBody(body, index, units)
@@ -64,7 +60,6 @@ class _Drawn:
         self.trail = BodyTrail(body.length / 2, _MOST_TRACK)
 
     def pose(self, values: Vector, world: World) -> Pose | None:
-        """Return the pose, or ``None`` if it is not finite or too far away to be drawn."""
         with np.errstate(all="ignore"):
             pose = self.placed.pose(values, world)
         if pose is None or not (np.abs(pose.position) < _FARTHEST).all():
@@ -82,10 +77,10 @@ class _Drawn:
 
 
 class BodyScene:
-    """The scene ``bodies``; ``about`` has ``bodies``, and can have ``hud``, ``ground``, ``view``.
+    """The scene ``bodies``. Page Down follows the next body.
 
-    The entries are those of :meth:`rtsim.scenario.shown.Presentation.window`.  ``view`` is the
-    first view.  Page Down follows the next body.
+    ``about`` contains ``bodies``, and may contain ``hud``, ``ground`` and the first view, ``view``,
+    as :meth:`rtsim.scenario.shown.Presentation.window` describes.
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
@@ -133,7 +128,7 @@ class BodyScene:
             write(surface, text, (12.0, 14.0 + 20.0 * k), 20, AMBER)
 
     def _bodies_of(self, moment: SceneMoment) -> list[_Drawn]:
-        """Return the bodies whose signals belong to plants; a note names the others."""
+        """Return the bodies whose signals belong to plants. Each other body adds a note."""
         if self._drawn is None:
             self._drawn, units = [], {}
             at = 0
@@ -146,13 +141,14 @@ class BodyScene:
             for body in self._bodies:
                 try:
                     self._drawn.append(_Drawn(body, self._index, units))
-                except RtsimError as error:  # the signal of a controller, which no window has
+                # a controller's signal, which the window does not receive
+                except RtsimError as error:
                     self._missing.append(f"{body.name} is not drawn: {error}")
             self._hud = [number.with_unit(units) for number in self._hud]
         return self._drawn
 
     def _world_of(self, bodies: list[_Drawn], values: Vector) -> World | None:
-        """Return the world; its origin is that of the ground, or below the first body."""
+        """Return the world, whose origin is that of the ground or else below the first body."""
         if self._world is None:
             ground = self._ground
             if ground is not None and ground.latitude is not None:
@@ -167,7 +163,7 @@ class BodyScene:
         return self._world
 
     def _follow(self, ns: int, seen: list[_Seen]) -> None:
-        """Add the places to the tracks; if time goes back, the tracks begin anew."""
+        """Add the present places to the tracks. If time goes back, the tracks start again."""
         if ns < self._ns:
             for body in self._drawn or ():
                 body.trail.clear()
@@ -176,7 +172,6 @@ class BodyScene:
             one.body.trail.add(one.at.place)
 
     def _height(self, place: Vector) -> float:
-        """Return the height of the ground at ``place``, m."""
         return 0.0 if self._relief is None else self._relief.height(*place[:2].tolist())
 
     def _draw(
@@ -204,7 +199,7 @@ class BodyScene:
         self._display.symbols(surface, camera, followed.flight, ladder=ladder, ahead=ahead)
 
     def _camera(self, surface: pygame.Surface, moment: SceneMoment, followed: _Seen) -> Camera:
-        """Return the camera at the eyes of the driver, or behind the body without roll."""
+        """Return the camera at the driver's eyes, or behind the body and without roll."""
         width, height = surface.get_size()
         at, length, (yaw, pitch) = followed.at, followed.body.length, moment.look
         near = min(1.0, _NEAR * length)
@@ -220,7 +215,7 @@ class BodyScene:
         return Camera(place, axes, width, height, near=near)
 
     def _terrain(self, camera: Camera, length: float) -> Terrain:
-        """Return the flat ground whose lines fit the height of the camera and the body's length."""
+        """Return a flat ground whose grid fits the camera's height and the body's length."""
         high = max(-float(camera.position[2]), length)
         cell = 5.0 * 10.0 ** math.floor(math.log10(min(high, 1e5)))
         return self._terrains.setdefault(cell, Terrain(cell))

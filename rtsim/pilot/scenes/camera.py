@@ -1,6 +1,6 @@
-"""A pinhole camera over a flat world: converts points, lines and areas to pixels.
+"""Pinhole camera over a flat world, which converts points, lines and areas to pixels.
 
-World axes are north, east, down, in m.  Camera axes are forward, right, down.
+World axes are north, east, down, in m. Camera axes are forward, right, down.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 
 NEAR = 1.0
-"""The usual distance of the clipping plane from the camera, m."""
 FIELD = math.radians(70.0)
-"""The usual horizontal field of view, rad."""
 
 _FARTHEST = 3e6
-"""Limit of pixel coordinates; larger coordinates overflow SDL's integers."""
+"""Limit of pixel coordinates. Larger ones overflow SDL's integers."""
 _BESIDE = 16.0
-"""Distance from the picture, pixels, at which lines are clipped; every line is thinner."""
+"""Distance outside the picture at which lines are clipped, pixels. Every line is thinner."""
 _OVERLAP = 2.0
-"""Overlap of a band and the band below it, pixels, so that no gap is visible."""
+"""Overlap of a band with the band below it, pixels, which prevents a visible gap."""
 
 Point = tuple[float, float]
 Points = NDArray[np.float64]
@@ -34,7 +32,7 @@ Polygon = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera; the rows of ``axes`` (3, 3) are its forward, right and down axes in world axes.
+    """A camera. The rows of ``axes`` (3, 3) are its forward, right and down axes in world axes.
 
     ``field`` is the horizontal field of view, rad.
     """
@@ -45,11 +43,11 @@ class Camera:
     height: int
     field: float = FIELD
     near: float = NEAR
-    """Distance of the clipping plane, m; nearer objects are not drawn."""
+    """Distance of the clipping plane, m. Nearer objects are not drawn."""
 
     @cached_property
     def focal(self) -> float:
-        """The focal length, pixels."""
+        """Focal length, pixels."""
         return 0.5 * self.width / math.tan(0.5 * self.field)
 
     def turned(self, yaw: float, pitch: float) -> Camera:
@@ -58,11 +56,12 @@ class Camera:
 
     def seen(self, world: Points) -> Points:
         """Return the camera coordinates of world points (..., 3)."""
-        flat = (world - self.position).reshape(-1, 3)  # one matrix product for all lines
+        # a single matrix product for all lines is faster
+        flat = (world - self.position).reshape(-1, 3)
         return np.asarray(flat @ self.axes.T).reshape(world.shape)
 
     def pixels(self, seen: Points) -> Points:
-        """Return the pixels (..., 2) of points (..., 3) in camera axes, in front of the camera."""
+        """Return the pixels (..., 2) of points (..., 3) in camera axes, which must be in front."""
         scale = self.focal / seen[..., :1]
         middle = np.array([0.5 * self.width, 0.5 * self.height])
         return np.asarray(seen[..., 1:] * scale + middle)
@@ -70,7 +69,7 @@ class Camera:
     def direction(self, world: Vector) -> Point | None:
         """Return the pixel of an infinitely far point in the direction ``world`` (3,).
 
-        Returns ``None`` if the direction is behind the camera.
+        If the direction is behind the camera, the result is ``None``.
         """
         return self.directions(world[np.newaxis])[0]
 
@@ -83,7 +82,11 @@ class Camera:
         return [(x, y) if shown else None for (x, y), shown in zip(pixels, ahead, strict=True)]
 
     def lines(self, ends: Points) -> tuple[Points, NDArray[np.intp]]:
-        """Return pixels (m, 2, 2) of the visible segments of world lines (k, 2, 3), and indices."""
+        """Return the visible segments of world lines ``ends`` (k, 2, 3).
+
+        The first array contains their pixels (m, 2, 2), the second the index (m,) of each one's
+        line.
+        """
         seen = self.seen(ends)
         kept = np.flatnonzero(np.maximum(seen[:, 0, 0], seen[:, 1, 0]) > self.near)
         seen = seen[kept]
@@ -100,7 +103,7 @@ class Camera:
     def areas(self, corners: Points) -> list[tuple[int, list[Point]]]:
         """Return index and pixels of each visible polygon of ``corners`` (n, k, 3), in world axes.
 
-        All polygons are computed at once, which is much faster with numpy.
+        All polygons are computed in one numpy operation, for speed.
         """
         seen = self.seen(corners)
         depth = seen[..., 0]
@@ -124,8 +127,8 @@ class Camera:
     def below(self, elevation: float = 0.0, lowest: float | None = None) -> list[Point]:
         """Return the outline of the picture's area below ``elevation``, rad from the horizon.
 
-        The area ends slightly below ``lowest``, rad, if given. The outline is exact for the
-        horizon; other elevations are approximated by lines parallel to it.
+        If ``lowest`` (rad) is given, the area ends slightly below it. The outline is exact for the
+        horizon. Other elevations are approximated by lines parallel to the horizon.
         """
         ahead, right, down = self.axes[:, 2].tolist()
         along, focal = math.hypot(right, down), self.focal
@@ -144,10 +147,10 @@ class Camera:
 
 
 def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
-    """Return the area of a polygon (k, n) in which ``side`` (k,) is positive.
+    """Return the part of a polygon (k, n) in which ``side`` is positive.
 
-    ``side`` has a value for each corner and is linear in position. Source: Sutherland and Hodgman,
-    "Reentrant polygon clipping", CACM 17, 1974, for one plane.
+    ``side`` (k,) contains a value for each corner and is linear in between. Source: Sutherland and
+    Hodgman, "Reentrant polygon clipping", CACM 17, 1974, for one plane.
     """
     out: list[Sequence[float]] = []
     for k, (corner, here) in enumerate(zip(corners, side, strict=True)):
@@ -161,7 +164,8 @@ def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
 
 
 def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[np.intp]]:
-    """Return the segments (m, 2, 2) of ``lines`` (k, 2, 2) in or near a picture, and indices.
+    """Return the segments (m, 2, 2) of ``lines`` (k, 2, 2) in or near a picture, and line indices
+    (m,).
 
     Source: Liang and Barsky, "A new concept and method for line clipping", ACM Trans. Graphics 3,
     1984.
@@ -180,7 +184,7 @@ def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[n
 
 
 def axes_of(roll: float, pitch: float, yaw: float) -> Points:
-    """Return the body axes as rows, in axes north, east, down, for Euler angles in rad."""
+    """Return body axes as rows, in axes north, east, down, for Euler angles in rad."""
     cr, sr = math.cos(roll), math.sin(roll)
     cp, sp = math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)

@@ -1,4 +1,4 @@
-"""The conformance check of scenes, those of rtsim and those of other packages."""
+"""Conformance check for scenes, both those of rtsim and those of other packages."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _UNTOUCHED = (255, 0, 255)
 def check_scene(
     factory: SceneFactory, moments: Sequence[SceneMoment], about: Mapping[str, Any] | None = None
 ) -> None:
-    """Check the rules that a window relies on; raises :class:`AssertionError` if one is broken.
+    """Check the rules that a window relies on; raise :class:`AssertionError` if one is broken.
 
-    ``about`` are the options of ``Scenario.show``.  ``moments`` are moments of one run, in the
-    order of their times.  The rules are:
+    ``about`` contains the options of ``Scenario.show``. ``moments`` are moments of one run in the
+    order of time. The rules are:
 
     - the scene draws each moment on surfaces of several sizes and in each view;
     - the scene draws states that are not finite without an error;
     - the scene does not change its arguments;
-    - two scenes of the class draw the same pictures.
+    - two instances of the scene draw the same pictures.
     """
     given = dict(about or {})
     for size in SIZES:
@@ -50,7 +50,6 @@ def check_scene(
 def _pictures(
     scene: Any, moments: Sequence[SceneMoment], size: tuple[int, int]
 ) -> list[NDArray[np.uint8]]:
-    """Return a picture (width, height, 3) of each moment, in the scene's last view."""
     out = []
     for moment in moments:
         surface = pygame.Surface(size)

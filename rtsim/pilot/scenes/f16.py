@@ -1,7 +1,7 @@
-"""The scene of an F-16: from the cockpit or from behind, with aids to land and the pilot's task.
+"""The scene of an F-16, from the cockpit or from behind, with landing aids and the pilot task.
 
-The aids need the signals of an aircraft near the ground, such as
-:data:`rtsim.models.f16.aircraft.PILOTED_F16`; without them nothing is drawn.
+The landing aids need the signals of an aircraft near the ground, such as
+:data:`rtsim.models.f16.aircraft.PILOTED_F16`. Without these signals, no aids are drawn.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ from rtsim.pilot.scenes.world import (
 )
 from rtsim.scenario.body import Ground as Declared
 
-# Aids to land: roll scale, slip ball, height above the ground, way to gate or runway.
+# Landing aids: roll scale, slip ball, height above the ground, way to gate or runway.
 
 NEEDED = ("height", "wheel_load", "side_load", "gear_extension", "gear", "brake", "autopilot")
-"""The signals of the aircraft that are shown."""
 NAUTICAL_MILE = 1852.0
 FULL_SLIP = 0.2
-"""Lateral load factor, g, at which the ball is at the end of its tube."""
+"""Lateral load factor at which the ball reaches the end of its tube, g."""
 _MARKS = (0, 10, 20, 30, 45, 60)
 _MOST_ROLL = 65.0
 _MODES = ((1, "ALT"), (2, "HDG"), (4, "SPD"))
@@ -47,7 +46,7 @@ _MOVES, _DOWN = 0.02, 0.98
 
 @dataclass(frozen=True)
 class Way:
-    """The way to the next gate or to the runway: a name, a distance (m) and a bearing (rad)."""
+    """The way to the next gate or to the runway: name, distance (m) and bearing (rad)."""
 
     name: str
     distance: float
@@ -60,15 +59,16 @@ class Way:
 
 
 def way_to(name: str, place: Vector, target: Vector) -> Way:
-    """Return the way from ``place`` to ``target``, each (north, east, ...), m."""
+    """Return the way from ``place`` to ``target``, which both begin with north and east, m."""
     north, east = (float(target[k] - place[k]) for k in (0, 1))
     return Way(name, math.hypot(north, east), math.atan2(east, north) % math.tau)
 
 
 def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: float) -> Way:
-    """Return the way to the next gate, or to the runway after the last gate or with the gear out.
+    """Return the way to the next gate.
 
-    ``threshold`` is the place (2,) of the runway's end where a landing begins, m.
+    After the last gate, or with the gear out, return the way to the runway. ``threshold`` (2,) is
+    the end of the runway at which a landing begins, m.
     """
     if extension > _MOVES or course.next >= len(course.gates):
         return way_to("RWY", flight.place, threshold)
@@ -76,25 +76,25 @@ def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: 
 
 
 def gear_text(extension: float, brake: float) -> str:
-    """Return the state of gear and brakes, as text."""
+    """Return the state of gear and brakes as text."""
     gear = "UP" if extension < _MOVES else "DOWN" if extension >= _DOWN else "MOVES"
     return f"GEAR {gear}" + ("  BRAKE" if brake > _MOVES else "")
 
 
 def autopilot_text(modes: float) -> str:
-    """Return the modes of the autopilot that hold, as text; empty if there are none."""
+    """Return the active modes of the autopilot as text; empty if none is active."""
     held = [name for bit, name in _MODES if round(modes) & bit]
     return f"AP {' '.join(held)}" if held else ""
 
 
 class FlightAids:
-    """Draws the aids; ``threshold`` is the place (2,) at which a landing begins, m."""
+    """Draws the landing aids. ``threshold`` (2,) is the place at which a landing begins, m."""
 
     def __init__(self, course: Course, threshold: Vector) -> None:
         self._course, self._threshold = course, threshold
 
     def draw(self, surface: pygame.Surface, flight: FlightScene, body: Shown, ahead: bool) -> None:
-        """Draw the aids for ``body``; roll scale and ball only if the view is ``ahead``."""
+        """Draw the aids for ``body``, with roll scale and ball only if the view is ``ahead``."""
         if not all(name in body.signals for name in NEEDED):
             return
         size = max(16, surface.get_height() // 30)
@@ -112,7 +112,6 @@ class FlightAids:
 
 
 def _rows(surface: pygame.Surface, rows: list[str], size: int) -> None:
-    """Draw texts below the numbers at the right of the head-up display."""
     width, height = surface.get_size()
     big = round(1.5 * size)
     wide = 0.58 * size * max(map(len, rows))
@@ -123,7 +122,7 @@ def _rows(surface: pygame.Surface, rows: list[str], size: int) -> None:
 
 
 def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
-    """Draw marks around the middle of the picture, and a pointer at the roll angle (rad)."""
+    """Draw a roll scale around the middle of the picture, with a pointer at ``roll``, rad."""
     width, height = surface.get_size()
     middle, radius = (width / 2.0, height / 2.0), 0.36 * height
     for mark in _MARKS:
@@ -142,16 +141,16 @@ def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
 
 
 def _below(middle: tuple[float, float], radius: float, angle: float) -> tuple[float, float]:
-    """Return a point ``radius`` pixels from the ``middle``, ``angle`` deg to the right of down.
+    """Return a point ``radius`` pixels from ``middle``, ``angle`` deg to the right of down.
 
-    A pointer at the roll angle points to the ground.
+    A pointer at the roll angle therefore points to the ground.
     """
     turned = math.radians(angle)
     return middle[0] + radius * math.sin(turned), middle[1] + radius * math.cos(turned)
 
 
 def _slip_ball(surface: pygame.Surface, side: float, size: int) -> None:
-    """Draw a ball in a tube; a load to the right (``side``, g) moves the ball to the left."""
+    """Draw a ball in a tube. A load to the right (``side``, g) moves the ball to the left."""
     width, height = surface.get_size()
     x, y, half = width / 2.0, 0.915 * height, 3.2 * size
     tube = pygame.Rect(0, 0, round(2.0 * half + size), round(0.9 * size))
@@ -165,16 +164,16 @@ def _slip_ball(surface: pygame.Surface, side: float, size: int) -> None:
     pygame.draw.circle(surface, GREEN, (round(x + share * half), round(y)), round(0.36 * size))
 
 
-# The task: gates, a lead aircraft, deviations.
+# The pilot task: gates, a lead aircraft, deviations.
 
 _NAME = "task"
 
 
 class TaskDrawing:
-    """Draws the plant ``task`` of a moment; ``heading`` (rad) is that of the runway.
+    """Draws the plant ``task`` of a moment. ``heading`` is the runway's heading, rad.
 
-    ``about`` can have the entries ``gates`` (rows of along, across, height in m and turn in deg)
-    and ``half`` (m).
+    ``about`` may contain ``gates``, with rows (along m, across m, height m, turn deg), and
+    ``half``, half the side of a gate, m.
     """
 
     def __init__(self, about: Mapping[str, Any], heading: float) -> None:
@@ -189,7 +188,7 @@ class TaskDrawing:
         moment: SceneMoment,
         aircraft: DrawnSolid,
     ) -> None:
-        """Draw the gates as the run has counted them, and ``aircraft`` as lead of a formation."""
+        """Draw the gates with their state in the run, and ``aircraft`` as lead of a formation."""
         task = moment.plants.get(_NAME)
         self._follow(task)
         self.course.draw(surface, camera)
@@ -201,7 +200,7 @@ class TaskDrawing:
             aircraft.draw(surface, camera, Placement(place, axes))
 
     def _follow(self, task: Shown | None) -> None:
-        """Take over which gates were passed; between two tags, those of the first one count."""
+        """Copy which gates were passed. Between two tags, the values of the first tag count."""
         if task is None or "passed" not in task.signals:
             return
         values = np.nan_to_num([task["next"], task["missed"]])
@@ -213,7 +212,7 @@ class TaskDrawing:
         ]
 
     def text(self, moment: SceneMoment) -> str:
-        """Return one line about the task for the head-up display; empty if there is none."""
+        """Return one line about the task for the head-up display; empty without a task."""
         course, task = self.course, moment.plants.get(_NAME)
         if course.gates:
             missed = f", missed {course.missed}" if course.missed else ""
@@ -227,13 +226,12 @@ class TaskDrawing:
 
 _BEHIND, _ABOVE, _LENGTH = 32.0, 7.0, 15.1
 _AHEAD = 1e-3
-"""Largest look angle, rad, that counts as looking ahead."""
 
 
 class F16Scene:
-    """The scene of an F-16; ``about`` can have the entries ``plant``, ``runway`` and ``gates``.
+    """The scene of an F-16. ``about`` may contain ``plant``, ``runway``, ``ground`` and ``gates``.
 
-    ``runway`` has the latitude and longitude of the runway's middle, and its direction, deg.
+    ``runway`` contains latitude and longitude of the runway's middle, and its heading, deg.
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
@@ -252,7 +250,7 @@ class F16Scene:
         self._name = str(about.get("plant", "f16"))
 
     def _relief_of(self, plain: Mapping[str, Any]) -> Relief:
-        """Return the declared ground; without latitude and longitude, its origin is the runway."""
+        """Return the declared ground. Without latitude and longitude, its origin is the runway."""
         declared = Declared.from_plain(plain)
         if declared.latitude is None or declared.longitude is None:
             return Relief(declared.grid)
@@ -262,7 +260,7 @@ class F16Scene:
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         body = moment.plants[self._name]
-        with np.errstate(all="ignore"):  # flight.drawable detects overflow
+        with np.errstate(all="ignore"):  # flight.drawable detects an overflow
             flight = self.ground.flight(body)
         if not flight.drawable:
             no_picture(surface, f"the state of {self._name} is not finite, or not near the Earth")
@@ -286,7 +284,7 @@ class F16Scene:
         view: str,
         look: tuple[float, float] = (0.0, 0.0),
     ) -> Camera:
-        """Return the camera at the pilot's eyes, or behind the aircraft without roll.
+        """Return the camera at the pilot's eyes, or behind the aircraft and without roll.
 
         ``look`` is the direction of looking, to the right and up, rad.
         """

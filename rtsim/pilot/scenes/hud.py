@@ -1,8 +1,8 @@
-"""The head-up display and its pose: symbols at directions in the world, and values as numbers.
+"""Head-up display: symbols at directions in the world, and values as numbers.
 
-The pose follows from the interpolated position, velocity and attitude in Earth-centred inertial
-axes. It is computed without Euler angles, because they jump at the zenith. The flat world has the
-axes north and east of a reference point on the ellipsoid, and is valid within about 100 km of that
+The pose of the aircraft follows from interpolated position, velocity and attitude in Earth-centred
+inertial axes. No Euler angles are used, because they jump at the zenith. The flat world has the
+axes north and east of a reference point on the ellipsoid. It is valid within about 100 km of this
 point.
 """
 
@@ -27,7 +27,9 @@ EQUATORIAL_RADIUS = 6378137.0
 FLATTENING = 1.0 / 298.257223563
 EARTH_RATE = 7.292115e-5
 GRAVITATION = 3.986004418e14
-"""Constants of WGS 84, copied from :mod:`rtsim.equations.earth`, which loads the compiler."""
+"""Constants of WGS 84. They are copied from :mod:`rtsim.equations.earth`, which would load the
+compiler.
+"""
 G = 9.80665
 KT, FT = 1852.0 / 3600.0, 0.3048
 _FARTHEST = 1e8
@@ -36,7 +38,7 @@ _FARTHEST = 1e8
 
 @dataclass(frozen=True)
 class FlightScene:
-    """The pose of an aircraft; ``place`` (3,) is its place relative to the reference point, m.
+    """The pose of an aircraft. ``place`` (3,) is its position relative to the reference point, m.
 
     The components of ``place`` are north, east and down. The rows of ``axes`` are the body axes in
     world axes.
@@ -51,13 +53,13 @@ class FlightScene:
 
     @property
     def drawable(self) -> bool:
-        """True if all numbers are finite and small enough for the pixel coordinates of SDL."""
+        """True if all numbers are finite and small enough for SDL's pixel coordinates."""
         given = np.concatenate((self.place, self.velocity, self.axes.ravel(), [self.load]))
-        return bool((np.abs(given) < _FARTHEST).all())  # false also for NaN
+        return bool((np.abs(given) < _FARTHEST).all())  # also False for NaN
 
     @property
     def heading(self) -> float:
-        """The heading of the aircraft, rad, 0 to 2 pi."""
+        """Heading, rad, 0 to 2 pi."""
         return math.atan2(self.axes[0, 1], self.axes[0, 0]) % math.tau
 
     @property
@@ -70,12 +72,12 @@ class FlightScene:
 
     @property
     def height(self) -> float:
-        """The height of the aircraft above the ellipsoid, m."""
+        """Height above the ellipsoid, m."""
         return -float(self.place[2])
 
 
 class Ground:
-    """A flat approximation of the Earth around a latitude and longitude (deg)."""
+    """A flat approximation of the Earth around a latitude and longitude, deg."""
 
     def __init__(self, latitude: float, longitude: float) -> None:
         self.latitude, self.longitude = math.radians(latitude), math.radians(longitude)
@@ -86,7 +88,7 @@ class Ground:
         self._meridian = self._normal * (1.0 - e2) / (root * root)
 
     def place(self, latitude: float, longitude: float, height: float) -> Vector:
-        """Return the position (north, east, down), m, for angles in rad and height in m."""
+        """Return the position (north, east, down), m, for angles in rad and a height in m."""
         east = math.remainder(longitude - self.longitude, math.tau)
         return np.array(
             [
@@ -97,7 +99,7 @@ class Ground:
         )
 
     def flight(self, body: Shown) -> FlightScene:
-        """Return the pose for a ``body`` that has the states of :mod:`rtsim.models.body`."""
+        """Return the pose of a ``body`` that has the states of :mod:`rtsim.models.body`."""
         x = body.vector("position")
         velocity = body.vector("velocity")
         latitude, height = geodetic(x)
@@ -135,7 +137,7 @@ def geodetic(x: Vector) -> tuple[float, float]:
 
 
 def ned_axes(latitude: float, longitude: float) -> Points:
-    """Return a matrix (3, 3) with the rows north, east and down, in Earth-centred axes."""
+    """Return a matrix (3, 3) with rows north, east and down, in Earth-centred axes."""
     sb, cb = math.sin(latitude), math.cos(latitude)
     sl, cl = math.sin(longitude), math.cos(longitude)
     return np.array([[-sb * cl, -sb * sl, cb], [-sl, cl, 0.0], [-cb * cl, -cb * sl, -sb]])
@@ -157,9 +159,8 @@ GREEN: Colour = (96, 255, 128)
 AMBER: Colour = (255, 190, 60)
 RED: Colour = (255, 84, 72)
 SHADE = (8, 24, 12, 110)
-"""The colour behind numbers, which makes them readable in front of haze."""
 _HEADING_SIZES = 3.8
-"""Height of the area for the heading at the top of the picture, in letter sizes."""
+"""Height of the heading area at the top of the picture, in letter sizes."""
 
 
 @dataclass(frozen=True)
@@ -167,18 +168,17 @@ class HudFigures:
     """The values that the display shows as numbers, in SI units; angles in rad."""
 
     airspeed: float
-    """Equivalent airspeed, m/s."""
     alpha: float
     mach: float
     alpha_warns: bool = False
     throttle: float | None = None
     note: str = ""
     looks_ahead: bool = True
-    """True if the view is from the cockpit, with the nose in the middle of the picture."""
+    """True if the view is from the cockpit with the nose in the middle of the picture."""
 
 
 class HeadUp:
-    """Draws the head-up display; its size depends on the size of the surface."""
+    """Draws the head-up display, scaled to the surface."""
 
     def draw(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, figures: HudFigures
@@ -194,11 +194,11 @@ class HeadUp:
         ladder: bool = True,
         ahead: bool = True,
     ) -> None:
-        """Draw the symbols at directions in the world, without numbers of the state.
+        """Draw the symbols at directions in the world, without numbers.
 
-        ``ladder`` is False for a vehicle on the ground; ``ahead`` is True if the nose is in the
+        ``ladder`` is False for a vehicle on the ground. ``ahead`` is True if the nose is in the
         middle of the picture.
-        """  # fmt: skip
+        """
         size = max(16, surface.get_height() // 30)
         if ladder:
             self._ladder(surface, camera, flight, size)
@@ -267,9 +267,9 @@ class HeadUp:
     def _flight_path(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
     ) -> None:
-        """Draw the direction of flight, which differs from the direction of the nose.
+        """Draw the marker of the flight direction.
 
-        If the direction is outside the picture, the marker is at the edge, and a cross marks it.
+        If this direction is outside the picture, the marker is crossed out and stays at the edge.
         """
         if float(np.abs(flight.velocity).max()) < 1.0:
             return
@@ -338,10 +338,10 @@ class HeadUp:
 def pegged(
     camera: Camera, direction: Vector, picture: tuple[int, int], margin: float
 ) -> tuple[float, float, bool]:
-    """Return where a marker of ``direction`` (3,) is drawn, and whether it is held at the edge.
+    """Return the marker's pixel for ``direction`` (3,), and True if the marker is held at the edge.
 
-    ``margin`` is the least distance from the sides of the ``picture`` (width, height), in pixels;
-    the heading above and the status line below need more.
+    ``margin`` is the least distance from the sides of ``picture`` (width, height), pixels. The
+    distance is greater at the top, for the heading, and at the bottom, for the status line.
     """
     width, height = picture
     least = np.array([margin, _HEADING_SIZES * margin])
@@ -357,10 +357,9 @@ def pegged(
     return float(x), float(y), True
 
 
-# Numbers at both sides of the picture: those that a scenario declares, or its own choice.
+# Numbers at both sides of the picture: those that the scenario declares, or the scene's choice.
 
 _SIDES = {LEFT: 0.14, RIGHT: 0.86}
-"""Horizontal position of the numbers of each side, as a share of the width."""
 _MIDDLE = 0.46
 
 
@@ -381,13 +380,13 @@ class Readout:
 
 
 def declared(number: Hud, value: float) -> Readout:
-    """Return the number that a scenario declares, for the ``value`` of its signal."""
+    """Return the readout for a declared ``number`` whose signal has the given ``value``."""
     text = number.text or number.signal.partition(".")[2]
     return Readout(text, number.factor * value, number.unit, number.digits, number.side)
 
 
 def draw_readouts(surface: pygame.Surface, readouts: Sequence[Readout]) -> None:
-    """Draw the numbers; the first one of each side is larger and has a frame."""
+    """Draw the numbers. The first on each side is larger and has a frame."""
     width, height = surface.get_size()
     size = max(16, height // 30)
     big = round(1.5 * size)

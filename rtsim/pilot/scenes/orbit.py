@@ -1,4 +1,4 @@
-"""Draws a moon and its planet from above: both bodies, the moon's track, and its velocity."""
+"""The scene of a moon and its planet from above: both bodies, the moon's track and velocity."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _KEPT = 3600
 _ROOM = 1.2
 _FADES = 24
 _PLANET_SHARE, _MOON_SHARE = 0.09, 0.03
-"""Radii as shares of the picture's shorter side, because the model's bodies have no size."""
+"""Radii as shares of the picture's shorter side. The model's bodies have no size."""
 _ARROW_SHARE = 0.16
-"""Length of the arrow for the moon's initial speed, as a share of the shorter side."""
+"""Length of the arrow at the moon's initial speed, as a share of the shorter side."""
 
 
 class OrbitScene:
-    """The scene of a moon; ``about`` names the ``plant`` with the signals x, y, vx and vy."""
+    """The scene of a moon. ``about`` names the ``plant`` with the signals x, y, vx and vy."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._name = str(about.get("plant", "moon"))
@@ -61,7 +61,7 @@ class OrbitScene:
         self._figures(surface, moon)
 
     def pixel(self, surface: pygame.Surface, x: float, y: float) -> tuple[float, float]:
-        """Return the pixel of a point in the orbital plane; the planet is in the middle."""
+        """Return the pixel of a point in the orbital plane. The planet is in the middle."""
         middle, scale = self._seen(surface)
         return middle[0] + scale * x, middle[1] - scale * y
 
@@ -71,7 +71,7 @@ class OrbitScene:
         return (0.5 * width, 0.5 * height), 0.5 * min(width, height) / (_ROOM * self._extent)
 
     def _fit(self, moon: Shown, past: ScenePast) -> None:
-        """Fit the scale to the whole track; the number of pixels per unit of length never grows."""
+        """Fit the scale to the whole track. Pixels per unit of length never increase."""
         where = [past.values[:, moon.signals.slice(name)] for name in ("x", "y")]
         distance = np.hypot(*where)
         distance = distance[np.isfinite(distance)]
@@ -81,7 +81,6 @@ class OrbitScene:
             self._speed = math.hypot(moon["vx"], moon["vy"])
 
     def _rings(self, surface: pygame.Surface) -> None:
-        """Draw circles at round distances from the planet, two to six of them."""
         power = 10.0 ** math.floor(math.log10(self._extent))
         ratio = self._extent / power
         step = power * (0.5 if ratio < 2.0 else 1.0 if ratio < 5.0 else 2.0)
@@ -131,7 +130,6 @@ class OrbitScene:
 
 
 def _ball(surface: pygame.Surface, at: tuple[float, float], radius: float, colour: Colour) -> None:
-    """Draw a ball that is lit from the upper left."""
     for k in range(6):
         share = 0.45 + 0.11 * k
         shade = tuple(min(255, round(share * c)) for c in colour)

@@ -1,4 +1,4 @@
-"""Scenes by name, and their input: states to show, their past values, warnings, and the view."""
+"""The interface of scenes, their lookup by name, and the data that they draw."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 COCKPIT, CHASE, SIGNALS = "cockpit", "chase", "signals"
 _BESIDE_NOSE = 0.6
-"""Look angle, rad, beyond which the nose is outside of the picture."""
+"""Look angle beyond which the nose is outside the picture, rad."""
 VIEWS = (COCKPIT, CHASE)
-"""The views of a scene that has no attribute ``views`` with names of its own."""
+"""The views of a scene that has no attribute ``views``."""
 
 
 def views_of(scene: object) -> tuple[str, ...]:
-    """Return the views of ``scene``, between which the key V changes; the first one is shown."""
+    """Return the views of ``scene``. The first is shown; the key V switches between them."""
     return tuple(getattr(scene, "views", VIEWS))
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One plant at the time ``ns`` of a picture: its values (n,) and mean rates of change (n,)."""
+    """One plant at the time ``ns`` of a picture: values (n,) and mean rates of change (n,)."""
 
     signals: Signals
     values: Vector
@@ -46,18 +46,18 @@ class Shown:
         return self.values[self.signals.slice(name)]
 
     def rate(self, name: str) -> Vector:
-        """Return the rate of change of the signal ``name``, per second of simulated time."""
+        """Return the rate of change of the signal ``name``, per simulated second."""
         return self.slope[self.signals.slice(name)]
 
 
 @dataclass(frozen=True)
 class ScenePast:
-    """The past of one plant up to a picture: simulated times (k,), ns, and values (k, n)."""
+    """Past values of one plant up to a picture: simulated times (k,), ns, and values (k, n)."""
 
     ns: NDArray[np.int64]
     values: NDArray[np.float64]
     span: int
-    """The time span of a trace over the full width of the picture, ns."""
+    """Time span of a trace over the full width of the picture, ns."""
 
 
 @dataclass(frozen=True)
@@ -67,24 +67,23 @@ class Warned:
     text: str
     signal: str
     shaker: float
-    """Strength of the stick shaker, 0 to 1."""
     horn: bool
 
 
 @dataclass(frozen=True)
 class SceneMoment:
-    """All data that a scene needs to draw a picture."""
+    """All data that a scene needs to draw one picture."""
 
     plants: Mapping[str, Shown]
     view: str = COCKPIT
     stick: Mapping[str, float] = field(default_factory=dict)
     past: Mapping[str, ScenePast] = field(default_factory=dict)
-    """The past by plant if known; otherwise a scene keeps the values of earlier pictures."""
+    """Past values by plant, if known. Otherwise a scene keeps the values of earlier pictures."""
     page: int = 0
-    """The selected page of a scene with several pages; any integer, also negative."""
+    """Selected page of a scene with several pages. Any integer is valid, also a negative one."""
     warned: tuple[Warned, ...] = ()
     look: tuple[float, float] = (0.0, 0.0)
-    """Where the person looks: to the right and up of the view's usual direction, rad."""
+    """Direction of looking, to the right and up from the view's usual direction, rad."""
 
     def seen(self, view: str, page: int, look: tuple[float, float] = (0.0, 0.0)) -> SceneMoment:
         """Return this moment with another view, page and direction of looking."""
@@ -92,7 +91,7 @@ class SceneMoment:
 
     @property
     def aside(self) -> bool:
-        """True if the nose is outside of the picture, so that there is no head-up display."""
+        """True if the nose is outside the picture, so that no head-up display is drawn."""
         return self.view == COCKPIT and max(map(abs, self.look)) > _BESIDE_NOSE
 
 
@@ -102,7 +101,7 @@ class Scene(Protocol):
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None: ...
 
 
-# The past values, from which traces and tracks are drawn.
+# Past values, for traces and tracks.
 
 KEPT = 600
 """Number of pictures whose values are kept: 10 s at 60 pictures per second."""
@@ -120,7 +119,9 @@ class KeptStates:
         self._values: NDArray[np.float64] = np.zeros((2 * most, size))
 
     def note(self, ns: int, values: Vector) -> ScenePast:
-        """Add ``values`` (n,) at ``ns`` and return the past; later values are discarded first."""
+        """Add ``values`` (n,) at time ``ns``, and return the past. Values at later times are
+        removed first.
+        """
         while self._count and self._ns[self._count - 1] >= ns:
             self._count -= 1
         if self._count == 2 * self._most:
@@ -134,14 +135,14 @@ class KeptStates:
         return ScenePast(times, self._values[first : self._count], self._span(times))
 
     def _span(self, times: NDArray[np.int64]) -> int:
-        """Return the simulated time that a full trace covers, at the mean rate so far, ns."""
+        """Return the simulated time that a full trace covers at the mean rate so far, ns."""
         if len(times) < 2:
             return 0
         return int(times[-1] - times[0]) * (self._most - 1) // (len(times) - 1)
 
 
 class PastStates:
-    """Returns the past of a plant: the moment's own, or that of the pictures drawn so far."""
+    """Past values of plants: those of the moment, or else those of the pictures drawn so far."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most
@@ -155,10 +156,10 @@ class PastStates:
         return kept.note(plant.ns, plant.values)
 
 
-# The scenes by name: those of rtsim and those of other installed packages.
+# Scenes by name: those of rtsim and those of other installed packages.
 
 GROUP = "rtsim.scenes"
-"""The group of entry points by which packages add scenes: ``name = "module:Class"``."""
+"""Group of entry points by which packages add scenes: ``name = "module:Class"``."""
 BUILT_IN = {
     "bodies": "rtsim.pilot.scenes.bodies:BodyScene",
     "f16": "rtsim.pilot.scenes.f16:F16Scene",
@@ -168,7 +169,6 @@ BUILT_IN = {
 }
 
 SceneFactory = Callable[[Mapping[str, Any]], Scene]
-"""Type of a scene class; it is called with the options of :meth:`Scenario.show`."""
 
 
 def known_scenes() -> dict[str, EntryPoint]:
@@ -188,8 +188,8 @@ def check_scene_name(name: str) -> None:
 def scene_named(name: str, about: Mapping[str, Any]) -> Scene:
     """Return the scene ``name``, created with the options ``about``.
 
-    Returns the scene ``strips`` if ``name`` is empty or not installed.  Raises
-    :class:`ScenarioError` if the scene cannot be loaded or refuses its options.
+    If ``name`` is empty or not installed, return the scene ``strips``. Raises
+    :class:`ScenarioError` if the scene cannot be loaded or rejects its options.
     """
     entry = known_scenes().get(name or "strips")
     if entry is None:
@@ -198,7 +198,7 @@ def scene_named(name: str, about: Mapping[str, Any]) -> Scene:
     try:
         factory: SceneFactory = entry.load()
         scene = factory(about)
-    except Exception as error:  # the module of another package can raise any error
+    except Exception as error:  # another package can raise any error
         raise ScenarioError(
             f"scene {entry.name} ({entry.value}) cannot be created: {type(error).__name__}: {error}"
         ) from error

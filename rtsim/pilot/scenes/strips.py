@@ -1,4 +1,4 @@
-"""The default scene: the signals of any model as scrolling traces."""
+"""The default scene: the signals of any model as strip charts, which scroll."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LOWEST, _HIGHEST, _NARROWEST = 62, 150, 400
 _HEAD, _FOOT = 30, 46
 _TINY = 1e-300
 _LABEL, _SCALE = 176, 70
-"""Widths, pixels: left for the name and values, right for the ends of the scale."""
+"""Widths, pixels: at the left for name and values, at the right for the ends of the scale."""
 
 
 @dataclass(frozen=True)
 class Strip:
-    """One strip: elements of a plant's signals; ``columns`` are indices in the plant's vector.
+    """One strip: elements of a plant's signals. ``columns`` are indices in the plant's vector.
 
-    ``signal`` has the unit and the kind of all of them.
+    ``signal`` defines the unit and kind of all elements.
     """
 
     plant: str
@@ -43,17 +43,17 @@ class Strip:
     title: str
     columns: Sequence[int]
     unit: bool = True
-    """Whether the unit is written after the title."""
 
 
 class StripScene:
     """Shows name, unit, values, trace and scale of each signal, on as many pages as needed."""
 
     def __init__(self, about: Mapping[str, Any] | None = None) -> None:
-        """``about`` can have the entry ``note``, a text at the beginning of the head line.
+        """Create the scene for the options ``about``.
 
-        Its entry ``views`` has the views of the scenario as plain data; they become the first
-        strips, without the signals that no plant has.
+        The entry ``note`` is a text at the start of the head line. The entry ``views`` contains the
+        scenario's views as plain data. These views become the first strips, without signals that no
+        plant has.
         """
         self._pasts = PastStates()
         self._note = str((about or {}).get("note", ""))
@@ -81,7 +81,7 @@ class StripScene:
 
 
 def ordered_strips(plants: Mapping[str, Signals], views: Sequence[View] = ()) -> list[Strip]:
-    """Return the strips of the views, then those of the signals that no view has."""
+    """Return the strips of the views, then those of all signals that no view contains."""
     first = [strip for view in views for strip in _of_view(view, plants)]
     shown = {(strip.plant, column) for strip in first for column in strip.columns}
     rest = [
@@ -94,7 +94,7 @@ def ordered_strips(plants: Mapping[str, Signals], views: Sequence[View] = ()) ->
 
 
 def readable_views(plain: object) -> list[View]:
-    """Return views from plain data, without those that are not valid."""
+    """Return the views in the plain data ``plain``, without invalid ones."""
     out = []
     for one in plain if isinstance(plain, list) else ():
         with suppress(ScenarioError):
@@ -103,7 +103,7 @@ def readable_views(plain: object) -> list[View]:
 
 
 def _of_view(view: View, plants: Mapping[str, Signals]) -> list[Strip]:
-    """Return a strip for each plant and each unit that has signals of ``view``."""
+    """Return strips for ``view``, separate for each plant, unit and kind of signal."""
     found: dict[tuple[str, str, str], tuple[Signal, list[int]]] = {}
     for name in view.signals:
         plant, _, column = name.rpartition(".")
@@ -135,13 +135,12 @@ def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
 
 Place = tuple[int, int, int, int]
 Pixel = list[int]
-"""The coordinates x and y of a pixel."""
 
 
 def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list[Place]]:
-    """Return the number of the page, the number of pages, and the places of its strips.
+    """Return the page number, the number of pages, and the places of the page's strips.
 
-    A place is left, top, width and height, pixels.
+    A place contains left, top, width and height, pixels.
     """
     width, height = size
     free = max(_LOWEST, height - _HEAD - _FOOT)
@@ -161,7 +160,7 @@ def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list
 def draw_strip(
     surface: pygame.Surface, place: pygame.Rect, strip: Strip, plant: Shown, past: ScenePast
 ) -> None:
-    """Draw a strip; texts that are too long are cut at its edge."""
+    """Draw a strip. Texts that are too long are cut off at its edge."""
     place = place.inflate(-8, -6)
     area = pygame.Rect(
         place.left + _LABEL, place.top, max(8, place.width - _LABEL - _SCALE), place.height
@@ -197,11 +196,11 @@ def _label(surface: pygame.Surface, place: pygame.Rect, strip: Strip, values: Ve
 
 
 def scale(values: Vector) -> tuple[float, float]:
-    """Return round ends of a scale for all finite ``values``; the two ends are never equal."""
+    """Return round ends of a scale for all finite ``values``. The two ends always differ."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     most = max(abs(low), abs(high))
-    # halve before the subtraction, because the difference of huge numbers could overflow
+    # halve before the subtraction, because a difference of huge numbers could overflow
     if 0.5 * high - 0.5 * low <= max(1e-9 * most, _TINY):
         room = 0.1 * most if most > _TINY else 1.0
         low, high = low - room, high + room
@@ -211,9 +210,9 @@ def scale(values: Vector) -> tuple[float, float]:
 
 
 def distinct_texts(low: float, high: float) -> tuple[str, str]:
-    """Return both ends of a scale as texts with as many digits as needed.
+    """Return both ends of a scale as different texts, with as many digits as needed.
 
-    The texts differ, and are exact to a twentieth of the difference of the ends.
+    The texts are exact to a twentieth of the difference between the ends.
     """
     texts = f"{low:.3g}", f"{high:.3g}"
     for digits in range(3, 17):
@@ -227,9 +226,9 @@ def distinct_texts(low: float, high: float) -> tuple[str, str]:
 def polylines(
     past: ScenePast, values: Vector, ends: tuple[float, float], area: Place, wraps: float
 ) -> list[list[Pixel]]:
-    """Return the pixels of a trace (k,), the newest on the right.
+    """Return the pixels of a trace (k,), with the newest value on the right.
 
-    The trace is interrupted where it is not finite or where an angle wraps.
+    The trace is interrupted at values that are not finite and where an angle wraps.
     """
     left, top, width, height = area
     low, high = ends

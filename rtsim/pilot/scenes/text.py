@@ -1,4 +1,4 @@
-"""Text on a surface and panes behind it, cached because drawing text takes 0.1 ms; and warnings."""
+"""Text, panes and warnings on a surface. Text is cached, because drawing it takes 0.1 ms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAID: Colour = (255, 190, 60)
 
 @lru_cache(maxsize=16)
 def font(size: int) -> pygame.font.Font:
-    """Return the font that pygame includes, so that pictures are the same on every machine."""
+    """Return the font that pygame includes, which makes pictures equal on every machine."""
     pygame.font.init()
     return pygame.font.Font(None, size)
 
@@ -57,8 +57,8 @@ def write(
 ) -> pygame.Rect:
     """Write ``text`` and return its rectangle.
 
-    ``at`` is the middle of the left end, the middle of the right end or the centre of the text, for
-    ``anchor`` ``left``, ``right`` or ``centre``.
+    For ``anchor`` ``left``, ``right`` or ``centre``, ``at`` is the middle of the left end, the
+    middle of the right end, or the centre of the text.
     """
     image = rendered(text, size, colour)
     box = image.get_rect()
@@ -73,18 +73,18 @@ def write(
     return box
 
 
-# Warnings as text over any scene, and a symbol for the shaking of the stick.
+# Warnings as text over any scene, with a symbol for the stick shaker.
 
 AMBER: Colour = (255, 190, 60)
 RED: Colour = (255, 84, 72)
 _BACK = (30, 12, 10, 215)
 _SHAKE_HZ = 11.0
 _HEIGHT = 0.69
-"""Vertical position of a warning in the picture: below the middle, above the status line."""
+"""Vertical position of a warning: below the picture's middle and above the status line."""
 
 
 def draw_cues(surface: pygame.Surface, warned: Sequence[Warned], ns: int) -> None:
-    """Draw warnings at simulated time ``ns``: amber for a shaking stick, red for the horn."""
+    """Draw warnings at simulated time ``ns``: red for the horn, amber for others."""
     width, height = surface.get_size()
     size = max(18, height // 18)
     for k, warning in enumerate(warned):
@@ -103,7 +103,6 @@ def draw_cues(surface: pygame.Surface, warned: Sequence[Warned], ns: int) -> Non
 def _shaking(
     surface: pygame.Surface, box: pygame.Rect, size: int, strength: float, colour: Colour
 ) -> None:
-    """Draw zigzag lines beside ``box``, more lines for a greater strength."""
     for side in (-1, 1):
         for k in range(1 + round(2 * strength)):
             x = (box.left if side < 0 else box.right) + side * (0.35 + 0.4 * k) * size

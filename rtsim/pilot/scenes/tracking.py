@@ -22,11 +22,12 @@ _SPAN = 4.0
 class TrackingScene:
     """The display of a tracking task, without a view of the outside world.
 
-    ``about`` has the options of :meth:`rtsim.models.piloting.Tracking.shown`: ``axes``,
-    ``display`` and ``rms``.  An axis called ``roll`` turns the bar; the first other axis moves it
-    up and down, and the second one sideways.  A compensatory display shows the error: the bar is
-    where the target is, as seen from the mark in the middle.  A pursuit display shows the own place
-    as a second bar.
+    ``about`` contains the options of :meth:`rtsim.models.piloting.Tracking.shown`: ``axes``,
+    ``display`` and ``rms``. The axis ``roll`` turns the bar. The first other axis moves the bar up
+    and down, the second one sideways.
+
+    A compensatory display shows the error: the bar is at the target's position relative to the mark
+    in the middle. A pursuit display shows the aircraft's own position as a second bar.
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
@@ -69,7 +70,7 @@ class TrackingScene:
     def _bar(
         self, surface: pygame.Surface, values: list[float], colour: Colour, thick: int
     ) -> None:
-        """Draw a bar that ``values`` move up, sideways and around."""
+        """Draw a bar that ``values`` shift up, shift sideways and turn."""
         width, height = surface.get_size()
         turn, moved = 0.0, [0.0, 0.0]
         plain = 0

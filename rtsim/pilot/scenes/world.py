@@ -1,9 +1,9 @@
-"""Draws the world around a body: ground, runway and gates, sky, hills, and the shapes of bodies.
+"""Drawing of the world around a body: ground, runway, gates, sky, hills, and shapes of bodies.
 
-Hills have levels of detail: level 0 has the cells of the grid, and each further level has cells of
-twice the size.  A level is drawn in a square around the camera, without the square of the level
-before.  So the number of drawn cells hardly depends on the size of the grid.  Source: Losasso and
-Hoppe, "Geometry clipmaps", ACM Trans. Graphics 23, 2004.
+Hills have levels of detail. Level 0 has the cells of the grid, and each further level has cells of
+twice the size. A level is drawn in a square around the camera, except for the square of the
+previous level. The number of drawn cells therefore hardly depends on the size of the grid. Source:
+Losasso and Hoppe, "Geometry clipmaps", ACM Trans. Graphics 23, 2004.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _CELL, _CELLS = 500.0, 16
 _WIDE, _WIDES = 4000.0, 6
 _FIELDS = 10
 _LOWEST = 0.002
-"""Height of the camera above the ground below which lines are not drawn, cells: 1 m."""
+"""Camera height above the ground below which lines are not drawn, in cells; 1 m by default."""
 
 
 class Terrain:
-    """The flat ground: a grid of lines with ``cell`` m between them, and fields between the lines.
+    """Flat ground: a grid of lines every ``cell`` m, with fields between the lines.
 
-    The ground is at ``down``, m, usually 0.
+    The ground is at the down coordinate ``down``, m.
     """
 
     def __init__(self, cell: float = _CELL, down: float = 0.0) -> None:
@@ -57,7 +57,7 @@ class Terrain:
         self._fields: tuple[Points, list[Colour]] = np.zeros((0, 4, 3)), []
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw the ground below a sky that :func:`draw_sky` has drawn."""
+        """Draw the ground over a sky that :func:`draw_sky` has drawn."""
         if camera.position[2] >= self._down - _LOWEST * self._size:
             return
         draw_areas(surface, camera, *self._fields_around(camera))
@@ -66,7 +66,7 @@ class Terrain:
         draw_lines(surface, camera, moved, self._strokes)
 
     def _fields_around(self, camera: Camera) -> tuple[Points, list[Colour]]:
-        """Return the fields near the camera; a cell's position decides whether it is a field."""
+        """Return the fields near the camera. A cell's position decides whether it is a field."""
         north, east = (math.floor(camera.position[k] / self._size) for k in (0, 1))
         if (north, east) == self._cell:
             return self._fields
@@ -86,9 +86,9 @@ class Terrain:
 
 
 class Runway:
-    """A runway whose middle is the reference point; ``heading`` in rad, lengths in m.
+    """A runway whose middle is the reference point. ``heading`` is in rad, lengths in m.
 
-    The runway is at ``down``, m, usually 0.
+    The runway is at the down coordinate ``down``, m.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Runway:
 
 @dataclass
 class FlightGate:
-    """A gate on the course: its middle (3,) in world axes, m, and its heading, rad."""
+    """A gate on the course: middle (3,) in world axes, m, and heading, rad."""
 
     place: Vector
     heading: float
@@ -126,7 +126,7 @@ class FlightGate:
 
     @cached_property
     def lines(self) -> Points:
-        """The lines (5, 2, 3) of the gate: four sides, and the pole below it."""
+        """The lines (5, 2, 3) of the gate: four sides, and the pole below."""
         side = self.half * np.array([-math.sin(self.heading), math.cos(self.heading), 0.0])
         up = np.array([0.0, 0.0, -self.half])
         corners = np.array([self.place + a * side + b * up for a, b in _SQUARE])
@@ -138,9 +138,9 @@ _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
 
 class Course:
-    """A course of gates to pass in order; the next gate has another colour.
+    """A course of gates to pass in order. The next gate has a colour of its own.
 
-    The run decides which gates were passed; the scene sets ``next``, ``missed`` and ``passed``.
+    The run decides which gates were passed. The scene sets ``next``, ``missed`` and ``passed``.
     """
 
     def __init__(self, gates: Sequence[FlightGate]) -> None:
@@ -151,7 +151,11 @@ class Course:
 
     @classmethod
     def along(cls, rows: Sequence[Sequence[float]], course: float, half: float) -> Course:
-        """Return the gates ``rows``: along and across ``course`` (rad), height (m), turn (deg)."""
+        """Return the course with the gates ``rows``.
+
+        Each row contains the distances along and across the direction ``course`` (rad), m, the
+        height, m, and the turn of the gate, deg.
+        """
         gates = []
         for along, across, height, turn in rows:
             place = on_ground(np.array([[along, across]]), course)[0]
@@ -173,9 +177,9 @@ class Course:
 
 
 def on_ground(corners: Points, heading: float) -> Points:
-    """Return world points (k, 3) on the ground for points ``corners`` (k, 2).
+    """Return world points (k, 3) on the ground for ``corners`` (k, 2).
 
-    Each row of ``corners`` is a distance along ``heading`` and a distance across it.
+    Each row of ``corners`` contains a distance along ``heading`` and a distance across it.
     """
     c, s = math.cos(heading), math.sin(heading)
     along, across = corners[:, 0], corners[:, 1]
@@ -183,7 +187,6 @@ def on_ground(corners: Points, heading: float) -> Points:
 
 
 def _grid(spacing: float, cells: int) -> Points:
-    """Return the lines (k, 2, 3) of a square grid."""
     reach = spacing * cells
     at = spacing * np.arange(-cells, cells + 1.0)
     across = np.stack([[[x, -reach, 0.0], [x, reach, 0.0]] for x in at])
@@ -193,7 +196,7 @@ def _grid(spacing: float, cells: int) -> Points:
 def draw_lines(
     surface: pygame.Surface, camera: Camera, ends: Points, strokes: Sequence[tuple[Colour, int]]
 ) -> None:
-    """Draw world lines (k, 2, 3), each with its colour and thickness, pixels."""
+    """Draw world lines (k, 2, 3), each with its colour and thickness in pixels."""
     pixels, which = camera.lines(ends)
     for (here, there), k in zip(pixels.tolist(), which.tolist(), strict=True):
         colour, thick = strokes[k]
@@ -226,22 +229,21 @@ BANDS: tuple[tuple[float, Colour], ...] = (
     (-1.0, (104, 122, 88)),
     (-4.0, (90, 112, 72)),
 )
-"""The colours of sky, haze and ground, each with the elevation, deg, of its upper edge."""
+"""Colours of sky, haze and ground, each with the elevation of its upper edge, deg."""
 _EDGES = [math.radians(elevation) for elevation, _ in BANDS]
 _BANDS = list(zip(_EDGES, [*_EDGES[1:], None], [colour for _, colour in BANDS], strict=True))
-"""Upper edge, lower edge (rad) and colour of each band; the last band has no lower edge."""
+"""Upper edge, lower edge (rad) and colour of each band. The last band has no lower edge."""
 HAZE: Colour = (162, 180, 190)
-"""The colour that distant ground approaches."""
 SUN: Colour = (255, 250, 226)
 _SUN_AZIMUTH, _SUN_ELEVATION = math.radians(60.0), math.radians(28.0)
 _SUN_RINGS: tuple[tuple[float, float], ...] = ((5.0, 0.12), (3.4, 0.3), (2.3, 0.55), (1.5, 1.0))
-"""Radius (deg) and brightness, 0 to 1, of the glow and the disc of the sun."""
+"""Radius (deg) and brightness (0 to 1) of the glow and the disc of the sun."""
 _CLOUDS = 46
 _PUFFS, _CORNERS = 3, 10
 
 
 def _direction(azimuth: float, elevation: float) -> Vector:
-    """Return a unit vector (3,), north, east, down, for an azimuth and an elevation, rad."""
+    """Return the unit vector (3,), north, east, down, for an azimuth and an elevation, rad."""
     flat = math.cos(elevation)
     return np.array([
         flat * math.cos(azimuth), flat * math.sin(azimuth), -math.sin(elevation),
@@ -249,7 +251,6 @@ def _direction(azimuth: float, elevation: float) -> Vector:
 
 
 TOWARDS_SUN = _direction(_SUN_AZIMUTH, _SUN_ELEVATION)
-"""The direction of the sun (3,), north, east, down."""
 
 
 def _around(middle: Vector, wide: float, high: float, corners: int) -> Points:
@@ -264,7 +265,7 @@ def _around(middle: Vector, wide: float, high: float, corners: int) -> Points:
 
 
 def _clouds() -> tuple[Points, list[Colour]]:
-    """Return the directions (n, corners, 3) of clouds at fixed places of the sky, and colours."""
+    """Return the directions (n, corners, 3) and colours of clouds at fixed places in the sky."""
     chance, areas, colours = random.Random(4), [], []
     for _ in range(_CLOUDS):
         elevation = math.asin(chance.uniform(math.sin(math.radians(7.0)), 0.985))
@@ -327,20 +328,18 @@ def _draw_far(
 # A ground with hills: the cells of a grid, fine near the camera and coarse far from it.
 
 _LEVELS = 20
-"""Cells of a level from one side of its square to the other; a multiple of 4."""
+"""Number of cells along a side of a level's square; a multiple of 4."""
 _SIGHT = 22e3
-"""Distance at which 63 % of the colour is that of haze, m."""
+"""Distance at which haze makes up 63 % of the colour, m."""
 _TUFTS, _TUFTS_BELOW = 24, 120.0
-"""Number of patches along a side of their square, and height of the camera, m, that has patches."""
+"""Number of patches along a side of their square, and camera height below which they are drawn, m.
+"""
 _TUFT = (76, 98, 58)
 _CELL_CORNERS = np.array([(-1.0, -1.3), (1.2, -0.8), (1.0, 1.2), (-0.9, 0.9)])
 _DARK = 0.55
-"""Brightness of a slope that is turned away from the sun."""
 
 
 class _Level:
-    """The points and cell colours of one level of detail."""
-
     def __init__(self, grid: GroundGrid, step: int) -> None:
         rows, columns = (every(axis.size, step) for axis in (grid.north, grid.east))
         self.north, self.east = grid.north[rows], grid.east[columns]
@@ -364,7 +363,6 @@ class _Level:
         return light
 
     def corners(self, i: NDArray[np.intp], k: NDArray[np.intp]) -> Points:
-        """Return the corners (n, 4, 3) of cells, in north, east, down, m."""
         out = np.empty((i.size, 4, 3))
         for corner, (a, b) in enumerate(((0, 0), (1, 0), (1, 1), (0, 1))):
             out[:, corner, 0] = self.north[i + a]
@@ -374,7 +372,7 @@ class _Level:
 
 
 class Relief:
-    """A ground of ``grid``, whose origin is at ``origin`` (2,): north and east, m."""
+    """Hilly ground ``grid``, whose origin is at ``origin`` (2,): north and east, m."""
 
     def __init__(self, grid: GroundGrid, origin: tuple[float, float] = (0.0, 0.0)) -> None:
         self._grid = grid
@@ -384,15 +382,16 @@ class Relief:
         while True:
             step = 1 << len(self._levels)
             self._levels.append(_Level(grid, step))
-            if _LEVELS // 2 * step >= 2 * size:  # this level covers the grid from any place
+            # this level covers the grid from any camera position
+            if _LEVELS // 2 * step >= 2 * size:
                 break
 
     def height(self, north: float, east: float) -> float:
-        """Return the height at a place, m, bilinear in its cell; 0 beyond the grid."""
+        """Return the height at a place, m, bilinear in its cell; 0 outside the grid."""
         return float(self.heights(np.array([north]), np.array([east]))[0])
 
     def heights(self, north: Points, east: Points) -> Points:
-        """Return the heights (n,), m, at places (n,); see :meth:`height`."""
+        """Return the heights (n,), m, at places (n,), as :meth:`height` does for one."""
         grid = self._grid
         x, y = north - self._origin[0], east - self._origin[1]
         i, k = _cells(grid.north, x), _cells(grid.east, y)
@@ -406,7 +405,7 @@ class Relief:
         return out
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw the cells, the farthest first, over a sky that is drawn already."""
+        """Draw the cells over an existing sky, the farthest cells first."""
         corners, colours = self._around(camera)
         ahead = (corners - camera.position) @ camera.axes[0]
         shown = np.flatnonzero(ahead.max(axis=1) > camera.near)
@@ -421,9 +420,10 @@ class Relief:
         self._draw_tufts(surface, camera)
 
     def _draw_tufts(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw dark patches at fixed places near the camera, which show speed and height.
+        """Draw dark patches at fixed places near the camera, which make speed and height visible.
 
-        Their distances fit the height of the camera; far above the ground there are none.
+        The distance between patches grows with the camera's height. Far above the ground, no
+        patches are drawn.
         """
         north, east, down = camera.position.tolist()
         above = -down - self.height(north, east)
@@ -472,35 +472,32 @@ def _between(values: NDArray[np.intp], low: int, high: int) -> NDArray[np.bool_]
 
 
 def _cells(axis: Points, at: Points) -> NDArray[np.intp]:
-    """Return the indices of the cells at ``at`` (n,); outside of the axis those of its ends."""
     return np.clip(np.searchsorted(axis, at, side="right") - 1, 0, axis.size - 2)
 
 
 def _cell(axis: Points, at: float) -> int:
-    """Return the index of the cell at ``at``; outside of the axis that of the nearest cell."""
     return int(_cells(axis, np.array([at]))[0])
 
 
-# The shapes of bodies, lit by the sun, and their shadows on the ground.
+# Shapes of bodies, lit by the sun, and their shadows on the ground.
 
 _SHADE, _EDGE = 0.75, 0.72
-"""Brightness of a panel that is turned away from the sun, and of the outline of a panel."""
 _OUTLINED = 100
-"""A shape with more panels has no outlines, because they would cover its colours."""
+"""A shape with more panels than this has no outlines, which would cover its colours."""
 _SHADOW = (52, 62, 46)
 _SHADOW_CORNERS = 12
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a body is: ``place`` (3,), m, and body axes as rows (3, 3), in north, east, down."""
+    """Position ``place`` (3,), m, and body axes as rows (3, 3), in north, east, down."""
 
     place: Vector
     axes: Points
 
 
 class DrawnSolid:
-    """A shape, prepared for drawing."""
+    """A shape prepared for drawing."""
 
     def __init__(self, solid: Solid) -> None:
         self.solid = solid
@@ -521,7 +518,10 @@ class DrawnSolid:
         self._footprint = 0.5 * (high + low) + 0.5 * (high - low) * ring
 
     def draw(self, surface: pygame.Surface, camera: Camera, at: Placement) -> None:
-        """Draw the panels, the one with the farthest corner first: a lamp lies on its panel."""
+        """Draw the panels, in the order of their farthest corners.
+
+        This order keeps a lamp visible on the panel that carries it.
+        """
         some = self._facing(camera, at)
         placed = self.solid.corners[some] @ at.axes + at.place
         depth = (placed - camera.position) @ camera.axes[0]
@@ -538,7 +538,9 @@ class DrawnSolid:
                 pygame.draw.polygon(surface, edges[k], outline, 1)
 
     def _facing(self, camera: Camera, at: Placement) -> NDArray[np.intp]:
-        """Return the indices of the panels to draw: of a closed surface those seen from outside."""
+        """Return the indices of the panels to draw: those seen from outside if the surface is
+        closed.
+        """
         if not self._closed:
             return np.arange(len(self._normals))
         here = at.axes @ (camera.position - at.place)
@@ -557,7 +559,7 @@ class DrawnSolid:
 def is_closed(corners: Points) -> bool:
     """Return True if triangles (n, 3, 3) form closed surfaces whose normals point outwards.
 
-    Then each edge belongs to two triangles, which pass it in opposite directions.
+    In such a surface, each edge belongs to two triangles, which traverse it in opposite directions.
     """
     if corners.shape[1] != 3:
         return False

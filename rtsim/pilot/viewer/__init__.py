@@ -1,1 +1,1 @@
-"""The viewer process, which has the window and the input devices."""
+"""The viewer process, which owns the window and the input devices."""

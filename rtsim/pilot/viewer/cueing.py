@@ -1,9 +1,9 @@
-"""Shakes the stick and sounds the horn for cues, and lets the sounds of the scenario be heard.
+"""Output of cues to stick shaker and horn, and synthesis of the scenario's sounds.
 
-The sounds are computed in blocks of samples without clock or files.  A tone is a sum of harmonics
-of one phase.  Noise is low-passed noise that the same phase moves to the pitch (single-sideband
-modulation), so that its filter never changes.  Pitch and level go linearly from the end of one
-block to the end of the next.  The samples are therefore continuous from block to block.
+Sounds are computed in blocks of samples, without clock or files. A tone is a sum of harmonics with
+one phase. Noise is low-passed, and the same phase shifts it to the pitch (single-sideband
+modulation), so that the filter never changes. Pitch and level vary linearly from the end of one
+block to the end of the next, which makes the samples continuous.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ from rtsim.scenario.shown import Cue, Sound
 
 RATE = 22050
 BLOCK = 2048
-"""Samples of a block, 93 ms."""
 _LOUD = 0.35
 _PEAK = 3.0
-"""Noise is scaled so that this many standard deviations are the full level."""
+"""Number of standard deviations of the noise that correspond to full level."""
 _HIGHEST, _BAND = 0.45 * RATE, 0.05 * RATE
-"""Harmonics fade out in a band below this frequency, Hz."""
 Wave = NDArray[np.float64]
 
 
@@ -40,7 +38,7 @@ class Synthesiser:
         self._voices = [_Voice(sound) for sound in sounds]
 
     def block(self, plants: Mapping[str, Shown], silent: bool = False) -> NDArray[np.int16]:
-        """Return the next samples (BLOCK,), for the present states; ``silent`` fades them out."""
+        """Return the next samples (BLOCK,) for the present states; ``silent`` fades them out."""
         wave = np.zeros(BLOCK)
         for voice in self._voices:
             wave += voice.block(plants, silent)
@@ -52,13 +50,13 @@ class Synthesiser:
         return all(voice.level == 0.0 for voice in self._voices)
 
     def restart(self) -> None:
-        """Begin the next block in silence, because the samples before it have not been heard."""
+        """Start the next block from silence, because the previous samples were not heard."""
         for voice in self._voices:
             voice.level = 0.0
 
 
 class _Voice:
-    """One sound; ``level`` and ``_pitch`` are those at the end of the last block."""
+    """One sound. ``level`` and ``_pitch`` are the values at the end of the last block."""
 
     def __init__(self, sound: Sound) -> None:
         self.level = 0.0
@@ -68,7 +66,7 @@ class _Voice:
         self._phase = 0.0
         self._total = sum(sound.harmonics)
         self._keeps = math.exp(-math.pi * sound.width / RATE)
-        """The pole of both low-pass filters; the bandwidth counts both sides of the pitch."""
+        """Pole of both low-pass filters. The bandwidth counts both sides of the pitch."""
         self._memory: Wave = np.zeros((2, 2))
         self._random = np.random.default_rng(crc32(sound.name.encode()))
 
@@ -110,13 +108,13 @@ def _at(points: Sequence[tuple[float, float]], value: float) -> float:
     return float(np.interp(value, across, up))
 
 
-# A stream to the mixer gets a block whenever it wants one.
+# The stream to the mixer, which receives a block whenever it has room for one.
 
 _MOST_AT_ONCE = 2
 
 
 class Heard(Protocol):
-    """The interface of a stream, :class:`rtsim.pilot.devices.horn.Stream`."""
+    """Interface of a stream (:class:`rtsim.pilot.devices.horn.Stream`)."""
 
     @property
     def dry(self) -> bool: ...
@@ -129,7 +127,7 @@ class Heard(Protocol):
 class Sounding:
     """The sounds of a window; call :meth:`follow` in every frame.
 
-    ``news`` are messages for the window; the reader clears the list.
+    ``news`` contains messages for the window. The reader clears the list.
     """
 
     def __init__(self, sounds: Sequence[Sound] = ()) -> None:
@@ -138,7 +136,7 @@ class Sounding:
         self._stream = self._opened() if sounds else None
 
     def follow(self, plants: Mapping[str, Shown], standing: bool) -> None:
-        """Play on, with the sounds of the states ``plants``; a paused run becomes silent."""
+        """Continue the sounds for the states ``plants``. A paused run becomes silent."""
         stream = self._stream
         if stream is None:
             return
@@ -163,25 +161,24 @@ class Sounding:
             return None
 
 
-# The signals of cues: horn and stick shaker.
+# Output of cues to horn and stick shaker.
 
 
 class Hooting(Protocol):
-    """The interface of a horn, :class:`rtsim.pilot.devices.horn.Horn`."""
+    """Interface of a horn (:class:`rtsim.pilot.devices.horn.Horn`)."""
 
     def sound(self, on: bool) -> None: ...
     def close(self) -> None: ...
 
 
 Rumble = Callable[[float, float, int, AbstractSet[int]], object]
-"""The type of :meth:`rtsim.pilot.devices.sdl.Devices.rumble`."""
 
 
 class Cueing:
     """Shakes the stick and sounds the horn; call :meth:`follow` in every frame.
 
-    If ``shakes`` and ``sounds`` are false, :meth:`follow` only returns the cues. ``news`` are
-    messages for the window; the reader clears the list.
+    If ``shakes`` and ``sounds`` are False, :meth:`follow` only returns the cues. ``news`` contains
+    messages for the window. The reader clears the list.
     """
 
     def __init__(
@@ -192,7 +189,9 @@ class Cueing:
         sounds: bool = True,
         sounding: Sounding | None = None,
     ) -> None:
-        """``sounding`` plays the sounds of the scenario, which need no cue."""
+        """Create the output for ``cues``; ``sounding`` plays the scenario's sounds, which need no
+        cue.
+        """
         self._sounding = sounding or Sounding()
         self.news: list[str] = list(self._sounding.news)
         known = tuple(cues)
@@ -212,8 +211,8 @@ class Cueing:
     ) -> tuple[Warned, ...]:
         """Signal the cues that are on, and return them.
 
-        ``flying`` has the instance ids of the devices to shake; ``ns`` is a time of any clock.
-        While the run is paused (``standing``), nothing shakes or sounds.
+        ``flying`` contains the instance ids of the devices to shake. ``ns`` is the time of any
+        clock. While the run is paused (``standing``), nothing shakes or sounds.
         """
         warned = self._cues.look(plants)
         self._sounding.follow(plants, standing)
@@ -243,6 +242,6 @@ class Cueing:
             return Horn()
         except NoSound as error:
             reason = f"no sound: {error}"
-            if reason not in self.news:  # the sounds of the run have the same device
+            if reason not in self.news:  # the scenario's sounds use the same device
                 self.news.append(reason)
             return None

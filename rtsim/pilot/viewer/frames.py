@@ -1,4 +1,4 @@
-"""Draws the frames of the window; polls devices during the wait, and reads the state after it."""
+"""Frames of the window of a run: poll devices while waiting, then read the state and draw."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.views import Viewpoint
 
 _FIGURES = 30
-"""Number of frames between two reports of the viewer's figures."""
 _LEAD_SHARE = 0.02
 _HEARD_NS = 5 * NS_PER_S
-"""Time for which the window stays open after Esc if the run does not read the order, ns."""
+"""After Esc, the window waits at most this time for the run to read the order, ns."""
 DARK = (18, 26, 38)
 _WAITING = "waiting for the simulation: a model is compiled before its first run"
 BACK_S, FAR_BACK_S = 5.0, 30.0
@@ -32,7 +31,7 @@ WATCHES = "another window has control of the stick; this window only watches"
 
 
 class Display(SceneWindow):
-    """The window of a run: draws its states, and sends stick and orders to it."""
+    """The window of a run, which draws states and sends the stick and orders."""
 
     def __init__(
         self,
@@ -48,22 +47,21 @@ class Display(SceneWindow):
         viewpoint: Viewpoint | None = None,
         without_stick: bool = False,
     ) -> None:
-        """``without_stick`` is True for a window beside the one that has the stick."""
+        """Create the window's content; ``without_stick`` is True for an additional window."""
         super().__init__(surface, scene, lambda: stopwatch(), viewpoint)
         self.quit = False
-        """True if this window ended the run; the window stays open until :attr:`heard`."""
+        """True if this window ended the run. The window then stays open until :attr:`heard`."""
         self._quit_order = self._quit_until = 0
         self.drawing = Durations()
-        """Durations from the deadline of a frame to the end of its drawing."""
         self._picture, self._said, self._telling = picture, said, telling
         self._controls, self._frames = controls, frames
         self._offset = getattr(clock, "offset_ns", 0)
         self._devices = Devices(self.handle)
         self._cueing = cueing or Cueing(())
         self._waits = True
-        """True until the first state, while the picture is free for the help."""
+        """True before the first state, while the help can fill the picture."""
         self._lead = 0.0
-        """Mean time from the deadline of a frame to its appearance on the screen, ns, filtered."""
+        """Filtered mean time from the deadline of a frame to the end of its drawing, ns."""
         self._without_stick, self._drawn_ns = without_stick, 0
         self._done: deque[int] = deque(maxlen=60)
         self.commands |= {
@@ -81,7 +79,7 @@ class Display(SceneWindow):
     # -- a frame
 
     def frame(self) -> bool:
-        """Wait for the next frame and draw it; return false if no state is available yet."""
+        """Wait for the next frame and draw it; return False if no state is available yet."""
         due = self._frames.wait(self._poll) - self._offset
         self._said.look()
         self._picture.look()
@@ -123,7 +121,6 @@ class Display(SceneWindow):
         self._devices.close()
 
     def _warn(self, plants: Mapping[str, Shown], standing: bool) -> tuple[Warned, ...]:
-        """Signal the cues by stick and horn; return the cues that are on."""
         self._note_all(self._cueing.news)
         flying = self._controls.flying
         return self._cueing.follow(plants, standing, self._devices.rumble, flying, stopwatch())
@@ -200,7 +197,7 @@ class Display(SceneWindow):
         self._waits = False
 
     def _help_shown(self) -> bool:
-        """Return whether to show the help: on request, or with a stick before the first state."""
+        """Return True if the help was requested, or for a stick before the first state."""
         flies = bool(self._controls.movers) and self._telling.flies
         return self._help or (flies and self._waits)
 

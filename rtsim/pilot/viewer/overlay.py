@@ -1,4 +1,4 @@
-"""What the window draws over a scene: status line, notes, help and seek bar; and where it looks."""
+"""Drawing over a scene (status line, notes, help, seek bar), and the direction of looking."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ _SIZE = 20
 _WIDE, _LINE = 30, 1.25
 """Least width of a column of the help, and distance of its lines, in letter sizes."""
 _KEY_WIDE, _LETTER_WIDE = 11, 0.42
-"""Widths of the keys with the margins, and of a letter of the texts, in letter sizes."""
+"""Width of the keys with their margins, and width of a letter of the texts, in letter sizes."""
 _SMALLEST = 5
 _NOTE_WIDTH = 80
-"""Number of characters in a line of a note."""
 _HANDS = ("", "keyboard", "mouse")
 
 Keys = tuple[tuple[str, str], ...]
@@ -55,7 +54,7 @@ WINDOW_KEYS: Keys = (
 def draw_strip(
     surface: pygame.Surface, run: Mapping[str, int], rate: float, fps: float, dropped: int
 ) -> None:
-    """Draw the status line; an overrun, a pause and a lost recording change its colour."""
+    """Draw the status line. Overruns, a pause and a lost recording change its colours."""
     overruns = run.get("overruns_compute", 0) + run.get("overruns_wake", 0)
     pace = f"x{rate:g}" if run.get("paced") else "max"
     parts: list[tuple[str, Colour]] = [
@@ -91,7 +90,7 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
 
 
 def help_rows(movers: Mapping[str, Moved], keys: Keys = WINDOW_KEYS) -> list[tuple[str, str]]:
-    """Return the rows of the help: first the keys, then each value with its device or keys."""
+    """Return the rows of the help: the keys, then each value with its device or keys."""
     rows = list(keys)
     if movers:
         rows += [("", ""), *((name, _moved_by(moved)) for name, moved in movers.items())]
@@ -114,7 +113,7 @@ def draw_help(
 ) -> None:
     """Draw the rows of :func:`help_rows`; ``movers`` is empty if the run has no stick.
 
-    The help is as large as fits above the status line: it has one column, or two in a low window.
+    The help is as large as fits above the status line. In a low window, it has two columns.
     """
     width, height = surface.get_size()
     rows = tuple(help_rows(movers, keys))
@@ -127,21 +126,20 @@ def draw_help(
 
 
 def _fitted(rows: Keys, columns: int, width: int, height: int) -> tuple[int, int]:
-    """Return the size of letters with which the help fits, at most ``_SIZE``, and ``columns``."""
+    """Return the letter size at which the help fits, at most ``_SIZE``, and ``columns``."""
     deep = math.ceil(len(rows) / columns) * _LINE + 1.0
     wide = _column(rows) * columns
     return max(_SMALLEST, min(_SIZE, int(height / deep), int(width / wide))), columns
 
 
 def _column(rows: Keys) -> int:
-    """Return the width of a column in letter sizes, for the longest text of ``rows``."""
     longest = max(len(says) for _, says in rows)
     return max(_WIDE, math.ceil(_KEY_WIDE + _LETTER_WIDE * longest))
 
 
 @lru_cache(maxsize=4)
 def _help_page(rows: Keys, size: int, columns: int) -> pygame.Surface:
-    """Return a surface with the help; it is cached, because many pictures show the same help."""
+    """Return a surface with the help, cached because many pictures show the same help."""
     deep = math.ceil(len(rows) / columns)
     wide = _column(rows) * size
     page = pygame.Surface((columns * wide, round((_LINE * deep + 1.0) * size)), pygame.SRCALPHA)
@@ -154,15 +152,14 @@ def _help_page(rows: Keys, size: int, columns: int) -> pygame.Surface:
     return page
 
 
-# The direction of looking: moved in steps by keys and commands, drawn smoothly.
+# The direction of looking, moved in steps by keys and commands, and drawn smoothly.
 
 STEP = math.radians(15.0)
-"""Angle of one step, rad."""
 _HIGHEST = math.radians(90.0)
 _SETTLES_S = 0.08
 """Time constant with which the picture follows a step, s."""
 _CLOSE = 1e-4
-"""Angle at which the picture counts as arrived, rad."""
+"""Remaining angle at which the picture jumps to the end of a step, rad."""
 
 STEPS: Mapping[str, tuple[float, float]] = {
     "look_left": (-STEP, 0.0),
@@ -172,18 +169,17 @@ STEPS: Mapping[str, tuple[float, float]] = {
 }
 AHEAD = "look_ahead"
 COMMANDS = (*STEPS, AHEAD)
-"""The names of the commands of :meth:`Look.order`."""
 
 
 class Look:
-    """The direction of looking; ``yaw`` to the right and ``pitch`` up of ``base``, rad."""
+    """The direction of looking, which starts at ``base``: to the right and up, rad."""
 
     def __init__(self, base: tuple[float, float] = (0.0, 0.0)) -> None:
         self._base = base
         self._wanted = self._drawn = base
 
     def order(self, command: str) -> None:
-        """Follow one of :data:`COMMANDS`; ``look_ahead`` goes back to the window's direction."""
+        """Execute one of :data:`COMMANDS`. ``look_ahead`` goes back to the window's direction."""
         if command == AHEAD:
             self.set(0.0, 0.0)
             return
@@ -191,12 +187,12 @@ class Look:
         self.set(self._wanted[0] - self._base[0] + yaw, self._wanted[1] - self._base[1] + pitch)
 
     def set(self, yaw: float, pitch: float) -> None:
-        """Look at ``yaw`` to the right and ``pitch`` up of the window's own direction, rad."""
+        """Look at ``yaw`` to the right and ``pitch`` up from the window's direction, rad."""
         yaw, pitch = self._base[0] + yaw, self._base[1] + pitch
         self._wanted = yaw, max(-_HIGHEST, min(_HIGHEST, pitch))
 
     def at(self, passed_s: float) -> tuple[float, float]:
-        """Return the direction to draw, ``passed_s`` after the last call, s."""
+        """Return the direction to draw, ``passed_s`` seconds after the last call."""
         share = 1.0 - math.exp(-max(0.0, passed_s) / _SETTLES_S)
         yaw, pitch = (
             wanted if abs(wanted - drawn) < _CLOSE else drawn + share * (wanted - drawn)
@@ -210,10 +206,9 @@ LOOK_KEYS: Mapping[int, str] = {
     pygame.K_F2: "look_left", pygame.K_F3: "look_right", pygame.K_F4: "look_up",
     pygame.K_F5: "look_down", pygame.K_F6: AHEAD,
 }  # fmt: skip
-"""The keys that move the direction of looking, with their commands."""
 
 
-# What the windows of a run and of a recording share.
+# Common part of the windows of a run and of a recording.
 
 KEYS = {
     pygame.K_F1: "help", pygame.K_h: "help", pygame.K_v: "view", pygame.K_m: "mouse",
@@ -225,16 +220,15 @@ KEYS = {
     pygame.K_BACKSPACE: "rewind", pygame.K_F12: "screenshot", pygame.K_ESCAPE: "quit",
     pygame.K_F11: "full_screen", **LOOK_KEYS,
 }  # fmt: skip
-"""The commands of the keys of a window by name; a window has some of them."""
+"""Commands of the keys. A window supports some of these commands."""
 SHIFTED = {"rewind": "rewind_far"}
-"""The commands that a key gives while shift is held."""
 _NOTE_NS = 4 * NS_PER_S
 
 
 class SceneWindow:
     """A window that shows a scene: its views, pages, direction of looking, notes and keys.
 
-    ``clock`` returns the time by which notes disappear, ns.
+    ``clock`` returns the time, ns, that determines when notes disappear.
     """
 
     keys: Mapping[int, str] = KEYS
@@ -247,7 +241,6 @@ class SceneWindow:
         viewpoint: Viewpoint | None = None,
     ) -> None:
         self.closed = False
-        """True if the window must close."""
         self.screenshots = Path()
         self._surface, self._scene, self._clock = surface, scene, clock
         point = viewpoint or Viewpoint()
@@ -264,23 +257,23 @@ class SceneWindow:
             "full_screen": self._full_screen,
             **{name: partial(self.look.order, name) for name in COMMANDS},
         }  # fmt: skip
-        """The commands of the window by name; keys and the mapping's presses give them."""
+        """Commands of the window by name, for keys and for presses of the mapping."""
 
     def handle(self, event: Any) -> None:
-        """Give the command of a key; close or resize the window."""
+        """Execute the command of a key, or close or resize the window."""
         if event.type == pygame.KEYDOWN:
             name = self.keys.get(event.key, "")
             if pygame.key.get_mods() & pygame.KMOD_SHIFT:
                 name = SHIFTED.get(name, name)
             if name in self.commands:
                 self.commands[name]()
-        elif event.type == pygame.QUIT:  # only the window is closed; a run continues
+        elif event.type == pygame.QUIT:  # only the window closes; a run continues
             self.closed = True
         elif event.type == pygame.VIDEORESIZE:
             self._surface = pygame.display.get_surface() or self._surface
 
     def note(self, text: str) -> None:
-        """Show ``text`` for some seconds, if it is not empty."""
+        """Show ``text`` for 4 s, if it is not empty."""
         if text:
             self._notes.append((self._clock() + _NOTE_NS, text))
 
@@ -289,7 +282,7 @@ class SceneWindow:
         return [text for until, text in self._notes if until > now]
 
     def save(self, path: Path) -> None:
-        """Save the present picture; raises :class:`pygame.error` or :class:`OSError`."""
+        """Save the present picture; raise :class:`pygame.error` or :class:`OSError` on failure."""
         pygame.image.save(self._surface, str(path))
 
     def _toggle_help(self) -> None:
@@ -340,7 +333,7 @@ class SeekBar:
         return pygame.Rect(_MARGIN, height - HEIGHT + 8, max(1, width - 2 * _MARGIN), 6)
 
     def holds(self, size: tuple[int, int], at: tuple[int, int]) -> bool:
-        """Return whether a click at ``at`` is on the bar or at most some pixels beside it."""
+        """Return True if a click at ``at`` is on the bar or a few pixels beside it."""
         return self.line(size).inflate(2 * _MARGIN, 14).collidepoint(at)
 
     def ns(self, size: tuple[int, int], x: int) -> int:

@@ -1,4 +1,4 @@
-"""Plays a recording in a window: forwards or backwards, at any rate, from any time."""
+"""Playback of a recording in a window: forwards or backwards, at any rate, from any time."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ KEYS: Keys = (
     ("Esc", "close"),
 )
 _SPAN_NS = 10 * NS_PER_S
-"""Time span of a trace at rate 1, ns; the span is proportional to the rate."""
+"""Time span of a trace at rate 1, ns. The span is proportional to the rate."""
 
 
 class Player(SceneWindow):
-    """Plays a recording; call :meth:`frame` for each frame.  ``rate`` < 0 plays backwards."""
+    """Plays a recording; call :meth:`frame` for each frame. A negative ``rate`` plays backwards."""
 
     keys = overlay.KEYS | {
         pygame.K_r: "reverse", pygame.K_HOME: "start", pygame.K_END: "end",
@@ -55,7 +55,7 @@ class Player(SceneWindow):
         rate: float = 1.0,
         within: tuple[int, int] | None = None,
     ) -> None:
-        """Play the time range ``within``: first and last simulated time, ns."""
+        """Create a player for the time range ``within``: first and last simulated time, ns."""
         super().__init__(surface, scene, lambda: self._due or 0)
         self.playing = True
         self.rate = rate
@@ -76,7 +76,7 @@ class Player(SceneWindow):
 
     @property
     def ns(self) -> int:
-        """The simulated time of the present picture, ns."""
+        """Simulated time of the present picture, ns."""
         return round(self._at)
 
     @property
@@ -88,7 +88,7 @@ class Player(SceneWindow):
         self._at = min(max(float(ns), self._first), self._end)
 
     def frame(self) -> None:
-        """Wait for the next frame and draw it; the deadlines of frames advance the time shown."""
+        """Wait for the next frame and draw it. The time shown follows the frames' deadlines."""
         due = self._frames.wait(self._look)
         passed = 0 if self._due is None else due - self._due
         self._due = due
@@ -139,13 +139,12 @@ class Player(SceneWindow):
             self.handle(event)
 
     def _stride(self, mod: int) -> float:
-        """Return the simulated time that an arrow key skips, ns; ``mod`` are the modifier keys."""
+        """Return the simulated time that an arrow key skips, ns, for the modifier keys ``mod``."""
         if mod & pygame.KMOD_CTRL:
             return float(self._frames.period.ns) * abs(self.rate)
         return float(NS_PER_S if mod & pygame.KMOD_SHIFT else 5 * NS_PER_S)
 
     def _toggle(self) -> None:
-        """Play or pause; at the end, play again from the start."""
         self.playing = not self.playing or self.done
         if self.playing and self.done:
             self.seek(self._first if self.rate > 0 else self._end)
@@ -180,7 +179,7 @@ def play(
     player = Player(surface, scene, playback, frames, rate, within)
     saving = PictureSaver(window.frames, window.every)
     drawn = 0
-    with request(SchedulingRequest.beside()):  # no garbage collection, exact timers
+    with request(SchedulingRequest.beside()):  # without garbage collection, with exact timers
         while not player.closed:
             player.frame()
             drawn += 1

@@ -1,7 +1,7 @@
 """The viewer process: ``python -m rtsim.pilot.viewer.process FILE``.
 
-FILE is the shared file. The process prints ``ready``, or one line with an error. It ends when its
-input closes, which happens at the end of the simulation, also if the simulation is killed.
+FILE is the memory shared with a run. The process prints ``ready``, or one line with an error. It
+ends when its standard input closes, which happens when the simulation ends or is killed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNHEARD = (
 )
 ENDED = "the run has ended"
 _LAST_WORDS = {CLOSED: f"{CLOSED}; Ctrl-C ends the run", UNHEARD: UNHEARD}
-"""Last texts of a viewer on the machine of the run, if the run does not report its end itself."""
+"""Last lines of a viewer on the run's machine, if the run does not report its end itself."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(path: Path, window: Window) -> int:
-    """Show the window; return the exit status."""
     over = input_closed()
     try:
         shared = Shared.open(path)
@@ -76,11 +75,10 @@ def watch(
     over: threading.Event,
     ready: Callable[[], object] = lambda: None,
 ) -> str:
-    """Open a window and draw frames; return why the window was closed.
+    """Open a window and draw frames; return why the window closed.
 
-    The window also closes when ``over`` is set or the run ends. The function calls ``ready`` when
-    the window is open. Raises :class:`RtsimError` if the window cannot be opened or the mapping is
-    wrong.
+    The window also closes when ``over`` is set or the run ends. ``ready`` is called when the window
+    is open. Raises :class:`RtsimError` if the window cannot be opened or the mapping is wrong.
     """
     mapping = _mapping(window.mapping, exchange.schema)
     width, height = map(int, window.size.split("x"))
@@ -91,7 +89,8 @@ def watch(
         display = _display(exchange, window, mapping, surface, said)
         ready()
         try:
-            with request(SchedulingRequest.beside()):  # no garbage collection, exact timers
+            # without garbage collection, with exact timers
+            with request(SchedulingRequest.beside()):
                 while not (over.is_set() or display.closed or said["ended"] or exchange.over):
                     if display.frame():
                         display.note(saving.look(display.save))
@@ -106,7 +105,7 @@ def watch(
 def _display(
     exchange: Exchange, window: Window, mapping: DeviceMapping, surface: object, said: RunState
 ) -> Display:
-    """Return the display; raises :class:`SharedError` if the description of the scene is wrong."""
+    """Return the display; raise :class:`SharedError` if the scene's description is malformed."""
     import pygame
 
     from rtsim.pilot.scenes.scene import scene_named
@@ -136,7 +135,6 @@ def _display(
 
 
 def _end_reason(display: Display, ended: bool, over: str) -> str:
-    """Return why the window closed; ``ended`` is true if the run reported its end."""
     if display.heard:
         return QUIT
     if ended or over:
@@ -155,9 +153,9 @@ class PictureSaver:
             folder.mkdir(parents=True, exist_ok=True)
 
     def look(self, save: Callable[[Path], object]) -> str:
-        """Save a picture if one is due; return the reason if that failed, else an empty text.
+        """Save a picture if one is due; return the reason if that fails, else an empty text.
 
-        The first failure is also printed, for a hidden window.
+        The first failure is also printed, because a hidden window cannot show it.
         """
         now = stopwatch()
         if self._folder is None or now < self._next:
@@ -177,7 +175,6 @@ class PictureSaver:
 
 
 def _mapping(path: Path | None, schema: Schema) -> DeviceMapping:
-    """Return the mapping in the file ``path``, or rtsim's default mapping."""
     return own_mapping(schema.stick) if path is None else read_mapping(path, schema.stick)
 
 

@@ -1,4 +1,4 @@
-"""The viewer's side of the shared records: reads states, writes the stick and commands."""
+"""The viewer's access to the shared records: reads states, writes the stick and orders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rtsim.pilot.shared import (
 )
 
 BEAT_NS = NS_PER_S // 10
-"""Keep-alive period, ns: an unchanged record of the stick is written again after this time."""
+"""Keep-alive period, ns: an unchanged stick record is written again after this time."""
 
 
 class Picture:
@@ -30,9 +30,9 @@ class Picture:
 
     def __init__(self, shared: Exchange) -> None:
         self.latency = Durations()
-        """Latencies from a change at a device to the end of the first picture with it, ns."""
+        """Latencies from a change at a device to the end of the first picture that shows it, ns."""
         self.interpolation = Durations()
-        """Delays by which pictures are behind the newest state, because of interpolation, ns."""
+        """Delays of pictures behind the newest state, caused by interpolation, ns."""
         self._readers = {name: shared.reader(f"plant/{name}") for name, _ in shared.schema.plants}
         self._between = {name: Interpolation(signals) for name, signals in shared.schema.plants}
         self._pairs: dict[str, StatePair] = {}
@@ -67,7 +67,7 @@ class Picture:
         return shown
 
     def drawn(self, now: int) -> None:
-        """Record that the picture was drawn at ``now``, for the latencies."""
+        """Update the latencies for a picture whose drawing ended at ``now``."""
         if self._shown is not None and self._applied > self._shown:
             self._shown = self._applied
             self.latency.add(now - self._initiated)
@@ -85,7 +85,7 @@ class RunState:
         self._refused = 0 if before is None else int(before.integers[0])
 
     def refusal(self) -> str:
-        """Return why the run refused an order, or an empty text if no new refusal has come."""
+        """Return why the run refused an order, or an empty text if there is no new refusal."""
         record = self._answers.read()
         if record is None or int(record.integers[0]) == self._refused:
             return ""
@@ -103,11 +103,10 @@ class RunState:
 
 
 class Telling:
-    """Writes stick, orders and figures to the run, if this viewer has the control authority."""
+    """Sends stick, orders and figures to the run, if this viewer has the control authority."""
 
     def __init__(self, shared: Exchange, clock: Callable[[], int] = stopwatch) -> None:
         self.flies = False
-        """True if this viewer has the control authority."""
         self._shared, self._who, self._clock = shared, new_viewer_number(), clock
         self._authority = ControlAuthority(shared.reader("stick"), clock)
         self._written = b""
@@ -116,11 +115,11 @@ class Telling:
 
     @property
     def ordered(self) -> int:
-        """The number of orders of all viewers so far."""
+        """Number of orders of all viewers so far."""
         return self._count
 
     def _hold_authority(self) -> bool:
-        """Take or keep the control authority; return whether this viewer has it.
+        """Take or keep the control authority; return True if this viewer has it.
 
         The numbering of this viewer's orders continues that of the previous viewer.
         """
@@ -140,7 +139,7 @@ class Telling:
         return free
 
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
-        """Write the stick's values if they changed or a keep-alive is due; True if written."""
+        """Write the stick's values if they changed or a keep-alive is due; return True then."""
         bits = values.tobytes()
         if not self._hold_authority() or (
             bits == self._written and completed - self._written_ns < BEAT_NS
@@ -161,7 +160,7 @@ class Telling:
         self._shared.look()
 
     def order(self, kind: int, value: float = 0.0) -> bool:
-        """Give an order of :mod:`rtsim.pilot.shared`; return false without control authority."""
+        """Send an order of :mod:`rtsim.pilot.shared`; return False without control authority."""
         if not self._hold_authority():
             return False
         at = self._count % MOST_ORDERS
@@ -174,7 +173,7 @@ class Telling:
         return True
 
     def figures(self, values: dict[str, int]) -> None:
-        """Write the viewer's figures."""
+        """Write the viewer's figures for the run."""
         if not self.flies:
             return
         figures = {"wall": self._clock(), **values}

@@ -1,4 +1,4 @@
-"""Opens the window, or reports what is missing and what to do."""
+"""Opening of the window. Errors state what is missing and what to do."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SCREENLESS = ("dummy", "offscreen")
 
 
 class NoWindow(RtsimError):
-    """The window could not be opened; the message is the reason."""
+    """The window could not be opened. The message is the reason."""
 
 
 def check_one_pygame() -> None:
     """Raise an error if ``pygame`` and ``pygame-ce`` are both installed.
 
-    The two packages have files of the same names, so that one package overwrites the other.
+    The two packages contain files of the same names, so one package overwrites the other.
     """
     found = [name for name in ("pygame", "pygame-ce") if _installed(name)]
     if len(found) > 1:
@@ -44,10 +44,10 @@ def _installed(name: str) -> bool:
 
 
 def prepare(hidden: bool) -> None:
-    """Set the environment variables that SDL reads; call this before SDL is loaded."""
+    """Set the environment variables that SDL reads; call this function before SDL is loaded."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     os.environ.setdefault("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1")
-    # The scenes draw in memory.  Without a GPU, SDL's renderer takes 4 times as long to show them.
+    # Scenes draw in memory. Without a GPU, SDL's renderer needs 4 times as long to show the result.
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
     if hidden:
         os.environ["SDL_VIDEODRIVER"] = HIDDEN
@@ -59,7 +59,7 @@ def open_window(
     size: tuple[int, int] = (WIDTH, HEIGHT),
     full_screen: bool = False,
 ) -> Any:
-    """Open the window and return its surface; raises :class:`NoWindow` with the reason."""
+    """Open the window and return its surface; on failure, raise :class:`NoWindow`."""
     check_one_pygame()
     prepare(hidden)
     try:
@@ -70,7 +70,7 @@ def open_window(
         with _errors_held_back():
             pygame.display.init()
             driver = pygame.display.get_driver()
-            if not hidden and driver in _SCREENLESS:  # SDL reports no error for these
+            if not hidden and driver in _SCREENLESS:  # SDL reports no error for these drivers
                 pygame.display.quit()
                 raise NoWindow(
                     _no_display(f"SDL found no display: only its driver {driver!r} is available")
@@ -85,16 +85,16 @@ def open_window(
 
 
 def toggled_full_screen(surface: Any, size: tuple[int, int]) -> Any:
-    """Fill the screen with the window, or make it a window of ``size`` again.
+    """Switch the window between full screen and ``size``, and return its new surface.
 
-    Returns the new surface, or the old one if SDL refuses.  ``surface`` is that of the window.
+    ``surface`` is the window's present surface, which is returned if SDL refuses the change.
     """
     import pygame
 
     full = bool(surface.get_flags() & pygame.FULLSCREEN)
     try:
         if full:
-            pygame.display.set_mode(size)  # on X11, one call alone keeps the size of the screen
+            pygame.display.set_mode(size)  # on X11, a single call keeps the size of the screen
             return pygame.display.set_mode(size, pygame.RESIZABLE)
         return pygame.display.set_mode((0, 0), pygame.FULLSCREEN)
     except pygame.error:
@@ -103,14 +103,14 @@ def toggled_full_screen(surface: Any, size: tuple[int, int]) -> Any:
 
 @contextmanager
 def _errors_held_back() -> Iterator[None]:
-    """Hold back the error output of libraries; forward it only if the block succeeds.
+    """Hold back what libraries write to standard error; forward it only if the block succeeds.
 
-    If the block fails, :class:`NoWindow` has a better message.  Wayland's message names a variable
+    If the block fails, :class:`NoWindow` has a better message. Wayland's message names a variable
     that does not help a person without a display.
     """
     try:
         before = os.dup(2)
-    except OSError:  # the process has no error output
+    except OSError:  # the process has no standard error
         yield
         return
     with tempfile.TemporaryFile() as kept:

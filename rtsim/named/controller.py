@@ -31,6 +31,8 @@ class Controller(NamedSignals):
     """
 
     roles = frozenset((MEMORY, INPUT, PARAMETER, OUTPUT))
+    given_roles = roles
+    """An output keeps its initial value until the first message arrives."""
     _compile: ClassVar[bool] = False
 
     def __init_subclass__(cls, compile: bool | None = None, **more: Any) -> None:
@@ -47,13 +49,15 @@ class Controller(NamedSignals):
         Raises :class:`ModelError` for the mistakes of the class.
         """
         cls: Any = type(self)
-        given = self.given(MEMORY, INPUT)
+        inputs, outputs, memory = (
+            _with(cls.signals(role), self.given(role)) for role in (INPUT, OUTPUT, MEMORY)
+        )
         return PythonController(
             made_once(cls, _law),
-            _with(cls.signals(INPUT), given),
-            cls.signals(OUTPUT),
+            inputs,
+            outputs,
             parameters=cls.signals(PARAMETER),
-            memory=_with(cls.signals(MEMORY), given),
+            memory=memory,
             values=self.given(PARAMETER),
             compile=cls._compile,
             name=name or cls.default_name(),

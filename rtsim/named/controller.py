@@ -32,6 +32,8 @@ class Controller(NamedSignals):
     """
 
     roles = frozenset((MEMORY, INPUT, PARAMETER, OUTPUT))
+    given_roles = roles
+    """An output keeps its initial value until the first message arrives."""
     _compile: ClassVar[bool] = False
 
     def __init_subclass__(cls, compile: bool | None = None, **more: Any) -> None:
@@ -64,12 +66,15 @@ class Controller(NamedSignals):
         Raises :class:`ModelError` for the mistakes of the class.
         """
         cls: Any = type(self)
+        inputs, outputs, memory = (
+            cls.signals(role).beginning_with(self.given(role)) for role in (INPUT, OUTPUT, MEMORY)
+        )
         return PythonController(
             made_once(cls, _law),
-            cls.signals(INPUT).beginning_with(self.given(INPUT)),
-            cls.signals(OUTPUT),
+            inputs,
+            outputs,
             parameters=cls.signals(PARAMETER),
-            memory=cls.signals(MEMORY).beginning_with(self.given(MEMORY)),
+            memory=memory,
             values=self.given(PARAMETER),
             compile=cls._compile,
             name=name or cls.default_name(),

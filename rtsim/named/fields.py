@@ -31,8 +31,6 @@ Shape = int | tuple[int, ...]
 Initial = float | Sequence[float] | Sequence[Sequence[float]] | Vector
 Elements = Vector | Sequence[float] | float
 """What a method can assign to a vector."""
-_GIVEN = (STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER)
-"""Roles whose initial value an object of the class can replace."""
 
 
 R = TypeVar("R")
@@ -124,11 +122,11 @@ def _field(
     **more: Any,
 ) -> Any:
     if not isinstance(unit, str):
-        if initial is not UNDECLARED or role not in _GIVEN:
+        if initial is not UNDECLARED or role not in NamedSignals.given_roles:
             right = f'("m", {unit!r}), or ({unit!r}) for a number without a unit'
             raise ModelError(
                 f"the unit of this {role} is {unit!r}; the unit comes first, as a text: "
-                + (right if role in _GIVEN else '("m")')
+                + (right if role in NamedSignals.given_roles else '("m")')
             )
         initial, dimension = unit, "1"
     else:
@@ -427,6 +425,8 @@ class NamedSignals:
     """The simulated time (s)."""
     roles: ClassVar[frozenset[str]] = frozenset()
     """The roles that a field of this kind of class can have."""
+    given_roles: ClassVar[frozenset[str]] = frozenset((STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER))
+    """The roles whose initial value an object of the class can replace."""
     reserved: ClassVar[tuple[str, ...]] = ()
     """Names of methods that rtsim calls, which no field can have."""
     fields: ClassVar[dict[str, Field[Any, Any]]] = {}
@@ -489,9 +489,10 @@ class NamedSignals:
         field = self.fields.get(name)
         if field is None:
             raise ModelError(str(UnknownName("field", name, self.fields, type(self).__name__)))
-        if field.role not in _GIVEN:
+        if field.role not in self.given_roles:
             raise ModelError(
-                f"{type(self).__name__}.{name} is {article(field.role)}, so it has no initial value"
+                f"{type(self).__name__}.{name} is {article(field.role)} of a {_kind(type(self))}, "
+                "which is computed, so it has no initial value"
             )
 
     def given(self, *roles: str) -> dict[str, Any]:

@@ -291,3 +291,57 @@ def test_an_unknown_option_names_the_known_ones() -> None:
     with pytest.raises(rt.ScenarioError, match=r"'sovler' in plant\(\); did you mean solver"):
         loop.plant(Tug(), step=0.1, sovler="rk4")  # type: ignore[call-overload]
     assert "tug" not in loop
+
+
+class Hold(rt.Controller):
+    """The signal of its memory has the name of the output and of the input."""
+
+    x = rt.input("m", 1)
+    force = rt.output("N")
+    last = rt.memory("m", name="x")
+    bias = rt.memory("N", name="force")
+
+    def step(self) -> None:
+        self.last = self.x
+        self.force = self.bias
+
+
+def test_an_output_of_a_controller_has_its_given_value_until_a_message_arrives() -> None:
+    class Mass(rt.Plant):
+        x = rt.state("m")
+        force = rt.input("N")
+
+        def derivative(self, d: Self) -> None:
+            d.x = self.force
+
+    loop = rt.Scenario("hold", until=0.4)
+    mass = loop.plant("mass", Mass(), step=0.1)
+    hold = loop.controller(Hold(force=2.0, bias=-1.0), period=0.1, transport=0.2)
+    loop.connect(mass.x, hold.x)
+    loop.connect(hold.force, mass.force)
+    run = rt.simulate(loop, compile=False)
+    assert run[mass.force].tolist() == [2.0, 2.0, -1.0, -1.0, -1.0]
+
+
+def test_values_of_signals_of_one_name_stay_apart() -> None:
+    made = Hold(last=5.0, force=2.0).controller()
+    assert made.inputs.initial().tolist() == [1.0]
+    assert made.outputs.initial().tolist() == [2.0]
+    assert dict(zip(made.memory.names, made.memory.initial().tolist(), strict=True)) == {
+        "x": 5.0, "force": 0.0,
+    }  # fmt: skip
+
+
+def test_an_output_of_a_plant_has_no_initial_value() -> None:
+    class Lamp(rt.Plant):
+        x = rt.state("m")
+        light = rt.output("lx")
+
+        def derivative(self, d: Self) -> None:
+            d.x = 0.0
+
+        def outputs(self) -> None:
+            self.light = self.x
+
+    with pytest.raises(ModelError, match=r"Lamp\.light is an output of a plant, which is computed"):
+        Lamp(light=1.0)

@@ -65,7 +65,7 @@ STUDY = (
     "--runs 10 --workers 0 -o study"
 )
 SIL_TEST = "rtsim sil test motor/scenario.py -c motor/motor.toml"
-BASE = (
+BASE: tuple[Example, ...] = (
     Example(CART, ("rtsim run cart.py -o cart.mcap",), "recording: cart.mcap"),
     Example("a replay", ("rtsim replay cart.mcap",), "bit for bit", after=CART),
     Example("a model of functions", ("python functions.py",), "speed after 1 s: 4.8 m/s"),
@@ -88,7 +88,7 @@ BASE = (
     refused("a CAN bus", "rtsim bus listen can://virtual/x --for 1", "can"),
 )
 """What the base can do, and what its commands say that cannot."""
-WITH_EXTRAS = (
+WITH_EXTRAS: tuple[Example, ...] = (
     Example("a page", ("rtsim report cart.mcap -o cart.html",), "report: cart.html", after=CART),
     Example("a study", (STUDY,), "10 of 10 runs"),
     Example(MOTOR, (SIL_TEST,), "the C does what its reference model does"),

@@ -51,6 +51,8 @@ class Example:
     """The kind of example whose files these commands use."""
     system: bool = False
     """With the programs of the system; without, only those that pip has installed are on PATH."""
+    needs: tuple[str, ...] = ()
+    """Programs of the system; without one of them, the example cannot be tried."""
 
 
 def refused(what: str, command: str, extra: str, after: str = "") -> Example:
@@ -65,7 +67,7 @@ STUDY = (
     "--runs 10 --workers 0 -o study"
 )
 SIL_TEST = "rtsim sil test motor/scenario.py -c motor/motor.toml"
-BASE = (
+BASE: tuple[Example, ...] = (
     Example(CART, ("rtsim run cart.py -o cart.mcap",), "recording: cart.mcap"),
     Example("a replay", ("rtsim replay cart.mcap",), "bit for bit", after=CART),
     Example("a model of functions", ("python functions.py",), "speed after 1 s: 4.8 m/s"),
@@ -88,7 +90,7 @@ BASE = (
     refused("a CAN bus", "rtsim bus listen can://virtual/x --for 1", "can"),
 )
 """What the base can do, and what its commands say that cannot."""
-WITH_EXTRAS = (
+WITH_EXTRAS: tuple[Example, ...] = (
     Example("a page", ("rtsim report cart.mcap -o cart.html",), "report: cart.html", after=CART),
     Example("a study", (STUDY,), "10 of 10 runs"),
     Example(MOTOR, (SIL_TEST,), "the C does what its reference model does"),
@@ -98,6 +100,7 @@ WITH_EXTRAS = (
         "the C does what its reference model does",
         after=MOTOR,
         system=True,
+        needs=("cc", "gcc", "clang"),
     ),
     Example("tests with pytest", ("python -m pytest motor",), "3 passed", after=MOTOR),
     Example(
@@ -113,6 +116,7 @@ WITH_EXTRAS = (
             "rtsim sil test arduino/scenario.py:room -c arduino/thermostat.toml --open-only",
         ),
         "the C does what its reference model does",
+        system=True,  # zig compiles its library of C++ first, which takes minutes
     ),
     Example(
         "a sketch to upload",
@@ -128,6 +132,7 @@ WITH_EXTRAS = (
         ),
         "and the board does what the host C does",
         after=SKETCH,
+        system=True,
     ),
     Example("a run in steps, and Gymnasium", ("python stepping.py",), ""),
     Example(
@@ -265,8 +270,8 @@ class Trial:
             what, why = NOT_TRIED, "nothing was installed"
         elif example.after and self.outcomes.get(example.after) != PASSED:
             what, why = NOT_TRIED, f"it needs the files of: {example.after}"
-        elif example.system and not any(map(shutil.which, ("cc", "gcc", "clang"))):
-            what, why = NOT_TRIED, "no compiler is on PATH"
+        elif example.needs and not any(map(shutil.which, example.needs)):
+            what, why = NOT_TRIED, f"none of {', '.join(example.needs)} is on PATH"
         elif why := problem(example, place, away):
             what = FAILED
         self.outcomes[example.kind] = what

@@ -248,17 +248,18 @@ def test_a_trial_counts_what_passed_failed_and_could_not_be_tried(
         one("wrong status", ("program 1", "program 0"), ""),
         one("absent", ("other",), ""),
         one("later", ("program 0",), "", after="wrong text"),
+        one("no program", ("program 0",), "", needs=("no_such_program",)),
     )
     monkeypatch.setattr(packages, "BASE", examples)
     trial = packages.Trial("wheel", Path(sys.executable), archive, "")
     trial.run()
     assert trial.outcomes == {
         "good": "passed", "refused": "passed", "wrong text": "FAILED", "wrong status": "FAILED",
-        "absent": "FAILED", "later": "not tried",
+        "absent": "FAILED", "later": "not tried", "no program": "not tried",
     }  # fmt: skip
     said = packages.counted(trial.outcomes)
-    assert said.startswith("2 of 6 examples passed; FAILED: wrong text; ")
-    assert said.endswith("not tried: later")
+    assert said.startswith("2 of 7 examples passed; FAILED: wrong text; ")
+    assert said.endswith("not tried: later; not tried: no program")
 
 
 def test_a_release_publishes_the_archives_that_were_built_and_used() -> None:

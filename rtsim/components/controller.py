@@ -25,7 +25,7 @@ from rtsim.equations.addresses import UPDATE
 from rtsim.equations.calls import first_checked
 from rtsim.equations.compiling import LATER, Compilation, Native, prepared
 from rtsim.equations.named_arguments import Arguments, NamedVector, named
-from rtsim.equations.reading_functions import never_written
+from rtsim.equations.reading_functions import check_locals, never_written
 from rtsim.equations.same_bits import plain_at_first
 
 Law = Callable[..., None]
@@ -174,7 +174,8 @@ class PythonController:
         return out
 
     def _check_written(self) -> None:
-        """Raise :class:`ControllerError` if the control law never writes one of its outputs."""
+        """Raise an error if the control law never writes an output, or reads an unset variable."""
+        check_locals(self.law, self.name)
         columns = [s.optional for s in self.outputs for _ in s.columns]
         for i in never_written(self.law, 4, self.outputs.size):
             if not columns[i]:

@@ -40,7 +40,7 @@ from rtsim.equations.delays import standing as standing
 from rtsim.equations.history import History
 from rtsim.equations.named_arguments import OUT, Arguments, NamedVector, named
 from rtsim.equations.other_math import like_compiled_code
-from rtsim.equations.reading_functions import sometimes_unwritten
+from rtsim.equations.reading_functions import check_locals, sometimes_unwritten
 from rtsim.equations.same_bits import plain_at_first
 from rtsim.equations.sparsity import Sparsity
 
@@ -360,6 +360,10 @@ def bind(
     """
 
     _check_paths(model.origin or model)  # the functions of the user
+    for name in arguments_of():
+        function = getattr(model, name)
+        if callable(function):
+            check_locals(function, f"{name} of model {model.name}")
     bound = _prepared(explicit(model), compile)
     model = bound.model
     history = History(bound, compile) if model.delays else None

@@ -93,7 +93,9 @@ def named(
     wanted = _wanted(function, arguments, what, vectors)
     if wanted is None or wanted.starred:
         return function
-    return wanted.by_source() or (function if wanted.in_order else wanted.by_call())
+    if made := wanted.by_source():
+        return made
+    return function if wanted.in_order and not wanted.constants else wanted.by_call()
 
 
 def check_arguments(function: Callable[..., Any], arguments: Arguments, what: str) -> None:
@@ -193,6 +195,15 @@ class _Wanted:
         names = self.arguments.names
         return [self.arguments.meaning(n) for n in self._by_position[: len(names)]] == names
 
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The default values of arguments that rtsim does not give."""
+        return {
+            p.name: p.default
+            for p in self.parameters
+            if not self.arguments.meaning(p.name) and p.default is not p.empty
+        }
+
     # -- the function of all arguments -------------------------------------------------------------
 
     def by_source(self) -> Callable[..., Any] | None:
@@ -204,7 +215,8 @@ class _Wanted:
         plain = self.plain.__func__ if method else self.plain
         fields = frozenset(n for v in self.vectors.values() for n in v.signals.names)
         read = _attributes(plain, fields, set())
-        if self.in_order and not read:
+        constants = self.constants
+        if self.in_order and not read and not constants:
             return None
         if not isinstance(plain, types.FunctionType) or hasattr(plain, "__wrapped__"):
             return None
@@ -221,16 +233,16 @@ class _Wanted:
         }
         scope = _Scope(self.arguments, self.what, self.vectors)
         rewriting = _SignalNames(plain, source, scope, tuple(letters.items()), {}, ())
-        if self.in_order and not rewriting.changed:
+        if self.in_order and not rewriting.changed and not constants:
             return None
-        definition, defaults = rewriting.definition, plain.__defaults__
-        if not self.in_order:
-            defaults = self._reorder(definition, method)
-        made = rebuilt(plain, definition, rewriting.own, defaults)
+        definition = rewriting.definition
+        if not self.in_order or constants:
+            self._reorder(definition, method)
+        made = rebuilt(plain, definition, {**constants, **rewriting.own})
         return types.MethodType(made, self.plain.__self__) if method else made
 
-    def _reorder(self, definition: ast.FunctionDef, method: bool) -> tuple[Any, ...]:
-        """Give ``definition`` all arguments in order; return the defaults of what follows them."""
+    def _reorder(self, definition: ast.FunctionDef, method: bool) -> None:
+        """Give ``definition`` all arguments in order, and no others."""
         given = definition.args
         several = [*given.posonlyargs, *given.args, *given.kwonlyargs]
         own = {self.arguments.meaning(a.arg): a for a in several[method:]}
@@ -242,15 +254,8 @@ class _Wanted:
             while unused in used:
                 unused = f"_{unused}"
             first.append(own.get(name) or ast.arg(unused))
-        extra = [
-            p
-            for p in self.parameters
-            if not self.arguments.meaning(p.name) and p.kind not in (_KEYWORD, _REST)
-        ]
-        given.posonlyargs, given.args = [], [*first, *(ast.arg(p.name) for p in extra)]
-        given.kwonlyargs = [a for a in given.kwonlyargs if not self.arguments.meaning(a.arg)]
-        given.kw_defaults = [None] * len(given.kwonlyargs)
-        return tuple(p.default for p in extra)
+        given.posonlyargs, given.args = [], first
+        given.defaults, given.kwonlyargs, given.kw_defaults = [], [], []
 
     def by_call(self) -> Callable[..., Any]:
         """Return a function of all arguments that calls the function with those that it takes."""

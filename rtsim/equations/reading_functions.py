@@ -152,6 +152,90 @@ def _value(function: Any, node: ast.expr) -> Any:
     raise _Unknown
 
 
+def check_locals(function: Callable[..., Any], what: str) -> None:
+    """Raise :class:`ModelError` if ``function`` reads a variable that only an ``if`` assigns.
+
+    Python raises an error there when the condition does not hold, and machine code goes on with
+    another value.  What is read under a condition is not checked: it can be the same condition.
+    """
+    try:
+        plain, definition, _ = _source(function, ())
+        found = _Locals(plain)
+        found.block(definition.body, frozenset(), outside=True)
+    except _Unknown:
+        return
+    for name, line in found.unset.items():
+        first = min([definition.lineno, *(one.lineno for one in definition.decorator_list)])
+        at = plain.__code__.co_firstlineno + line - first
+        raise ModelError(
+            f"{what} reads {name} ({plain.__code__.co_filename}:{at}), but assigns it only under a "
+            f"condition; give {name} a value before the if, or in its else"
+        )
+
+
+class _Locals:
+    """The variables of a function that may have no value when they are read."""
+
+    def __init__(self, function: Any) -> None:
+        code = function.__code__
+        self.unset: dict[str, int] = {}
+        """The line of the first such reading, by the name of the variable."""
+        arguments = code.co_argcount + code.co_kwonlyargcount
+        self._names = frozenset((*code.co_varnames[arguments:], *code.co_cellvars))
+
+    def block(
+        self, body: Iterable[ast.stmt], known: frozenset[str], outside: bool
+    ) -> frozenset[str] | None:
+        """Return the variables with a value after ``body``; ``None`` if nothing reaches its end."""
+        for node in body:
+            after = self._statement(node, known, outside)
+            if after is None:
+                return None
+            known = after
+        return known
+
+    def _statement(
+        self, node: ast.stmt, known: frozenset[str], outside: bool
+    ) -> frozenset[str] | None:
+        if isinstance(node, ast.If):
+            known = self._read([node.test], known, outside)
+            ways = [self.block(node.body, known, outside=False)]
+            ways.append(self.block(node.orelse, known, outside=False))
+            reached = [way for way in ways if way is not None]
+            if not reached:
+                return None
+            chain = len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
+            return frozenset().union(*reached) if chain else frozenset.intersection(*reached)
+        if isinstance(node, ast.For | ast.While):
+            loop = [node.iter, node.target] if isinstance(node, ast.For) else [node.test]
+            known = self._read(loop, known, outside)
+            inside = self.block(node.body, known, outside)
+            return self.block(node.orelse, known if inside is None else inside, outside)
+        simple = (
+            ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Pass, ast.Assert, ast.Return,
+            ast.Raise, ast.Break, ast.Continue,
+        )  # fmt: skip
+        if not isinstance(node, simple):
+            raise _Unknown
+        known = self._read([node], known, outside)
+        ends = isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue)
+        return None if ends else known
+
+    def _read(
+        self, nodes: Iterable[ast.AST], known: frozenset[str], outside: bool
+    ) -> frozenset[str]:
+        """Note what ``nodes`` read without a value; return ``known`` and what they assign."""
+        every = [one for node in nodes for one in ast.walk(node)]
+        if any(isinstance(one, ast.Lambda | ast.comprehension | ast.NamedExpr) for one in every):
+            raise _Unknown  # with variables of their own, or in an order of their own
+        names = [one for one in every if isinstance(one, ast.Name) and one.id in self._names]
+        changed = {id(one.target) for one in every if isinstance(one, ast.AugAssign)}
+        for one in names if outside else ():
+            if (isinstance(one.ctx, ast.Load) or id(one) in changed) and one.id not in known:
+                self.unset.setdefault(one.id, one.lineno)
+        return known | {one.id for one in names if not isinstance(one.ctx, ast.Load)}
+
+
 def sometimes_unwritten(function: Callable[..., Any], position: int, size: int) -> dict[int, int]:
     """Return the elements of a vector argument that a path through ``function`` leaves unwritten.
 

@@ -280,6 +280,11 @@ def _model(cls: Any, made: Lowered) -> Model:
             f"{cls.__name__} has states but no method derivative(self, d)"
             + (f"; is {near[0]} meant?" if near else "; what only events change is rtsim.memory()")
         )
+    if signals[OUTPUT].size and getattr(cls, "outputs", None) is None:
+        raise ModelError(
+            f"{cls.__name__} has outputs ({', '.join(signals[OUTPUT].names)}) but no method "
+            "outputs(self)" + ("; is output meant?" if hasattr(cls, "output") else "")
+        )
     base = (
         TIME,
         VECTORS[STATE],

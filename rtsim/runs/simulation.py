@@ -90,6 +90,11 @@ def simulate(
     """
     if recorder is None and record:
         recorder = MemoryRecorder()
+    if not isinstance(scenario, Scenario):
+        raise ScenarioError(
+            f"simulate() was called with a {type(scenario).__name__}; give a Scenario: "
+            "loop = Scenario(NAME, until=SECONDS), loop.plant(...), simulate(loop)"
+        )
     request = RunRequest(
         scenario, seed, Pace.of(pace), until, compile, start, stop_ns, fed or FedInputs(),
         Output(recorder, checkpoints, on_recorder_death), Connections(**live), engine,

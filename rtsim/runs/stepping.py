@@ -7,6 +7,7 @@ therefore that of one run with these values at these times, however the run is d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
@@ -15,7 +16,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.core.errors import CheckpointError, ScenarioError, ShapeError, UnknownName
+from rtsim.core.errors import CheckpointError, RtsimError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Signal, Signals, Vector, as_float64
 from rtsim.core.tag import NEVER, NS_PER_S, START, Duration, declared_ns
@@ -333,10 +334,16 @@ class Simulation:
                 f"{target} is an input with a constant value; connect it to a source, and assign "
                 f"the source: scenario.source(...), scenario.connect(source, {target!r})"
             )
+        at_start = ""
+        with suppress(RtsimError):  # an output has no value to begin with
+            self._request.scenario.settable_of(target)
+            at_start = (
+                f". For another value at the start, use scenario.set({target!r}, value) before "
+                "the run"
+            )
         raise ScenarioError(
             f"{target} is computed by the run and cannot be assigned; assign a parameter, a "
-            f"source or an external input ({can or 'this run has none'}). For another value at "
-            f"the start, use scenario.set({target!r}, value) before the run"
+            f"source or an external input ({can or 'this run has none'}){at_start}"
         )
 
     def _known(self, name: SignalName) -> str:

@@ -6,6 +6,7 @@ import linecache
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Number
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -42,7 +43,22 @@ class SignalReference(str):
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
     __rtruediv__ = __neg__ = __abs__ = __pow__ = __float__ = __int__ = __bool__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __round__ = __mod__ = __rmod__ = _refuse
+    __floordiv__ = __rfloordiv__ = __divmod__ = __rdivmod__ = __rpow__ = __pos__ = _refuse
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Number):
+            self._refuse()
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __format__(self, spec: str) -> str:
+        if spec[-1:] in ("f", "F", "g", "G", "e", "E", "d", "%"):
+            self._refuse()
+        return str.__format__(self, spec)
 
 
 class Handle:

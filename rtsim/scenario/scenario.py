@@ -451,6 +451,12 @@ class Scenario(NamedComponents, Presented, Drawn):
             raise refused(str(error)) from None
 
     def _connect(self, source: SignalName, target: SignalName) -> None:
+        for one, what in ((source, "source"), (target, "target")):
+            if isinstance(one, Handle):
+                raise ScenarioError(
+                    f"the {what} of the connection is the component {one}; give one of its "
+                    f"signals, such as {one}.{next(iter(dir(one)), 'NAME')}"
+                )
         if not isinstance(target, str):
             raise ScenarioError(f"the target of a connection is {target!r}; give an input")
         owner, _, name = target.partition(".")

@@ -535,3 +535,32 @@ def test_mistakes_in_a_control_function() -> None:
         PythonController(lambda t, x, s, p, y: None, inputs, outputs)
     controller = PythonController(inputs_first, inputs, outputs)
     assert list(inspect.signature(controller.law).parameters) == ["t", "u", "s", "p", "y"]
+
+
+def with_default(x: Any, dx: Any, k: float = 2.0) -> None:
+    dx[0] = -k * x[0]
+
+
+def in_order_with_default(
+    t: Any,
+    x: Any,
+    z: Any,
+    u: Any,
+    p: Any,
+    dx: Any,
+    k: float = 2.0,
+) -> None:
+    dx[0] = -k * x[0]
+
+
+def with_keyword(x: Any, dx: Any, *, k: float = 2.0) -> None:
+    dx[0] = -k * x[0]
+
+
+@pytest.mark.parametrize("compile", [False, True])
+@pytest.mark.parametrize("function", [with_default, in_order_with_default, with_keyword])
+def test_an_argument_with_a_default_is_a_constant(function: Any, compile: bool) -> None:
+    out = np.zeros(1)
+    bound = bind(Model("m", Signals("x = 3"), function), compile=compile)
+    bound.derivative.call(0.0, np.array([3.0]), np.zeros(0), np.zeros(0), np.zeros(0), out)
+    assert out.tolist() == [-6.0]

@@ -29,6 +29,9 @@ class Base(rt.Plant):
     def derivative(self, d: Any) -> None:
         d.x = 0.0
 
+    def outputs(self) -> None:
+        self.seen = self.x
+
 
 def _free(body: Base) -> float:
     return body.gain
@@ -269,6 +272,13 @@ def test_a_signal_of_a_handle_is_not_a_number() -> None:
         lambda: cart.x < 1,
         lambda: float(cart.x),
         lambda: bool(cart.x),
+        lambda: cart.x == 0.0,
+        lambda: cart.x != 0,
+        lambda: cart.x in [1, 2],
+        lambda: round(cart.x, 1),
+        lambda: cart.x % 2,
+        lambda: cart.x // 2,
+        lambda: f"{cart.x:.2f}",
     ):
         with pytest.raises(TypeError, match=r"cart\.x is the name of a signal, not a number"):
             use()
@@ -666,3 +676,68 @@ def test_the_functions_of_a_constrained_plant_are_complete_too(where: str) -> No
     scenario.plant(Incomplete(), step=0.01)
     with pytest.raises(ModelError, match=r"does not write (level|flow|seen) on every path"):
         rt.simulate(scenario)
+
+
+def test_the_name_of_a_signal_is_still_a_text() -> None:
+    cart: Any = _loop()[1]
+    assert cart.x == "cart.x"
+    assert cart.x != "cart.v"
+    assert {cart.x: 1}["cart.x"] == 1
+    assert f"{cart.x:>8}" == "  cart.x"
+
+
+def test_outputs_need_their_method() -> None:
+    class Lamp(rt.Plant):
+        light = rt.output("1")
+
+        def output(self) -> None:
+            self.light = 1.0
+
+    with pytest.raises(
+        ModelError, match=r"Lamp has outputs \(light\) but no method outputs.*output"
+    ):
+        Lamp.model()
+
+
+def test_a_component_is_no_signal() -> None:
+    loop, cart, brake = _loop()
+    with pytest.raises(
+        ScenarioError, match=r"the source .* is the component cart; .* such as cart"
+    ):
+        loop.connect(cart, brake.x)
+
+
+def test_only_a_scenario_can_be_simulated() -> None:
+    with pytest.raises(ScenarioError, match=r"with a Base; give a Scenario"):
+        rt.simulate(Base())  # type: ignore[arg-type]
+
+
+def unset(plant: Any, d: Any) -> None:
+    if plant.level < 1.0:
+        slope = 2.0
+    d.level, d.flow = slope, 0.0
+
+
+def same_condition(plant: Any, d: Any) -> None:
+    d.level, d.flow = 0.0, 0.0
+    if plant.level < 1.0:
+        slope = 2.0
+    if plant.level < 1.0:
+        d.level = slope
+
+
+def in_a_loop(plant: Any, d: Any) -> None:
+    for k in range(3):
+        last = k * plant.level
+    d.level, d.flow = last, 0.0
+
+
+def test_a_variable_that_only_a_condition_assigns_is_refused() -> None:
+    """Plain Python raises an error there, and machine code goes on with 0."""
+    with pytest.raises(ModelError, match=r"reads slope \(.*errors\.py:\d+\), but assigns it only"):
+        filled(unset)
+
+
+@pytest.mark.parametrize("derivative", [same_condition, in_a_loop])
+def test_a_variable_that_may_have_a_value_is_accepted(derivative: Any) -> None:
+    filled(derivative)

@@ -48,6 +48,8 @@ class Probe:
         """Which pixel tells the sides apart, and its colour on the second.
 
         Until the run has begun nothing moves; until a frame has come, only one of the sides has.
+        A change of the whole window meanwhile (the first scene, its scale) also differs between
+        two pictures; it does not come back with the stick, and the search begins again.
         """
         until = stopwatch() + _START_NS
         while True:
@@ -67,13 +69,22 @@ class Probe:
         x, y = telling(*pictures)
         red, green, blue = pictures[1][y, x].tolist()
         self._at, self._colour = (x, y), (red, green, blue)
+        for side in (0, 1):
+            self._go(side)
+            time.sleep(_SETTLE_S)
+            if not self._shows(side):
+                raise OSError(f"pixel {self._at} changed once, but not with the stick")
+
+    def _shows(self, side: int) -> bool:
+        """Whether the pixel has its colour of this side."""
+        return near(self._screen.pixel(self._window, *self._at), self._colour) == bool(side)
 
     def latency(self) -> int:
         """From the other side on: ns until the pixel has followed."""
         side = 1 - self._side
         began = before = stopwatch()
         self._go(side)
-        while near(self._screen.pixel(self._window, *self._at), self._colour) != bool(side):
+        while not self._shows(side):
             now = stopwatch()
             if now - began > _PATIENCE_NS:
                 raise OSError(f"pixel {self._at} did not follow the stick")

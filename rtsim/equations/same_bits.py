@@ -463,7 +463,7 @@ class _Reader:
         if isinstance(op, (ast.Mod, ast.FloorDiv)):
             if names == {"whole"} and sure and isinstance(by, ast.Constant):
                 return right if isinstance(op, ast.Mod) else left
-            if not names & {"float", "mixed"} or "long" in names:
+            if not names & {"float", "mixed", "constant"} or "long" in names:
                 raise _Unsure
             return _FLOAT
         if not basic or ("long" in names and not names & {"float", "constant", "mixed"}):
@@ -518,7 +518,7 @@ class _Reader:
             name = next((n for n in table if getattr(module, n) is function), "")
             if not name or len(kinds) != table[name][1] or "long" in names:
                 continue
-            if module is not math and not names & {"float"}:
+            if module is not math and not names & {"float", "constant"}:
                 raise _Unsure  # machine code has other functions for whole numbers
             result = _RESULTS[table[name][2]]
             return replace(result, known=all(one.known for one in kinds))

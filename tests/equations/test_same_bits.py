@@ -122,7 +122,9 @@ np.sqrt(a) / np.sin(b)
 2.0 / math.hypot(a, b)
 1.0 / (a % b)
 math.exp(np.log(a) * b)
-1.0 / float(round(a))"""
+1.0 / float(round(a))
+1.0 / np.sin(self.t)
+self.t % 0.7 // a"""
 LIBRARY = [
     *OPERATIONS.split("\n"),
     *calls_of("math.", operations.MATH, ["copysign"]),

@@ -152,7 +152,7 @@ def _definition(function: Any) -> ast.FunctionDef:
             found = _definitions[function] = definition_of(function)
         except ModelError as error:
             raise _Unsure from error
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _code(function: Any) -> CodeType:
@@ -174,8 +174,9 @@ def _copies() -> tuple[Replacements, Replacements]:
     """
 
     def safe(function: Any, result: str) -> Any:
-        if function is getattr(math, getattr(function, "__name__", ""), None):
-            function = WITHOUT_ERRORS.get(function.__name__, function)
+        name = getattr(function, "__name__", "")
+        if function is getattr(math, name, None):
+            function = WITHOUT_ERRORS.get(name, function)
         elif result == operations.NUMBER and not isinstance(function, np.ufunc):
             return as_number(function)
         return function

@@ -444,7 +444,7 @@ def filled(values: Any) -> None:
 
 @compiled
 def root(values: Any) -> float:
-    return values[0] ** 0.5
+    return math.sqrt(values[0]) + float(values[0] ** 0.5)
 
 
 def overlapping_parts(self: Any, d: Any) -> None:

@@ -381,7 +381,8 @@ def bind(
         ("jacobian", bound.jacobian, model.elements),
     ):
         if native is not ABSENT:
-            _probe(model, name, native, out, start)
+            with np.errstate(all="ignore"):  # as in machine code, a quotient can be inf on the way
+                _probe(model, name, native, out, start)
     if bound.project is not ABSENT:
         states = model.states.initial() if x is None else x
         try:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import ast
 import builtins
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import CodeType, FunctionType
@@ -59,8 +59,8 @@ class _Kind:
     ``name`` is one of: ``float``; ``constant``, a float of Python that no vector went into, by
     which a division can raise an error; ``whole``, a whole number up to ``bound``; ``mixed``, a
     float of machine code that can be a whole number of Python; ``long``, a whole number of 64 bits;
-    ``truth``; ``vector``; ``nothing``.  ``known``: the compiler may know the value, because the
-    function wrote it to a vector before.
+    ``truth``; ``vector``; ``nothing``.  ``known``: the compiler may know the value, because it
+    follows from constants, or because the function wrote it to a vector before.
     """
 
     name: str
@@ -81,7 +81,8 @@ class _Kind:
         raise _Unsure
 
 
-_FLOAT, _CONSTANT, _MIXED = _Kind("float"), _Kind("constant"), _Kind("mixed")
+_FLOAT, _MIXED = _Kind("float"), _Kind("mixed")
+_CONSTANT = _Kind("constant", known=True)
 _TRUTH, _VECTOR, _NOTHING = _Kind("truth"), _Kind("vector"), _Kind("nothing")
 _LONG = _Kind("long")
 _SIMPLE = {"float", "constant", "whole", "mixed"}
@@ -92,7 +93,7 @@ _RESULTS = {operations.NUMBER: _FLOAT, operations.WHOLE: _LONG, operations.TRUTH
 def _whole(bound: float) -> _Kind:
     if not bound <= _LARGEST:
         raise _Unsure
-    return _Kind("whole", bound)
+    return _Kind("whole", bound, known=True)
 
 
 def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
@@ -112,7 +113,7 @@ def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
 def _argument(kind: str) -> _Kind:
     if is_array(kind):
         return _VECTOR
-    return {NUMBER: _CONSTANT, INTEGER: _whole(2.0**31)}[kind]
+    return {NUMBER: _Kind("constant"), INTEGER: _whole(2.0**31)}[kind]
 
 
 def plain_at_first(functions: Mapping[str, tuple[Any, Signature]]) -> dict[str, Native]:
@@ -151,7 +152,7 @@ def _definition(function: Any) -> ast.FunctionDef:
             found = _definitions[function] = definition_of(function)
         except ModelError as error:
             raise _Unsure from error
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _code(function: Any) -> CodeType:
@@ -173,8 +174,9 @@ def _copies() -> tuple[Replacements, Replacements]:
     """
 
     def safe(function: Any, result: str) -> Any:
-        if function is getattr(math, getattr(function, "__name__", ""), None):
-            function = WITHOUT_ERRORS.get(function.__name__, function)
+        name = getattr(function, "__name__", "")
+        if function is getattr(math, name, None):
+            function = WITHOUT_ERRORS.get(name, function)
         elif result == operations.NUMBER and not isinstance(function, np.ufunc):
             return as_number(function)
         return function
@@ -222,8 +224,26 @@ class _Reader:
             for node in ast.walk(definition)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         ]
+        self._written |= {_base(argument) for argument in self._written_by_helpers(definition)}
         self.result: _Kind | None = None
         self._sure = True
+
+    def _written_by_helpers(self, definition: ast.FunctionDef) -> Iterator[ast.expr]:
+        """Yield the arguments of helpers that the helpers write to."""
+        for node in ast.walk(definition):
+            if not isinstance(node, ast.Call):
+                continue
+            try:
+                function = self._value(node.func)
+                helper = getattr(function, "py_func", None)
+                if not isinstance(function, Compiled) or helper in self._callers:
+                    continue
+                inside = _definition(helper)
+                reader = _Reader(helper, inside, [_VECTOR] * len(node.args), self._callers)
+            except _Unsure:
+                continue  # it is refused where it is called
+            names = [one.arg for one in inside.args.args]
+            yield from (a for n, a in zip(names, node.args, strict=False) if n in reader._written)
 
     @classmethod
     def of(cls, function: Any, kinds: Sequence[_Kind], callers: tuple[Any, ...]) -> _Kind:
@@ -404,7 +424,8 @@ class _Reader:
 
     def _named(self, node: ast.Name) -> _Kind:
         if node.id in self._kinds:
-            return self._kinds[node.id]
+            kind = self._kinds[node.id]
+            return replace(kind, known=True) if node.id in self._written else kind
         if node.id in self._own:
             self._sure = False  # known after another pass, or never
             return _FLOAT
@@ -412,7 +433,7 @@ class _Reader:
         if isinstance(value, np.ndarray):
             if value.dtype != np.float64 or value.ndim != 1:
                 raise _Unsure
-            return _VECTOR
+            return replace(_VECTOR, known=True)
         return _constant(value)
 
     def _part(self, bounds: ast.Slice) -> None:
@@ -443,7 +464,7 @@ class _Reader:
         if isinstance(op, (ast.Mod, ast.FloorDiv)):
             if names == {"whole"} and sure and isinstance(by, ast.Constant):
                 return right if isinstance(op, ast.Mod) else left
-            if not names & {"float", "mixed"} or "long" in names:
+            if not names & {"float", "mixed", "constant"} or "long" in names:
                 raise _Unsure
             return _FLOAT
         if not basic or ("long" in names and not names & {"float", "constant", "mixed"}):
@@ -467,14 +488,14 @@ class _Reader:
         The compiler replaces some of these numbers, and computes a power of numbers that it knows.
         """
         number = operations.exponent(by)
-        if base.name not in {"float", "mixed"} or number is None:
+        if base.name not in {"float", "mixed", "constant"} or number is None:
             raise _Unsure
         if type(number) is int:
             if not 0 <= number <= operations.MOST_EXPONENT:  # machine code raises an error at 0**-1
                 raise _Unsure
         elif base.known or base.name == "mixed":
             raise _Unsure
-        return _FLOAT
+        return _FLOAT if base.name == "mixed" else base
 
     def _called(self, node: ast.Call) -> _Kind:
         if isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and not node.args:
@@ -498,7 +519,7 @@ class _Reader:
             name = next((n for n in table if getattr(module, n) is function), "")
             if not name or len(kinds) != table[name][1] or "long" in names:
                 continue
-            if module is not math and not names & {"float"}:
+            if module is not math and not names & {"float", "constant"}:
                 raise _Unsure  # machine code has other functions for whole numbers
             result = _RESULTS[table[name][2]]
             return replace(result, known=all(one.known for one in kinds))

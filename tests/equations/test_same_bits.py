@@ -122,7 +122,9 @@ np.sqrt(a) / np.sin(b)
 2.0 / math.hypot(a, b)
 1.0 / (a % b)
 math.exp(np.log(a) * b)
-1.0 / float(round(a))"""
+1.0 / float(round(a))
+1.0 / np.sin(self.t)
+self.t % 0.7 // a"""
 LIBRARY = [
     *OPERATIONS.split("\n"),
     *calls_of("math.", operations.MATH, ["copysign"]),
@@ -233,7 +235,7 @@ class Vectors(rt.Plant):
         n = -r * np.abs(self.y)
         n[0] = np.sum(self.x) * n.size
         d.y = n
-        d.y[1] += d.x[0] * self.t
+        d.y[1] += d.x[0] * self.t**2 + self.t**1.5
         held = self.x
         d.z[0:2] = np.sqrt(held[0:2]) * TABLE[0:2] / 3
         d.z[2:4] = self.x[1:3]
@@ -258,6 +260,17 @@ def test_functions_of_vectors_give_equal_bits() -> None:
     calls, draw = (found["f"].call, compile_function(motion, EQUATION, "f").call), random.Random(1)
     for _ in range(1000):
         equal_at(calls, np.array([draw.gauss(0, 1), draw.gauss(0, 9)]))
+
+
+def test_sums_of_long_vectors_give_equal_bits() -> None:
+    def motion(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[:] = x / 3.0
+        dx[0] = np.sum(x)
+
+    found = plain_at_first({"f": (motion, EQUATION)})
+    calls, draw = (found["f"].call, compile_function(motion, EQUATION, "f").call), random.Random(2)
+    for _ in range(300):
+        equal_at(calls, np.array([draw.gauss(0, 1) * 10 ** draw.uniform(-3, 3) for _ in range(40)]))
 
 
 @compiled
@@ -419,6 +432,21 @@ def power_of_what_it_wrote(self: Any, d: Any) -> None:
     d.x = d.v[0] ** 0.5 + self.x
 
 
+def power_of_a_table(self: Any, d: Any) -> None:
+    d.v[0] = d.v[1] = d.v[2] = self.x
+    d.x = (2.0 * TABLE[0]) ** 0.5
+
+
+@compiled
+def filled(values: Any) -> None:
+    values[0] = 0.7
+
+
+@compiled
+def root(values: Any) -> float:
+    return math.sqrt(values[0]) + float(values[0] ** 0.5)
+
+
 def overlapping_parts(self: Any, d: Any) -> None:
     d.v[0] = d.v[1] = d.v[2] = d.x = self.x
     d.v[0:2] = d.v[1:3]
@@ -487,6 +515,7 @@ def does_not_compile(self: Any, d: Any) -> None:
         spacing,
         sign_bit,
         power_of_what_it_wrote,
+        power_of_a_table,
         overlapping_parts,
         negative_zero,
         zero_times,
@@ -502,6 +531,24 @@ def test_what_python_and_the_compiler_may_compute_differently_is_not_used(
     body: Callable[[Any, Any], None],
 ) -> None:
     assert not same_bits(derivative_of(refused(body)), EQUATION)
+
+
+def test_powers_of_what_a_function_wrote_or_its_helper_wrote_are_not_used() -> None:
+    def by_helper(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        filled(z)
+        dx[0] = z[0] ** 0.5
+
+    def in_helper(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        z[0] = 0.7
+        dx[0] = root(z)
+
+    def read_only(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        filled(z)
+        dx[0] = root(x)
+
+    assert not same_bits(by_helper, EQUATION)
+    assert not same_bits(in_helper, EQUATION)
+    assert same_bits(read_only, EQUATION)
 
 
 def test_a_function_whose_source_has_changed_is_not_used() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rtsim as rt
@@ -85,6 +87,36 @@ class Fan(rt.Controller, compile=True):
         self.push = 1.5 * (0.5 - self.held)
 
 
+class Chase(rt.Plant):
+    """A fox and a rabbit, with a power, a function of the C library, and whole vectors."""
+
+    fox = rt.state("m", (0, 0))
+    rabbit = rt.state("m", (50, 0))
+    gap = rt.output("m")
+    turns = rt.output()
+
+    def distance(self) -> float:
+        apart = self.rabbit - self.fox
+        return math.hypot(apart[0], apart[1]) + 1e-9 * apart[0] ** 2
+
+    def derivative(self, d: Any) -> None:
+        d.fox = 12.0 * (self.rabbit - self.fox) / self.distance()
+        d.rabbit = (np.sin(self.t), 8.0)
+
+    def outputs(self) -> None:
+        self.gap, self.turns = self.distance(), self.t % 0.7 + math.floor(self.t)
+
+    @rt.falling(terminal=True)
+    def caught(self) -> float:
+        return self.distance() - 0.5
+
+
+def chase() -> rt.Scenario:
+    made = rt.Scenario("chase", until=60)
+    made.plant(Chase(), step=0.05)
+    return made
+
+
 def loop(solver: str = "rk4", until: float = 2.5) -> rt.Scenario:
     made = rt.Scenario("fan", until=until)
     ball = made.plant(Ball(), step=0.01, solver=solver, update_period=0.05)
@@ -133,6 +165,49 @@ def test_plain_python_machine_code_and_a_change_between_them_give_equal_rows(
         assert changed.system.plants[0].bound.compiled
         assert not changed.system.controllers[0].controller.later
         assert changed.recording().digest() == wanted, tags
+
+
+def test_powers_functions_and_vectors_begin_plain_with_equal_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = run(chase())
+    assert begins_plain(plain)
+    assert plain.reason == "terminal"
+    wanted = plain.recording().digest()
+    for engine in ("interpreted", "compiled"):
+        assert run(chase(), engine=engine).recording().digest() == wanted
+    monkeypatch.setattr(PlainStart, "over", property(after(60)))
+    changed = run(chase())
+    assert changed.system.plants[0].bound.compiled
+    assert changed.recording().digest() == wanted
+
+
+def stepped(**options: Any) -> tuple[str, bool]:
+    """Return the digest of a run in steps, and whether its plant ended as plain Python."""
+    with rt.Simulation(loop(), **options) as s:
+        while s.advance(0.3):
+            s["ball.restitution"] = 0.5 + 0.1 * s["ball.height"]
+        result = s.result()
+        return result.recording().digest(), result.system.plants[0].bound.later
+
+
+def test_a_run_in_steps_begins_plain_with_equal_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, compiled = stepped(engine="interpreted")
+    assert not compiled
+    assert stepped() == (wanted, True)
+    for looks in (1, 30, 90):
+        monkeypatch.setattr(PlainStart, "over", property(after(looks)))
+        assert stepped() == (wanted, False), looks
+
+
+def test_guards_that_were_never_compiled_have_a_larger_allowance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plain_start, "guards_kept", lambda: False)
+    assert plain_start._allowed_ns(guards=True) == plain_start.GUARDS_NS
+    assert plain_start._allowed_ns(guards=False) == plain_start.ALLOWED_NS
+    monkeypatch.setattr(plain_start, "guards_kept", lambda: True)
+    assert plain_start._allowed_ns(guards=True) == plain_start.ALLOWED_NS
 
 
 def test_equal_bits_are_promised_by_the_solvers_that_keep_the_promise() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.runs.prepared import Prepared
+from rtsim.studies import one_run
 from rtsim.studies.campaign import Batch
 from rtsim.studies.designs import Replications, Table
 from rtsim.studies.measures import Row
@@ -21,6 +22,13 @@ from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Orders, Plan
 from rtsim.studies.study import Study
 from rtsim.studies.texts import Value
+
+
+@pytest.fixture(autouse=True)
+def engine_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are prepared from the first one on."""
+    monkeypatch.setattr(one_run, "engine_kept", lambda: True)
+
 
 SCENARIO = """
 import math
@@ -182,6 +190,31 @@ def test_which_runs_are_prepared(file: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert prepared(tank_a=[0.1, 0.2, 0.3]) == 3
     assert prepared(step=[0.01, 0.02, 0.01, 0.02, 0.02]) == 3
     assert prepared(latency=[0.001 * k for k in range(20)]) == 0
+
+
+def test_without_the_engine_runs_are_prepared_when_they_have_taken_as_long_as_its_compilation(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_run, "engine_kept", lambda: False)
+    seen: list[int] = []
+    run_into = Prepared.run_into
+
+    def noted(self: Prepared, *given: Any, **named: Any) -> Any:
+        seen.append(1)
+        return run_into(self, *given, **named)
+
+    monkeypatch.setattr(Prepared, "run_into", noted)
+    study = Study(design=Table({"tank.a": [0.1] * 4}), results={"last": "last:tank.a"})
+    plan = Plan.of(study, file)
+    orders, runner = Orders(plan), Runner(plan.job)
+    rows = [runner.row(orders[0]), runner.row(orders[1])]
+    assert not seen
+    assert runner._spent_ns > 0
+    runner._spent_ns = one_run._ENGINE_NS
+    rows += [runner.row(orders[2]), runner.row(orders[3])]
+    assert len(seen) == 2
+    plain = Runner(plan.job, prepared=False)
+    assert [row.digest for row in rows] == [plain.row(orders[k]).digest for k in range(4)]
 
 
 def test_runs_share_nothing_but_the_code(file: str) -> None:

@@ -2,8 +2,8 @@
 
 Each is a process of its own, in turns.  ``cold`` has an empty folder of compiled models, as on the
 first run on a machine.  A ratio is formed within a round, so that the machine's speed cancels.  The
-cart of README.md and a bouncing ball run to their ends, and count processor time: that is what a
-compiler would take.
+cart of README.md, a bouncing ball, and a chase with a power, ``hypot`` and whole vectors run to
+their ends, and count processor time: that is what a compiler would take.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ BOUNDS = {
     "rtsim run f16, cold": 64.0,
     "the cart, cold": 8.0,
     "the ball, cold": 8.0,
+    "the chase, cold": 8.0,
 }
-"""0.15 s, 0.7 s, 8 s, 1 s and 1 s where numpy takes 0.125 s, as on the development machine."""
+"""0.15 s, 0.7 s, 8 s, 1 s, 1 s and 1 s where numpy takes 0.125 s, as on the development machine."""
 
 CART = """
 import rtsim as rt
@@ -88,6 +89,30 @@ scenario = rt.Scenario("ball", until=3)
 scenario.plant(Ball(), step=0.01)
 print(rt.simulate(scenario).recording().digest())
 """
+CHASE = """
+import math
+import rtsim as rt
+
+class Chase(rt.Plant):
+    fox = rt.state("m", (0, 0))
+    rabbit = rt.state("m", (50, 0))
+
+    def gap(self):
+        x, y = self.rabbit[0] - self.fox[0], self.rabbit[1] - self.fox[1]
+        return math.hypot(x, y) + 1e-9 * x**2
+
+    def derivative(self, d):
+        d.fox = 12.0 * (self.rabbit - self.fox) / self.gap()
+        d.rabbit = (0.0, 8.0)
+
+    @rt.falling(terminal=True)
+    def caught(self):
+        return self.gap() - 0.5
+
+out = rt.Scenario("chase", until=60)
+out.plant(Chase(), step=0.05)
+print(rt.simulate(out).recording().digest())
+"""
 
 
 def seconds(command: Sequence[str], cache: str) -> float:
@@ -132,6 +157,7 @@ def run(quick: bool = False) -> Result:
             "import numpy": lambda: worked("import numpy"),
             "the cart, cold": lambda: worked(CART),
             "the ball, cold": lambda: worked(BALL),
+            "the chase, cold": lambda: worked(CHASE),
         }
         works = in_turns(firsts, 2 if quick else 15)
     rows = [Row("import numpy", spread(found["import numpy"], "s"))]

@@ -18,6 +18,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -152,11 +153,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if all(can_have(collection_path, mark) for mark in marks) else True
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """``<!-- system: gcc -->`` or ``<!-- long -->`` at the head of a page marks all of its blocks,
-    which build on each other.  A file whose marks :func:`pytest_ignore_collect` would not find is
-    an error."""
-    unseen = set[str]()
+    which build on each other.  Of the variants of a test marked ``sample(n)``, all but ``n``,
+    evenly spread, are marked ``long``.  A file whose marks :func:`pytest_ignore_collect` would not
+    find is an error.
+    """
+    unseen, variants = set[str](), defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("sample"):
+            variants[item.nodeid.partition("[")[0]].append(item)
+    for test in variants.values():
+        mark = test[0].get_closest_marker("sample")
+        chosen = {k * len(test) // mark.args[0] for k in range(mark.args[0])} if mark else ()
+        for k, item in enumerate(test):
+            if k not in chosen:
+                item.add_marker(pytest.mark.long)
     for item in items:
         if item.path.suffix == ".md" and (found := _SYSTEM.match(_text(item.path))):
             item.add_marker(pytest.mark.system(*found[1].split()))

@@ -93,6 +93,7 @@ def times(recording: Recording) -> list[int]:
 # -- balls -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(9)
 @pytest.mark.rule("zeno")
 @ON_AND_OFF
 @pytest.mark.parametrize(("e", "step"), [(0.7, "1/100"), (0.3, 1)])
@@ -117,6 +118,7 @@ def test_without_one_the_run_says_zeno(solver: str, compile: bool) -> None:
         flown(ball(stops=False), solver, parameters={"e": 0.5}, compile=compile)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("e", [0.9, 0.8, 0.6, 0.5, 0.4, 0.2, 0.1, 0.03, 0.01, 0.0])
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "bs32"])
 def test_however_it_bounces(solver: str, e: float) -> None:
@@ -184,6 +186,7 @@ def up(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: A
     x[1] = -p[0] * x[1]
 
 
+@pytest.mark.sample(3)
 @ON_AND_OFF
 @pytest.mark.parametrize("e", [0.7, 0.3])
 @pytest.mark.parametrize("solver", ["rk4", "dp54"])
@@ -228,6 +231,7 @@ def restart(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> Non
     x[1] = 0.0
 
 
+@pytest.mark.sample(3)
 @ON_AND_OFF
 @pytest.mark.parametrize("solver", ["rk4", "abm4", "dp54", "bs32", "radau", "bdf", "lsoda"])
 def test_one_that_goes_on_where_its_reset_has_written_other_states(

@@ -55,7 +55,7 @@ RAN: list[int] = []
 
 
 @given(scenarios())
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 4)
 def test_random_scenarios_have_equal_rows(make: Callable[[], Scenario]) -> None:
     RAN.append(check_equal(make))
 

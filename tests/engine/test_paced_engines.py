@@ -114,7 +114,7 @@ POLICIES = (CatchUp(), CatchUp(3), CatchUp(10_000), Slip())
 
 
 @given(scenarios(), st.sampled_from(POLICIES), LATE, st.sampled_from((1.0, 0.7, 3.0)))
-@settings(max_examples=40, phases=QUICK)
+@settings(max_examples=settings().max_examples // 5, phases=QUICK)
 def test_random_scenarios_have_equal_rows_and_timing(
     make: Callable[[], Scenario], policy: Policy, late: list[int], rate: float
 ) -> None:
@@ -250,7 +250,7 @@ class Resuming(Inbox):
 
 
 @given(scenarios(), COMMANDS, LATE)
-@settings(max_examples=30, phases=QUICK)
+@settings(max_examples=settings().max_examples // 6, phases=QUICK)
 def test_commands_act_at_the_same_tags(
     make: Callable[[], Scenario],
     given: list[Given],

@@ -63,6 +63,7 @@ def test_a_folder_that_cannot_be_written_is_told_of_once(
     assert line.endswith("set RTSIM_CACHE_DIR to a writable folder")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("function", [law, allocates], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT])
 def test_a_full_disk_is_told_of_once(
@@ -81,6 +82,7 @@ def test_a_full_disk_is_told_of_once(
     assert f"{folder}/compiled ({os.strerror(number)})" in line
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [".nbi", ".nbc"])
 @pytest.mark.parametrize("damage", [b"", b"not what numba wrote", None])
 def test_numbas_files_heal(name: str, damage: bytes | None, folder: Path) -> None:

@@ -61,6 +61,7 @@ def test_a_build_that_is_there_asks_no_compiler(project: Path, toolchain: Toolch
     assert (Counting.runs, entries()) == (runs, [first.folder.name])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_change_makes_another_build_and_back_again(what: str, project: Path) -> None:
     file, old, new = CHANGES[what]
@@ -368,6 +369,7 @@ NOT_BY_ZIG = (
 """Forms of flags that the compiler of ziglang refuses."""
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "what", [pytest.param(w, marks=[c_parts.with_gcc] if w in NOT_BY_ZIG else []) for w in READ]
 )
@@ -568,6 +570,7 @@ def test_processes_that_build_at_once_agree(project: Path) -> None:
     assert [Path(f).name for f in folders] == entries()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("at", [1, 3, 5, 7, 9])
 def test_an_interrupted_build_leaves_nothing(
     at: int, project: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
@@ -595,6 +598,7 @@ def test_what_a_killed_build_left_is_swept_away(project: Path) -> None:
     assert entries() == sorted([made.folder.name, other.folder.name, "making-young"])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["worker", "controller.so", "manifest.json"])
 def test_a_damaged_entry_is_built_again(name: str, project: Path) -> None:
     made = build(project)

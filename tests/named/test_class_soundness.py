@@ -362,9 +362,9 @@ def test_a_constant_of_a_class_keeps_no_values(constant: Any) -> None:
         y = rt.output("1")
 
         def step(self) -> None:
-            self.KEPT.append(1.0)  # type: ignore[union-attr]
+            self.KEPT.append(1.0)
             self.KEPT.pop()
-            self.y = self.KEPT.up() + next(self.KEPT)  # type: ignore[union-attr]
+            self.y = self.KEPT.up() + next(self.KEPT)
 
     with pytest.raises(ModelError, match=r"self\.KEPT.*(rtsim\.memory\(\)|rtsim\.every)"):
         A().controller()

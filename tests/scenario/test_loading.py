@@ -427,7 +427,7 @@ def later(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
 def test_another_way_through_is_checked_too() -> None:
     for compile in (True, "checked"):
         with pytest.raises(ControllerError, match=r"raised at 0.50+ s: OutOfBounds: .*--plain"):
-            simulate(steered_late(later), compile=compile)  # type: ignore[arg-type]
+            simulate(steered_late(later), compile=compile)
     with pytest.raises(ControllerError, match=r"raised at 0.50+ s: IndexError.*in later\)"):
         simulate(steered_late(later), compile=False)
 

@@ -24,6 +24,7 @@ from rtsim.core.tag import Tag
 from rtsim.equations.addresses import UPDATE
 from rtsim.equations.calls import first_checked
 from rtsim.equations.compiling import LATER, Compilation, Native, prepared
+from rtsim.equations.index_bounds import Indices
 from rtsim.equations.named_arguments import Arguments, NamedVector, named
 from rtsim.equations.reading_functions import check_locals, never_written
 from rtsim.equations.same_bits import plain_at_first
@@ -134,11 +135,14 @@ class PythonController:
 
     @cached_property
     def _native(self) -> Native:
+        layouts = (self.inputs, self.memory, self.parameters, self.outputs)
+        sizes = [None, *(one.size for one in layouts)]
+        checked = not Indices().check(self.law, sizes, self.name)
         if self._compile == LATER:
-            found = plain_at_first({"law": (self.law, UPDATE)})
+            found = plain_at_first({"law": (self.law, UPDATE, checked)})
             if found:
                 return found["law"]
-        return prepared(self.law, UPDATE, self.name, self._compile)
+        return prepared(self.law, UPDATE, self.name, self._compile, checked)
 
     @property
     def later(self) -> bool:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, update_wrapper
 from importlib.metadata import version
 from pathlib import Path
@@ -221,12 +221,21 @@ def announced(announce: Callable[[str], None]) -> Iterator[None]:
 
 
 def prepared(
-    function: Callable[..., Any], signature: Signature, what: str, compile: Compilation
+    function: Callable[..., Any],
+    signature: Signature,
+    what: str,
+    compile: Compilation,
+    checked: bool = False,
 ) -> Native:
-    """Return ``function`` compiled or plain; :data:`Compilation` explains ``compile``."""
+    """Return ``function`` compiled or plain; :data:`Compilation` explains ``compile``.
+
+    ``checked``: an index may lie outside its array, so machine code checks each index; Python
+    still checks the first call, because its errors have a line.
+    """
     if not compile:
         return Native.plain(getattr(function, "py_func", function), signature)
-    return compile_function(function, signature, what, checked=compile == CHECKED)
+    found = compile_function(function, signature, what, checked=checked or compile == CHECKED)
+    return replace(found, unchecked=True) if checked and compile != CHECKED else found
 
 
 _shared: ContextVar[dict[tuple[Any, ...], Native] | None] = ContextVar("shared", default=None)
@@ -279,10 +288,10 @@ def _found(plain: Callable[..., Any], signature: Signature, what: str, checked: 
         ) from None  # the trace through the compiler would come before the message
 
 
-def kept(function: Callable[..., Any], signature: Signature) -> bool:
+def kept(function: Callable[..., Any], signature: Signature, checked: bool = False) -> bool:
     """Return whether the machine code of ``function`` was compiled before and is in the cache."""
     plain = getattr(function, "py_func", function)
-    place = _place(plain, signature)
+    place = _place(plain, signature, checked)
     return place.exists() or _here(place, plain).exists()
 
 

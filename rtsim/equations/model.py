@@ -38,6 +38,7 @@ from rtsim.equations.delays import Timer as Timer
 from rtsim.equations.delays import Update as Update
 from rtsim.equations.delays import standing as standing
 from rtsim.equations.history import History
+from rtsim.equations.index_bounds import Indices
 from rtsim.equations.named_arguments import OUT, Arguments, NamedVector, named
 from rtsim.equations.other_math import like_compiled_code
 from rtsim.equations.reading_functions import check_locals, sometimes_unwritten
@@ -299,14 +300,19 @@ def _prepared(model: Model, compile: Compilation) -> BoundModel:
     given = {name: getattr(model, name) for name in _SIGNATURES}
     given["derivative"] = given["derivative"] or standing
     functions = {name: function for name, function in given.items() if function is not None}
-    plain = _plain_at_first(model, functions) if compile == LATER else {}
+    indices = Indices()
+    checked = {
+        name: not indices.check(one, _sizes(model, name), f"{name} of model {model.name}")
+        for name, one in functions.items()
+    }
+    plain = _plain_at_first(model, functions, checked) if compile == LATER else {}
     if plain:
         return replace(_bound(model, plain, compiled=False), later=True)
     ready = {}
     for name, function in functions.items():
         what, signature = f"{name} of model {model.name}", _SIGNATURES[name]
         if compile:
-            ready[name] = prepared(function, signature, what, compile)
+            ready[name] = prepared(function, signature, what, compile, checked[name])
         else:
             own = getattr(function, "py_func", function)
             alike = like_compiled_code(own, in_place=signature != EQUATION)
@@ -333,11 +339,25 @@ def _bound(model: Model, natives: Mapping[str, Native], compiled: bool) -> Bound
     )
 
 
-def _plain_at_first(model: Model, functions: Mapping[str, Any]) -> dict[str, Native]:
+def _sizes(model: Model, name: str) -> list[int | None]:
+    """Return the number of elements of each argument of a function; None for a number."""
+    known = {
+        "x": model.states.size, "z": model.discrete.size, "u": fed(model).size,
+        "p": model.parameters.size, "due": len(model.timers), "dx": model.states.size,
+        "y": sampled(model).size, "g": len(model.guards), "j": model.elements.size,
+    }  # fmt: skip
+    return [known.get(letter) for letter in arguments_of()[name].names]
+
+
+def _plain_at_first(
+    model: Model, functions: Mapping[str, Any], checked: Mapping[str, bool]
+) -> dict[str, Native]:
     """Return the functions as plain Python with the bits of machine code; empty if one has none."""
     if model.delays or model.origin is not None or model.jacobian is not None:
         return {}
-    return plain_at_first({name: (one, _SIGNATURES[name]) for name, one in functions.items()})
+    return plain_at_first(
+        {name: (one, _SIGNATURES[name], checked[name]) for name, one in functions.items()}
+    )
 
 
 def bind(

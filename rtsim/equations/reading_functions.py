@@ -12,7 +12,6 @@ import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import date
 from functools import lru_cache
 from typing import Any
 
@@ -137,14 +136,20 @@ def check_repeatable(function: Callable[..., Any], what: str, seen: set[Any]) ->
             refuse(node, f"assigns the global variable {node.names[0]}; {keeps}")
         if isinstance(node, ast.Nonlocal) and set(node.names) & set(plain.__code__.co_freevars):
             refuse(node, f"assigns {node.names[0]} of the function around it; {keeps}")
-        stored = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
-        if stored and isinstance(value(node.value), (*KEPT, np.ndarray)):
+        if (
+            isinstance(node, ast.Subscript)
+            and not isinstance(node.ctx, ast.Load)
+            and isinstance(value(node.value), (*KEPT, np.ndarray))
+        ):
             refuse(node, f"changes {ast.unparse(node.value)}; {keeps}")
         if not isinstance(node, ast.Call):
             continue
         method, found = node.func, value(node.func)
-        keeping = isinstance(method, ast.Attribute) and method.attr in KEEPING
-        if keeping and isinstance(value(method.value), KEPT):
+        if (
+            isinstance(method, ast.Attribute)
+            and method.attr in KEEPING
+            and isinstance(value(method.value), KEPT)
+        ):
             refuse(node, f"changes {ast.unparse(method.value)}; {keeps}")
         remedy = unrepeatable(found)
         if remedy:
@@ -168,7 +173,7 @@ def unrepeatable(found: Any) -> str:
         return _DRAWN
     if module in ("secrets", "uuid") or name in ("urandom", "getrandom"):
         return _DRAWN
-    dates = isinstance(owner, type) and issubclass(owner, date)
+    dates = isinstance(owner, type) and owner.__module__ == "datetime"
     if (module == "time" and name != "sleep") or (dates and name in ("now", "today", "utcnow")):
         return "self.t is the simulated time (s)"
     return ""
@@ -228,6 +233,14 @@ def _source(function: Any, callers: tuple[Any, ...]) -> tuple[Any, ast.FunctionD
     if not isinstance(definition, ast.FunctionDef):
         raise _Unknown
     return plain, definition, [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
+
+
+def source_of(function: Any) -> ast.FunctionDef | None:
+    """Return the definition of a function; None if its source cannot be read."""
+    try:
+        return _source(function, ())[1]
+    except _Unknown:
+        return None
 
 
 def _written(function: Any, position: int, callers: tuple[Any, ...]) -> set[int]:

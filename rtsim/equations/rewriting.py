@@ -136,7 +136,7 @@ def _steps(code: types.CodeType) -> list[Any]:
         if isinstance(value, types.CodeType):
             value = _steps(value)
         out.append((one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), repr(value)))
-    for part in bytecode.exception_entries:
+    for part in bytecode.exception_entries:  # type: ignore[attr-defined]
         ends = (number.get(at, len(steps)) for at in (part.start, part.end, part.target))
         out.append((*ends, part.depth, part.lasti))
     return out
@@ -168,7 +168,15 @@ _NO_NAME = "method of rtsim"
 
 def generated_name(text: str) -> str:
     """Return a name for a variable that rtsim adds; no source text can have a name with a space."""
-    return f"{text} of rtsim"
+    return f"{text}{_ADDED}"
+
+
+_ADDED = " of rtsim"
+
+
+def told(text: str) -> str:
+    """Return a text of source without the mark of :func:`generated_name`."""
+    return text.replace(_ADDED, "")
 
 
 def argument_names(definition: ast.FunctionDef) -> list[str]:

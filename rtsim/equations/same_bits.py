@@ -116,21 +116,24 @@ def _argument(kind: str) -> _Kind:
     return {NUMBER: _Kind("constant"), INTEGER: _whole(2.0**31)}[kind]
 
 
-def plain_at_first(functions: Mapping[str, tuple[Any, Signature]]) -> dict[str, Native]:
+def plain_at_first(functions: Mapping[str, tuple[Any, Signature, bool]]) -> dict[str, Native]:
     """Return functions as plain Python that gives the bits of compiled code.
 
-    ``functions`` are given by name, with their signatures.  As in compiled code, their global
-    numbers and arrays are constants.  The result is empty if a bit can differ, or if the machine
-    code of all is in the cache, so that nothing is gained.
+    ``functions`` are given by name, with their signatures, and whether their machine code checks
+    indices.  As in compiled code, their global numbers and arrays are constants.  The result is
+    empty if a bit can differ, or if the machine code of all is in the cache, so that nothing is
+    gained.
     """
-    plain = {name: (getattr(f, "py_func", f), kinds) for name, (f, kinds) in functions.items()}
-    if vectors_have_their_own_functions() or not all(same_bits(*one) for one in plain.values()):
+    plain = {name: (getattr(f, "py_func", f), *rest) for name, (f, *rest) in functions.items()}
+    if vectors_have_their_own_functions():
+        return {}
+    if not all(same_bits(function, kinds) for function, kinds, _ in plain.values()):
         return {}
     if all(kept(*one) for one in plain.values()):
         return {}
     found = {}
     copies, without_errors = _copies()
-    for name, (function, signature) in plain.items():
+    for name, (function, signature, _) in plain.items():
         alike = like_compiled_code(
             copies.copy_of(function), signature != EQUATION, without_errors.copy_of(function)
         )

@@ -57,8 +57,10 @@ def standard_atmosphere(altitude: float) -> tuple[float, float, float, float]:
     """
     height = GEOPOTENTIAL_RADIUS * altitude / (GEOPOTENTIAL_RADIUS + altitude)
     layer = 0
-    while layer < 6 and height >= _BASE[layer + 1]:
-        layer += 1
+    for k in range(1, 7):
+        if not height >= _BASE[k]:
+            break
+        layer = k
     inside = min(height, _TOP)
     base = _TEMPERATURE[layer]
     temperature = base + _LAPSE[layer] * (inside - _BASE[layer])

@@ -190,8 +190,10 @@ Scales = tuple[float, float, float, float]
 def _between(points: Vector, value: float) -> tuple[int, float]:
     """Return the interval of rising ``points`` that holds ``value``, and its place from 0 to 1."""
     i = 0
-    while i < points.size - 2 and value >= points[i + 1]:
-        i += 1
+    for k in range(1, points.size - 1):
+        if not value >= points[k]:
+            break
+        i = k
     return i, max(0.0, min(1.0, (value - points[i]) / (points[i + 1] - points[i])))
 
 

@@ -158,7 +158,7 @@ def states() -> list[tuple[float, float]]:
 def both(plant: type[rt.Plant]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return the derivative as plain Python that begins a run, and as machine code."""
     function = derivative_of(plant)
-    found = plain_at_first({"f": (function, EQUATION)})
+    found = plain_at_first({"f": (function, EQUATION, False)})
     assert found, "the derivative is one that can begin a run"
     return found["f"].call, compile_function(function, EQUATION, "f").call
 
@@ -579,14 +579,14 @@ def test_with_its_machine_code_in_the_cache_nothing_begins_as_plain_python(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(subject, "kept", lambda *_: True)
-    assert plain_at_first({"f": (derivative_of(Branches), EQUATION)}) == {}
+    assert plain_at_first({"f": (derivative_of(Branches), EQUATION, False)}) == {}
 
 
 def test_with_a_library_for_vectors_nothing_begins_as_plain_python(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(subject, "vectors_have_their_own_functions", lambda: True)
-    assert plain_at_first({"f": (derivative_of(Branches), EQUATION)}) == {}
+    assert plain_at_first({"f": (derivative_of(Branches), EQUATION, False)}) == {}
 
 
 def test_the_page_names_each_allowed_function() -> None:

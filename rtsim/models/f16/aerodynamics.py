@@ -145,20 +145,20 @@ def coefficients(
     cx = _bilinear(_OVER_ELEVATOR, i, j, 0, w00, w01, w10, w11)
     cm = _bilinear(_OVER_ELEVATOR, i, j, 1, w00, w01, w10, w11)
 
-    i, h = segment(abs(beta), _SLIP_LOW, _SLIP_PER, _SLIP_LAST, extrapolate)
+    m, h = segment(abs(beta), _SLIP_LOW, _SLIP_PER, _SLIP_LAST, extrapolate)
     w00, w01, w10, w11 = (1.0 - h) * g, (1.0 - h) * f, h * g, h * f
-    cl = _bilinear(sideslip, i, j, 0, w00, w01, w10, w11)
-    cn = _bilinear(sideslip, i, j, 1, w00, w01, w10, w11)
+    cl = _bilinear(sideslip, m, j, 0, w00, w01, w10, w11)
+    cn = _bilinear(sideslip, m, j, 1, w00, w01, w10, w11)
     if beta < 0.0:
         cl, cn = -cl, -cn
 
-    i, h = segment(beta, _BETA_LOW, _BETA_PER, _BETA_LAST, extrapolate)
+    n, h = segment(beta, _BETA_LOW, _BETA_PER, _BETA_LAST, extrapolate)
     w00, w01, w10, w11 = (1.0 - h) * g, (1.0 - h) * f, h * g, h * f
     dail, drdr = aileron * _AILERON, rudder * _RUDDER
-    cl += dail * _bilinear(surfaces, i, j, 0, w00, w01, w10, w11)
-    cl += drdr * _bilinear(surfaces, i, j, 1, w00, w01, w10, w11)
-    cn += dail * _bilinear(surfaces, i, j, 2, w00, w01, w10, w11)
-    cn += drdr * _bilinear(surfaces, i, j, 3, w00, w01, w10, w11)
+    cl += dail * _bilinear(surfaces, n, j, 0, w00, w01, w10, w11)
+    cl += drdr * _bilinear(surfaces, n, j, 1, w00, w01, w10, w11)
+    cn += dail * _bilinear(surfaces, n, j, 2, w00, w01, w10, w11)
+    cn += drdr * _bilinear(surfaces, n, j, 3, w00, w01, w10, w11)
 
     t = _OVER_ALPHA
     beta_rad = beta / per_radian

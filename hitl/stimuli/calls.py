@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hitl.stimuli.decisions import brief, functions, literal, name_of, text_of, walk
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from hitl.stimuli.decisions import Node
 
 Key = tuple[Path, int, str]
 """File and line of a function, and its name."""

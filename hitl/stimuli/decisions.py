@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from rtsim.core.extras import extra
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node as Node  # the other modules of the package take it from here
+    from tree_sitter import Parser
 
 
 # The conditions, switches and functions in a syntax tree of C or C++ (tree-sitter).

@@ -42,7 +42,7 @@ from hitl.stimuli.decisions import (
 )
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from hitl.stimuli.decisions import Node
 
 
 _MARKER = re.compile(rb'^#(?:line)? (\d+) "((?:[^"\\]|\\.)*)"')

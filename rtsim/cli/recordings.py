@@ -402,7 +402,7 @@ def say_cut_off(*recordings: Recording) -> None:
     "--output",
     type=_path,
     required=True,
-    help="File to write: .csv, .parquet, .mat, .h5, .nc or .npz.",
+    help="File to write; its suffix gives the format: " + ", ".join(f".{name}" for name in EXPORTS),
 )
 @click.option(
     "--signals",

@@ -256,7 +256,7 @@ def test_functions_of_vectors_give_equal_bits() -> None:
         dx[0] = x[1]
         dx[1] = -GAIN * x[0] ** 3 - np.sin(x[1]) * t
 
-    found = plain_at_first({"f": (motion, EQUATION)})
+    found = plain_at_first({"f": (motion, EQUATION, False)})
     calls, draw = (found["f"].call, compile_function(motion, EQUATION, "f").call), random.Random(1)
     for _ in range(1000):
         equal_at(calls, np.array([draw.gauss(0, 1), draw.gauss(0, 9)]))
@@ -267,7 +267,7 @@ def test_sums_of_long_vectors_give_equal_bits() -> None:
         dx[:] = x / 3.0
         dx[0] = np.sum(x)
 
-    found = plain_at_first({"f": (motion, EQUATION)})
+    found = plain_at_first({"f": (motion, EQUATION, False)})
     calls, draw = (found["f"].call, compile_function(motion, EQUATION, "f").call), random.Random(2)
     for _ in range(300):
         equal_at(calls, np.array([draw.gauss(0, 1) * 10 ** draw.uniform(-3, 3) for _ in range(40)]))

@@ -95,7 +95,7 @@ class Chase(rt.Plant):
     gap = rt.output("m")
     turns = rt.output()
 
-    def distance(self) -> float:
+    def distance(self) -> Any:
         apart = self.rabbit - self.fox
         return math.hypot(apart[0], apart[1]) + 1e-9 * apart[0] ** 2
 

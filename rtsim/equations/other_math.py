@@ -36,7 +36,7 @@ class _Module:
     def __getattr__(self, name: str) -> Any:
         if name in self._names.replaced:
             return self._names.replaced[name]
-        if self._names.refusal:
+        if self._names.refusal and hasattr(self._module, name):
             raise TypeError(self._names.refusal.format(name))
         return getattr(self._module, name)
 

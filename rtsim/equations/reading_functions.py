@@ -350,7 +350,10 @@ class _Locals:
         code = function.__code__
         self.unset: dict[str, int] = {}
         """The line of the first such reading, by the name of the variable."""
-        arguments = code.co_argcount + code.co_kwonlyargcount
+        collected = bool(code.co_flags & inspect.CO_VARARGS) + bool(
+            code.co_flags & inspect.CO_VARKEYWORDS
+        )
+        arguments = code.co_argcount + code.co_kwonlyargcount + collected
         self._names = frozenset((*code.co_varnames[arguments:], *code.co_cellvars))
 
     def block(

@@ -26,6 +26,7 @@ import itertools
 import struct
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
@@ -76,6 +77,14 @@ def source_hash(*objects: object) -> str:
     return walk.digest.hexdigest()
 
 
+_WEAK = frozenset(
+    (
+        weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet, weakref.ref,
+        *weakref.ProxyTypes,
+    )
+)  # fmt: skip
+
+
 class _Walk:
     """One traversal: it writes each object as length-prefixed tokens into one SHA-256.
 
@@ -117,7 +126,9 @@ class _Walk:
     def _plain(self, value: object) -> bool:
         """Write ``value`` if it is a scalar or similar; return whether it was written."""
         kind = type(value)
-        if value is None or value is ... or value is NotImplemented:
+        if kind in _WEAK:  # a cache, or an object that another one owns
+            self.token("weak", kind.__name__)
+        elif value is None or value is ... or value is NotImplemented:
             self.token("constant", repr(value))
         elif kind in (bool, int, complex):
             self.token(kind.__name__, repr(value))

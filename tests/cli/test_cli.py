@@ -264,7 +264,7 @@ def test_keys_without_an_address(tmp_path: Path) -> None:
         ),
         (
             HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = u[3]\n" + END,
-            "mine.py:5 in law); the sizes of its vectors are u: 1, s: 0, p: 0, y: 1",
+            "mine.py:5); its array has the shape (1,)",
         ),
         (
             HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = {}['gain']\n" + END,

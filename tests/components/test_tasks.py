@@ -205,6 +205,10 @@ def note(due: Vector, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> N
     x[0] = t
 
 
+def stays(due: Vector, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
+    """Change nothing."""
+
+
 TIMED = Model(
     "timed", Signals("x"), stands, discrete=Signals("who", "calls", "in", "one", "r"),
     inputs=Signals("u"), parameters=Signals("by = 5"), tick=note,
@@ -325,7 +329,7 @@ def test_a_tick_that_makes_a_value_not_finite_names_it(where: str, name: str) ->
     [(1, ""), (2, "plant.timers draws random numbers for several timers or signals")],
 )
 def test_machine_code_draws_for_one_signal_of_one_timer(count: int, reason: str) -> None:
-    model = replace(TIMED, name=f"draws_{count}", timers=TIMED.timers[:count])
+    model = replace(TIMED, name=f"draws_{count}", timers=TIMED.timers[:count], tick=stays)
     (task,) = built(model, True).tasks
     assert isinstance(task, TimerTask)
     found = task.compiled()

@@ -361,7 +361,7 @@ def test_runs_without_a_common_time_have_no_empty_difference() -> None:
 def test_a_page_names_runs_without_its_signals() -> None:
     one = simulate(ball(until=1), record=True).recording()
     text = render_overlay([one, sent(1.0, 0.1)])
-    assert "Without any of these signals: B: memory" in text
+    assert "Without any of these signals: B: this run" in text
     assert "Without any" not in render_overlay([one, one])
 
 

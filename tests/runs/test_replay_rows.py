@@ -327,5 +327,7 @@ def test_commands_that_act_at_a_tag_are_repeated_at_their_tag() -> None:
 
 def test_a_malformed_command_is_an_error_of_the_recording() -> None:
     broken = Event(Tag(10), "Command", "mark", "{")
-    with pytest.raises(RecordingError, match=r"^memory contains a malformed command: cannot read"):
+    with pytest.raises(
+        RecordingError, match=r"^this run contains a malformed command: cannot read"
+    ):
         fed_commands(recorded(events=[broken]))

@@ -352,7 +352,7 @@ def test_a_replaced_controller_says_its_recorded_answers(filed: Path) -> None:
 
 def test_a_run_from_python_names_no_scenario() -> None:
     recording, _ = flown(lab())
-    with pytest.raises(RecordingError, match=r"^memory names no scenario, because its run was"):
+    with pytest.raises(RecordingError, match=r"^this run names no scenario, because its run was"):
         scenario_of(recording)
 
 

@@ -418,5 +418,5 @@ def test_an_index_beyond_the_delayed_signals() -> None:
         dx[0] = u[1]
 
     wrong = Model("m", Signals("x"), beyond, delays=(Delayed("x", 1.0),))
-    with pytest.raises(ModelError, match=r"element that does not exist.*u: 1"):
+    with pytest.raises(ModelError, match=r"element that does not exist: u\[1\].*shape \(1,\)"):
         ran(single(wrong, 1), compile=True)

@@ -157,7 +157,7 @@ def _angles(signals: Signals) -> tuple[Indices, Vector]:
 
 
 def _curved(signals: Signals) -> tuple[Indices, Indices]:
-    """Return the indices of elements with derivatives among the elements, and of the derivatives."""
+    """Return the indices of elements whose derivatives are elements, and of these derivatives."""
     values: list[int] = []
     slopes: list[int] = []
     for signal in signals:

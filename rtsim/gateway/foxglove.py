@@ -253,8 +253,9 @@ class ViewerServer(threading.Thread):
     # -- the thread
 
     def run(self) -> None:
-        """Serve until :meth:`close`. Errors are only reported, because the run continues without
-        viewers.
+        """Serve until :meth:`close`.
+
+        Errors are only reported, because the run continues without viewers.
         """
         self._loop.set_exception_handler(self._on_error)
         with suppress(Exception), self._reported():
@@ -279,9 +280,7 @@ class ViewerServer(threading.Thread):
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
-        """Report an error in the block and end the server, unless the error is the end of a
-        connection.
-        """
+        """Report an error in the block and end the server, except at the end of a connection."""
         try:
             yield
         except ConnectionClosed:
@@ -392,7 +391,6 @@ def _abort(server: Server) -> None:
 
 
 def _report(what: str) -> None:
-    """Print a line on standard error, which the gateway shares with the run."""
     print(f"rtsim: --foxglove: {what}", file=sys.stderr, flush=True)
 
 
@@ -499,8 +497,6 @@ class _Group:
 
 
 class _Scene:
-    """The Foxglove channels of the scene: frames, shapes, tracks and locations of all bodies."""
-
     def __init__(
         self, bodies: Sequence[PlacedBody], server: ViewerServer, ground: Ground | None
     ) -> None:
@@ -570,7 +566,6 @@ class _Scene:
 
 
 def _spec(topic: SampledTopic) -> TrackSpec:
-    """Return the description of ``topic`` with the names that a recording uses."""
     rows = zip(topic.names, topic.units, strict=True)
     columns = [Signal(re.sub(r"\W", "_", name), unit) for name, unit in rows]
     whole = len(COUNTS) if topic.name == TIMING else 0

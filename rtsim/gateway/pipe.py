@@ -56,9 +56,7 @@ class Pipe:
         return bool(self._out)
 
     def send(self, message: Any) -> bool:
-        """Send ``message``; return False if it is too large, too many bytes wait, or the pipe is
-        closed.
-        """
+        """Send ``message``; return False if message or queue is too long, or the pipe closed."""
         data = pack(message)
         if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
             return False

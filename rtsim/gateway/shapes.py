@@ -116,7 +116,6 @@ def _block(
 
 
 def _ring(middle: Corner, radius: float, axis: str, many: int = 8) -> list[Corner]:
-    """Return the corners of a regular polygon around ``middle``, whose axis is ``y`` or ``z``."""
     x, y, z = middle
     turns = [math.tau * (k + 0.5) / many for k in range(many)]
     arms = [(radius * math.cos(t), radius * math.sin(t)) for t in turns]
@@ -244,8 +243,9 @@ def every(size: int, step: int) -> NDArray[np.intp]:
 def commonest(
     kind: NDArray[np.uint8], rows: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return the most frequent kind of cell in each block; blocks begin at ``rows`` and
-    ``columns``.
+    """Return the most frequent kind of cell in each block.
+
+    The blocks begin at the indices ``rows`` and ``columns``.
     """
     counts = [
         np.add.reduceat(np.add.reduceat((kind == k).astype(int), rows, axis=0), columns, axis=1)

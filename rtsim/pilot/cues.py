@@ -70,8 +70,9 @@ class _State:
 
 @dataclass(frozen=True)
 class Pulse:
-    """A command to a shaker: strength of the heavy motor (``low``) and light motor (``high``), 0 to
-    1.
+    """A command to a shaker, with the strengths of its two motors, 0 to 1.
+
+    ``low`` is the heavy motor and ``high`` the light one.
     """
 
     low: float
@@ -109,9 +110,7 @@ class Shaker:
 
 
 def checked_signals(items: Iterable[S], plants: Mapping[str, Signals]) -> tuple[S, ...]:
-    """Return ``items`` as a tuple, or raise an error if an item's signal is unknown or not a
-    scalar.
-    """
+    """Return ``items``, or raise an error if an item's signal is unknown or not a scalar."""
     out = tuple(items)
     for item in out:
         item.check(plants)

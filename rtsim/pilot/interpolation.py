@@ -58,8 +58,7 @@ class StatePair:
         return (self.next_ns - self.last_ns) / NS_PER_S
 
     def fraction(self, wall: int, ahead: int = 0) -> float:
-        """Return the position of wall-clock time ``wall`` (ns) in the step: 0 at its start, 1 at
-        its end.
+        """Return where wall-clock time ``wall``, ns, is in the step: 0 at its start, 1 at its end.
 
         After the end of the step the result exceeds 1, up to the value for ``ahead`` ns after the
         end.
@@ -158,9 +157,7 @@ def _angles(signals: Signals) -> tuple[Indices, Vector]:
 
 
 def _curved(signals: Signals) -> tuple[Indices, Indices]:
-    """Return the indices of elements whose derivatives are also elements, and the derivatives'
-    indices.
-    """
+    """Return the indices of elements whose derivatives are elements, and of these derivatives."""
     values: list[int] = []
     slopes: list[int] = []
     for signal in signals:

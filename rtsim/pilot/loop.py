@@ -82,9 +82,7 @@ class SharedStick:
         self._held: Vector = self._said
 
     def repeat(self) -> None:
-        """Make the next :meth:`poll` return the present values again; call after restoring a
-        checkpoint.
-        """
+        """Make the next :meth:`poll` return the present values again; used after a restore."""
         self._again = self._number > 0
 
     def poll(self) -> Vector | None:
@@ -206,8 +204,10 @@ _RUN_NS = 5_000_000
 _LATENCY_NS = 500_000_000
 _STANDING_S = 0.01
 UNATTENDED_NS = 60 * NS_PER_S
-"""A paused run ends if no viewer reports for this time (wall clock, ns) and no gateway client can
-resume the run. Viewers report twice per second.
+"""Time after which a paused, unattended run ends, wall-clock ns.
+
+A run is unattended if no viewer reports and no gateway client can resume the run. Viewers report
+twice per second.
 """
 
 
@@ -322,8 +322,9 @@ class PilotInbox(Inbox):
             self.take(command, initiated, partial(self._answer, kind))
 
     def _answer(self, kind: int, wrong: str, ns: int) -> None:
-        """Process the result of an order. If it was refused, send the reason ``wrong`` to the
-        window.
+        """Process the result of an order.
+
+        If it was refused, send the reason ``wrong`` to the window.
         """
         if not wrong:
             self._kept_ns = ns if kind == CHECKPOINT else self._kept_ns

@@ -52,9 +52,7 @@ class Playback:
         self.end_ns = max(plant.end_ns for plant in self._plants.values())
 
     def at(self, ns: int, span: int) -> SceneMoment:
-        """Return the states at simulated time ``ns``, with their values during the last ``span``
-        ns.
-        """
+        """Return the states at simulated time ``ns``, with their past values over ``span`` ns."""
         return SceneMoment(
             {name: plant.at(ns) for name, plant in self._plants.items()},
             stick=self._stick(ns),

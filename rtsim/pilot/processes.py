@@ -219,8 +219,9 @@ class RelayProcess(Child):
 
 
 FLIGHTGEAR_VERSIONS = (24, 25)
-"""Protocol versions. FlightGear 2020.3.16 reads version 24 (tested). Newer releases may read 25
-(not tested).
+"""Protocol versions.
+
+FlightGear 2020.3.16 reads version 24 (tested). Newer releases may read 25 (not tested).
 """
 
 

@@ -427,9 +427,7 @@ class RemoteExchange:
 
     @property
     def complete(self) -> bool:
-        """True if the offset of the clocks is known, which means that records of the run have
-        arrived.
-        """
+        """True if records of the run have arrived, so that the offset of the clocks is known."""
         return self._flow.offset.known
 
     @property
@@ -515,9 +513,7 @@ def _request_schema(line: RunConnection, until: int) -> Schema:
 
 
 def _check_layout(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
-    """Return ``schema``, or raise :class:`SharedError` if its record layout differs from this
-    side's.
-    """
+    """Return ``schema``; raise :class:`SharedError` if this side has another record layout."""
     if message.hash != schema.hash[: len(message.hash)]:
         raise SharedError(
             f"{endpoint} uses the record layout of another release of rtsim; use the same release "

@@ -15,11 +15,11 @@ have 64 bits and are aligned. The layout in memory is::
 
     latest | slot 0: sequence, checksum, integers, floats | slot 1: ...
 
-The writer uses the slots in turn. It marks a slot as unfinished, fills the slot, writes the
-record's number into it, and finally sets ``latest``. The previous record therefore stays intact
-while the next one is written, even if the writer dies meanwhile. A reader copies the latest slot
-and accepts the copy if the number in the slot did not change during the copy. Neither side ever
-waits. On x86, the number alone would suffice. On processors such as ARM, another core can see
+The writer uses the slots in turn. For each record, it marks a slot as unfinished, fills the slot,
+writes the record's number into it, and finally sets ``latest``. The previous record therefore stays
+intact while the next one is written, even if the writer dies meanwhile. A reader copies the latest
+slot and accepts the copy if the number in the slot did not change during the copy. Neither side
+ever waits. On x86, the number alone would suffice. On processors such as ARM, another core can see
 stores in another order, and Python has no memory barrier. A checksum, seeded with the number,
 detects this case.
 
@@ -161,8 +161,9 @@ class Reader:
 
     @property
     def number(self) -> int:
-        """Number of the latest record, or 0 if there is none. This check is cheaper than
-        :meth:`read`.
+        """Number of the latest record, or 0 if there is none.
+
+        This check is cheaper than :meth:`read`.
         """
         return int(self._slots.latest[0])
 
@@ -231,8 +232,9 @@ def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
 
 
 def sweep(folder: Path, magic: bytes) -> None:
-    """Remove the files of this user's killed runs. Only files that begin with ``magic`` are
-    removed.
+    """Remove the files of this user's killed runs.
+
+    Only files that begin with ``magic`` are removed.
     """
     for path in folder.glob(f"{_PREFIX}*"):
         with suppress(OSError):
@@ -617,8 +619,9 @@ def _checked(head: bytes, rest: bytes, path: Path) -> Schema:
 
 NOBODY = 0
 FREE_NS = NS_PER_S
-"""Control authority is free if no stick record came for this time, ns. Keep-alives come every 0.1
-s.
+"""Control authority is free if no stick record came for this time, ns.
+
+Keep-alives come every 0.1 s.
 """
 _WHO = STICK.index("who")
 

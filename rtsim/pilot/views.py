@@ -73,8 +73,9 @@ def read_viewpoint(text: str) -> Viewpoint:
 
 
 def main_first(views: tuple[str, ...]) -> Iterator[str]:
-    """Yield ``views``, first the one that looks most nearly straight ahead; its window has the
-    stick.
+    """Yield ``views``, first the one that looks most nearly straight ahead.
+
+    The window of this view has the stick.
     """
     yield from sorted(views, key=lambda view: sum(map(abs, read_viewpoint(view).look)))
 
@@ -86,8 +87,8 @@ def main_first(views: tuple[str, ...]) -> Iterator[str]:
 class Flyable:
     """A scenario for ``rtsim fly``; ``scenario`` is its name for ``rtsim run``.
 
-    ``stick`` is the external input that the pilot moves. It may be empty if the scenario has only
-    one external input.
+    ``stick`` is the external input that the pilot moves. The name may be empty if the scenario has
+    only one external input.
     """
 
     scenario: str

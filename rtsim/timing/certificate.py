@@ -48,10 +48,9 @@ class Certificate:
     blamed: dict[str, int] = field(default_factory=dict)
     """Number of overruns caused by ``compute``, for each responsible job."""
     in_line: int | None = None
-    """Number of overruns caused by ``wake`` in which the loop mostly waited for a CPU used by
-    others.
+    """Number of overruns caused by ``wake`` in which the loop mostly waited for a CPU.
 
-    None if no overrun was caused by ``wake``, or if the system does not report this time.
+    None if no overrun was caused by ``wake``, or if the system does not report this wait.
     """
     injected: dict[str, int] = field(default_factory=dict)
     period_ns: int = 0
@@ -62,8 +61,9 @@ class Certificate:
     """Time at which recording failed, with the reason; empty if the whole run was recorded."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the certificate as plain data without NaN. Statistics with too few samples are
-        ``None``.
+        """Return the certificate as plain data without NaN.
+
+        Statistics with too few samples are ``None``.
         """
         parts = dict(vars(self))  # dataclasses.asdict would take a millisecond
         for name in ("machine", "lateness", "compute", "margin"):

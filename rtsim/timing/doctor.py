@@ -225,7 +225,6 @@ class Diagnosis:
         ]
 
     def _of_samples(self) -> list[str]:
-        """Return advice to measure longer if the wakes were too few to judge 999 of 1000."""
         few = [m for m in self.spun if m.lateness.p99_9 is None]
         if not few:
             return []
@@ -367,7 +366,6 @@ def _summarise(late: list[int]) -> Summary:
 
 
 def _round_down(rate: float) -> int:
-    """Return ``rate`` rounded down to 1, 2 or 5 times a power of ten; at least 1 Hz."""
     if rate < 1.0:
         return 1
     power = 10 ** math.floor(math.log10(rate))

@@ -20,8 +20,7 @@ ENOUGH = 256
 NO_SAMPLE = -(2**63)
 UNACCOUNTED = "unaccounted"
 FRAME_COLUMNS = {"wake_lateness": "woke_late", "compute": "spent", "margin": "margin"}
-"""Columns of the recorded track ``timing``, wall-clock ns, each with its attribute of
-:class:`Frame`.
+"""Columns of the recorded track ``timing``, wall-clock ns, with the attributes of :class:`Frame`.
 
 The statistics of a run cover the first three columns.
 """
@@ -242,9 +241,7 @@ class Frame:
         self.woke_late = NO_SAMPLE
 
     def accuse(self) -> None:
-        """Store the longest job of this frame, if it is the longest frame since the loop was on
-        time.
-        """
+        """Store the longest job, if this frame is the longest since the loop was last on time."""
         if self.spent > self.culprit_ns:
             self.culprit, self.culprit_ns = self.longest_job(), self.spent
 

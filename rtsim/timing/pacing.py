@@ -52,8 +52,9 @@ from rtsim.timing.policy import (
 
 
 class Ledger:
-    """The overruns of one run. For the policy's limit, several tags within ``frame_ns`` count as
-    one.
+    """The overruns of one run.
+
+    For the policy's limit, several tags within ``frame_ns`` count as one.
     """
 
     def __init__(self, policy: Policy, frame_ns: int) -> None:
@@ -264,8 +265,7 @@ class Pacer:
         if isinstance(clock, WallClock):
             clock.warm_up = self._warm_up
         self.warm_ups: list[Callable[[], object]] = []
-        """Functions that execute a component's code for the next tag without effect, before the tag
-        is due.
+        """Functions that run a component's code for the next tag without effect, before it is due.
 
         See ``warm_up`` in :mod:`rtsim.components.protocols`.
         """
@@ -556,7 +556,6 @@ class Pacer:
         assert_never(overrun.action)
 
     def _hold(self, wake: Wake | None) -> bool:
-        """Wait during a freeze, until :meth:`resume` or the end of the timeout."""
         over = self.read() + self.patience_left_ns()
         if self.clock.wait_until(self.clock.simulated(over), wake):
             raise self._out_of_patience()

@@ -187,8 +187,7 @@ class Policy(ABC):
 
     @property
     def catches_up(self) -> int:
-        """Number of late frames in a row that this policy always catches up, whatever their
-        lateness.
+        """Number of late frames in a row that this policy catches up, whatever their lateness.
 
         Compiled code catches these frames up without calling :meth:`answer`. 0 means none.
         """
@@ -379,7 +378,6 @@ def parse_policy(text: str | Policy) -> Policy:
 
 
 def _usages() -> str:
-    """Return an example of each policy, or its name if the policy's package cannot be loaded."""
     examples = []
     for name in POLICIES:
         try:

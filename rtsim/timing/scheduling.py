@@ -10,8 +10,8 @@ processes, so FIFO is refused if only one CPU is usable.
 
 A request applies to the calling thread, or to the process for memory and garbage collector, and is
 undone at the end. Make requests before :meth:`rtsim.core.clock.WallClock.calibrate`. Start helper
-processes first, because children inherit the CPU affinity. They do not inherit FIFO, which is reset
-on fork.
+processes first, because children inherit the CPU affinity. FIFO is not inherited: it is reset on
+fork.
 """
 
 from __future__ import annotations
@@ -159,7 +159,6 @@ def _read(path: Path) -> str:
 
 @cache
 def _cpu_fields(path: Path) -> dict[str, str]:
-    """Return the fields of the first processor in /proc/cpuinfo, which never change."""
     lines = (line.partition(":") for line in _read(path).split("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, _, value in lines}
 
@@ -230,8 +229,9 @@ class SchedulingRequest:
 
     @classmethod
     def window(cls) -> SchedulingRequest:
-        """Return the request for the window of a :meth:`watched` loop, before the window has
-        threads.
+        """Return the request for the window of a :meth:`watched` loop.
+
+        Make this request before the window has threads.
         """
         cpus = _one_each()[1]
         return cls(timer_slack=False, slice_ns=BESIDE_SLICE_NS, quiet_gc=False, cpus=cpus)

@@ -137,7 +137,7 @@ class Commands:
         self.dropped = 0
 
     def add(self, kind: str, once: str = "", **arguments: Any) -> None:
-        """Add a command. It replaces a waiting command with the same text ``once``."""
+        """Add a command, or replace a waiting command that has the same text ``once``."""
         with self._lock:
             self._numbers += 1
             key = once or f"#{self._numbers}"

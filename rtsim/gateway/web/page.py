@@ -117,8 +117,7 @@ class Chart:
         return (seconds, *curves, *points)
 
     def _fix_range(self, curves: Sequence[Vector]) -> None:
-        """Set the vertical range if a curve has gaps, because the chart library cannot determine
-        it.
+        """Set the vertical range if a curve has gaps, because the chart library cannot find it.
 
         Each new range makes the library lose the user's zoom, so a range is kept while it fits.
         """
@@ -203,9 +202,7 @@ class Charts:
                     self._charts.append(chart)
 
     def add(self, name: str) -> bool:
-        """Move or add a view of the signal ``name`` to the front; return False for an unknown
-        signal.
-        """
+        """Put a view of the signal ``name`` first; return False if the signal is unknown."""
         if name not in self._about.signals:
             return False
         view = View(with_unit(name, self._about.signals[name]), (name,))
@@ -219,8 +216,9 @@ class Charts:
             chart.show(past)
 
     def _expanded(self, view: View) -> list[str]:
-        """Return the signals of ``view`` that the run has. The name of an array gives all its
-        elements.
+        """Return the signals of ``view`` that the run has.
+
+        The name of an array gives all its elements.
         """
         out: list[str] = []
         for name in view.signals:
@@ -478,7 +476,6 @@ class Page:
             self._parameters.show(look.values)
 
     def _measured(self, ns: int) -> float | None:
-        """Return simulated seconds per second since the last call."""
         before, self._rate_from = self._rate_from, (ns, stopwatch())
         if before is None or self._rate_from[1] <= before[1] or ns < before[0]:
             return None

@@ -1,9 +1,9 @@
 """The process of a page, which :class:`rtsim.gateway.pipe.WebPage` starts.
 
-The first message in the pipe to this process is the :class:`rtsim.gateway.pipe.Order`. It contains
-the token, which other users could read on the command line. A second message ``{"over": TEXT}``
-contains the reason why the run ended. The last message of the process is ``{"ended": TEXT, ...}``.
-The process ends when the run ends, or when the other end of the pipe is closed.
+The first message in the pipe to this process is the :class:`rtsim.gateway.pipe.Order`. The order
+contains the token, which other users could read on the command line. A second message ``{"over":
+TEXT}`` contains the reason why the run ended. The last message of the process is ``{"ended": TEXT,
+...}``. The process ends when the run ends, or when the other end of the pipe is closed.
 """
 
 from __future__ import annotations

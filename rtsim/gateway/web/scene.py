@@ -274,8 +274,9 @@ class PageScene:
             self._add_ground(pose)
 
     def show_tracks(self) -> None:
-        """Draw the tracks. Call this less often than :meth:`show`, because tracks contain more
-        data.
+        """Draw the tracks.
+
+        Call this less often than :meth:`show`, because tracks contain more data.
         """
         for k, track in enumerate(self._tracks):
             position = np.array(self._frames[k].position) / self._scale

@@ -1,3 +1,1 @@
-"""Input devices (joystick, gamepad, keyboard, mouse), and the values of the stick computed from
-them.
-"""
+"""Input devices (joystick, gamepad, keyboard, mouse), and the stick values computed from them."""

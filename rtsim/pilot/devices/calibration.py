@@ -1,9 +1,10 @@
 """Step-by-step calibration of axes, and the mapping that results.
 
-:class:`Calibration` receives samples of all devices and returns the next step for the person. It
-uses no SDL, terminal or clock. In the first step all controls are at rest. Then the person holds
-each control at both of its ends. In the last step all controls are at rest again. The dead zone of
-an axis follows from its noise at rest and from the difference between its two rest positions.
+:class:`Calibration` receives samples of all devices and returns the next step for the person. The
+class uses no SDL, terminal or clock. In the first step all controls are at rest. Then the person
+holds each control at both of its ends. In the last step all controls are at rest again. The dead
+zone of an axis follows from its noise at rest and from the difference between its two rest
+positions.
 """
 
 from __future__ import annotations
@@ -141,9 +142,7 @@ class Calibration:
         return complaint
 
     def skip(self) -> str:
-        """Skip the present value; return the reason if the step cannot be skipped, else an empty
-        text.
-        """
+        """Skip the present value; return the reason if it cannot be skipped, else an empty text."""
         kind, name = self.step
         if kind not in (PLUS, MINUS):
             return "this step cannot be skipped: let go of all controls, then continue"
@@ -287,8 +286,7 @@ def own_mapping(stick: Signals) -> DeviceMapping:
 def calibrated(
     tables: Mapping[str, Any], found: Mapping[str, MeasuredAxis], stick: Signals
 ) -> dict[str, Any]:
-    """Return ``tables`` with an entry for each value of ``stick``, using the measured axes
-    ``found``.
+    """Return ``tables`` with an entry for each value of ``stick``, using the axes in ``found``.
 
     The window's commands stay as they are in ``tables``.
     """

@@ -45,8 +45,9 @@ class Choice:
 
     @property
     def open(self) -> bool:
-        """True while a person must choose a device. A press then only chooses and has no other
-        effect.
+        """True while a person must choose a device.
+
+        A press then only chooses and has no other effect.
         """
         return bool(self._asked)
 
@@ -76,8 +77,8 @@ class Choice:
     ) -> int | None:
         """Return the instance id of the device for ``source``, or ``None`` if no device moves it.
 
-        ``current`` is the device that moves the value now. It keeps the value until the person
-        chooses another device.
+        ``current`` is the device that moves the value now. This device keeps the value until the
+        person chooses another device.
         """
         fitting = [
             number

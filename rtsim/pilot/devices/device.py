@@ -26,8 +26,9 @@ class Stick:
     """The held buttons, with the names of :mod:`rtsim.pilot.devices.switches`."""
     guid: str = ""
     order: int = 1
-    """Number of the device among those of its model, from 1. It stays when another device is
-    unplugged.
+    """Number of the device among those of its model, from 1.
+
+    The number stays when another device is unplugged.
     """
 
 
@@ -47,8 +48,9 @@ class DeviceSample:
 
 @dataclass(frozen=True)
 class Described:
-    """Description of a device: ``axes`` are raw positions -1 to 1, ``hats`` (right, up) are -1, 0
-    or 1.
+    """Description of a device.
+
+    ``axes`` are raw positions, -1 to 1. A hat is a pair (right, up) with the values -1, 0 or 1.
     """
 
     number: int

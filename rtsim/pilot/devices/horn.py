@@ -17,7 +17,6 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 RATE = 22050
 PITCH_HZ, BEAT_HZ = 420, 5
 _HARMONICS = ((1, 1.0), (2, 0.5), (3, 0.6), (4, 0.25), (5, 0.35), (7, 0.15))
-"""Number and relative amplitude of each harmonic of a reed."""
 _LOUD = 0.35
 _EDGE_S = 0.008
 _BUFFER = 512

@@ -56,8 +56,9 @@ class _Plugged:
     name: str
     guid: str
     order: int
-    """1 for the first device of its model, 2 for the second. The number stays while it is plugged
-    in.
+    """1 for the first device of its model, 2 for the second.
+
+    The number stays while the device is plugged in.
     """
     tapped: set[str] = field(default_factory=set)
     """Buttons pressed since the last sample. Some may be released already."""
@@ -68,8 +69,9 @@ class Devices:
     """All devices that SDL has found; call :meth:`look` about once per millisecond."""
 
     def __init__(self, handle: Callable[[Any], object] | None = None) -> None:
-        """Find all devices. ``handle`` is called with each window event: keys, clicks, resize,
-        close.
+        """Find all devices.
+
+        ``handle`` is called with each window event: keys, clicks, resize, close.
         """
         self._mouse_flies = False
         self._mouse = (0.0, 0.0)
@@ -80,15 +82,13 @@ class Devices:
         self._plugged: dict[int, _Plugged] = {}
         self._keys: set[str] = set()
         self._tapped: set[str] = set()
-        """Keys pressed since the last sample. Some may be released already."""
         self._came = False
         self.since_ns = 0
-        """Earliest possible time of the changes in the latest sample, ns of
-        :func:`rtsim.core.clock.stopwatch`.
+        """Earliest possible time of the changes in the latest sample.
 
-        If an X server reported a key, button or motion since the previous sample, the first of
-        these events gives the time. Otherwise the time is that of the previous sample, because SDL
-        2 itself reports no times.
+        The time is in ns of :func:`rtsim.core.clock.stopwatch`. If an X server reported a key,
+        button or motion since the previous sample, the first of these events gives the time.
+        Otherwise the time is that of the previous sample, because SDL 2 itself reports no times.
         """
         self._looked_ns = 0
         self._happened: list[int] = []

@@ -26,9 +26,7 @@ from rtsim.scenario.body import Body, Ground
 from rtsim.scenario.shown import RIGHT, Hud
 
 _BEHIND, _ABOVE, _TILT = 2.6, 0.6, 0.12
-"""Camera of the chase view: distances behind and above the body, in body lengths, and downward
-tilt, rad.
-"""
+"""Camera of the chase view: distances behind and above the body, body lengths, and tilt, rad."""
 _NEAR = 0.05
 _LOWEST = 0.15
 _ORANGE = (235, 120, 20)

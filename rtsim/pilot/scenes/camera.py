@@ -120,7 +120,6 @@ class Camera:
         return sorted(found)
 
     def _in_picture(self, low: Points, high: Points) -> NDArray[np.bool_]:
-        """Return whether the rectangles from ``low`` to ``high`` (..., 2), pixels, are visible."""
         inside = (high > 0.0) & (low < (self.width, self.height))
         return np.asarray((inside & (high < _FARTHEST) & (low > -_FARTHEST)).all(axis=-1))
 
@@ -164,8 +163,7 @@ def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
 
 
 def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[np.intp]]:
-    """Return the segments (m, 2, 2) of ``lines`` (k, 2, 2) in or near a picture, and line indices
-    (m,).
+    """Return the segments (m, 2, 2) of ``lines`` (k, 2, 2) in or near a picture, and their indices.
 
     Source: Liang and Barsky, "A new concept and method for line clipping", ACM Trans. Graphics 3,
     1984.

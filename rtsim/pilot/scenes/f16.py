@@ -122,7 +122,6 @@ def _rows(surface: pygame.Surface, rows: list[str], size: int) -> None:
 
 
 def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
-    """Draw a roll scale around the middle of the picture, with a pointer at ``roll``, rad."""
     width, height = surface.get_size()
     middle, radius = (width / 2.0, height / 2.0), 0.36 * height
     for mark in _MARKS:

@@ -2,8 +2,8 @@
 
 The pose of the aircraft follows from interpolated position, velocity and attitude in Earth-centred
 inertial axes. No Euler angles are used, because they jump at the zenith. The flat world has the
-axes north and east of a reference point on the ellipsoid. It is valid within about 100 km of this
-point.
+axes north and east of a reference point on the ellipsoid. This approximation is valid within about
+100 km of this point.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ EQUATORIAL_RADIUS = 6378137.0
 FLATTENING = 1.0 / 298.257223563
 EARTH_RATE = 7.292115e-5
 GRAVITATION = 3.986004418e14
-"""Constants of WGS 84. They are copied from :mod:`rtsim.equations.earth`, which would load the
-compiler.
+"""Constants of WGS 84.
+
+The constants are copied from :mod:`rtsim.equations.earth`, which would load the compiler.
 """
 G = 9.80665
 KT, FT = 1852.0 / 3600.0, 0.3048
@@ -210,7 +211,6 @@ class HeadUp:
     def _ladder(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
     ) -> None:
-        """Draw the pitch ladder: lines every 5 deg, parallel to the horizon."""
         flat = math.hypot(flight.axes[0, 0], flight.axes[0, 1])
         if flat < 1e-6:
             return

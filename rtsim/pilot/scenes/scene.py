@@ -119,8 +119,9 @@ class KeptStates:
         self._values: NDArray[np.float64] = np.zeros((2 * most, size))
 
     def note(self, ns: int, values: Vector) -> ScenePast:
-        """Add ``values`` (n,) at time ``ns``, and return the past. Values at later times are
-        removed first.
+        """Add ``values`` (n,) at time ``ns``, and return the past.
+
+        Values at later times are removed first.
         """
         while self._count and self._ns[self._count - 1] >= ns:
             self._count -= 1

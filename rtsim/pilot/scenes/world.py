@@ -265,7 +265,6 @@ def _around(middle: Vector, wide: float, high: float, corners: int) -> Points:
 
 
 def _clouds() -> tuple[Points, list[Colour]]:
-    """Return the directions (n, corners, 3) and colours of clouds at fixed places in the sky."""
     chance, areas, colours = random.Random(4), [], []
     for _ in range(_CLOUDS):
         elevation = math.asin(chance.uniform(math.sin(math.radians(7.0)), 0.985))
@@ -442,7 +441,6 @@ class Relief:
             pygame.draw.polygon(surface, _TUFT, outline)
 
     def _around(self, camera: Camera) -> tuple[Points, Points]:
-        """Return corners (n, 4, 3) and colours (n, 3) of the cells of all levels."""
         grid = self._grid
         here = camera.position - self._origin
         at = np.array([_cell(grid.north, here[0]), _cell(grid.east, here[1])])
@@ -538,8 +536,9 @@ class DrawnSolid:
                 pygame.draw.polygon(surface, edges[k], outline, 1)
 
     def _facing(self, camera: Camera, at: Placement) -> NDArray[np.intp]:
-        """Return the indices of the panels to draw: those seen from outside if the surface is
-        closed.
+        """Return the indices of the panels to draw.
+
+        Of a closed surface, only panels seen from outside are drawn.
         """
         if not self._closed:
             return np.arange(len(self._normals))

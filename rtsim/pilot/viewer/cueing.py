@@ -189,9 +189,7 @@ class Cueing:
         sounds: bool = True,
         sounding: Sounding | None = None,
     ) -> None:
-        """Create the output for ``cues``; ``sounding`` plays the scenario's sounds, which need no
-        cue.
-        """
+        """Create the output for ``cues``; ``sounding`` plays sounds that need no cue."""
         self._sounding = sounding or Sounding()
         self.news: list[str] = list(self._sounding.news)
         known = tuple(cues)

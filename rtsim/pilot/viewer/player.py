@@ -139,7 +139,6 @@ class Player(SceneWindow):
             self.handle(event)
 
     def _stride(self, mod: int) -> float:
-        """Return the simulated time that an arrow key skips, ns, for the modifier keys ``mod``."""
         if mod & pygame.KMOD_CTRL:
             return float(self._frames.period.ns) * abs(self.rate)
         return float(NS_PER_S if mod & pygame.KMOD_SHIFT else 5 * NS_PER_S)

@@ -1,7 +1,7 @@
 """The viewer process: ``python -m rtsim.pilot.viewer.process FILE``.
 
-FILE is the memory shared with a run. The process prints ``ready``, or one line with an error. It
-ends when its standard input closes, which happens when the simulation ends or is killed.
+FILE is the memory shared with a run. The process prints ``ready``, or one line with an error. The
+process ends when its standard input closes, which happens when the simulation ends or is killed.
 """
 
 from __future__ import annotations

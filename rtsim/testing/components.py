@@ -1,4 +1,4 @@
-"""Conformance checks for components, those of rtsim and your own."""
+"""Conformance checks for components of rtsim and of users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import check_determinism, trace_of
 
 NAME = "component"
-"""The default name of a checked component in its scenario."""
+"""Default name of the checked component in its scenario."""
 
 
 def check_component(
@@ -33,10 +33,16 @@ def check_component(
 ) -> None:
     """Assert the contract of :class:`rtsim.scenario.Component`.
 
-    ``make`` returns a new component at each call. ``beside`` adds the other components of the
-    scenario, which are connected with the component ``name``. Each run lasts ``until`` s. Raises
-    AssertionError that names the necessary change. Errors that the component itself raises
-    (:class:`rtsim.core.errors.RtsimError`) are passed on.
+    Args:
+        make: Function that returns a new component at each call.
+        beside: Function that adds the other components of the scenario, connected to ``name``.
+        until: Duration of each run, s.
+        name: Name of the checked component in the scenario.
+
+    Raises:
+        AssertionError: The component violates the contract. The message describes the necessary
+            change.
+        RtsimError: The component itself raised this error.
     """
     checked = _Checked(make, beside, until, name)
     checked.check_description()
@@ -50,7 +56,7 @@ def check_component(
 
 @dataclass
 class _Checked:
-    """The checks of one component, in a scenario of its own."""
+    """Checks of one component in a separate scenario."""
 
     make: Callable[[], Component]
     beside: Callable[[Scenario], object] | None
@@ -65,7 +71,7 @@ class _Checked:
         return out
 
     def check_description(self) -> None:
-        """Check that describe() returns equal plain data for equal components and after build."""
+        """Check that describe() returns equal data for equal components and after a build."""
         scenario = self.scenario()
         before = _plain(f"describe() of {self.name}", scenario.component(self.name).describe())
         assert "kind" in before, f"describe() of {self.name} has no 'kind'; add it"
@@ -144,7 +150,7 @@ class _Checked:
         _check_joined(self.name, whole, first.recording(), rest.recording())
 
     def check_reset(self) -> None:
-        """Check that a resettable component runs as a new one after other runs."""
+        """Check that a resettable component behaves like a new one after other runs."""
         if not self.make().resettable():
             return
         self._check_restored()
@@ -158,7 +164,7 @@ class _Checked:
             )
 
     def _check_restored(self) -> None:
-        """Check that restore() puts back each value that a run can change."""
+        """Check that restore() resets each value that a run can change."""
         system = self.scenario().build()
         try:
             first = system.save()
@@ -186,7 +192,7 @@ def _check_joined(name: str, whole: Recording, first: Recording, rest: Recording
 
 
 def _plain(what: str, value: Any) -> Any:
-    """Return ``value`` after conversion to JSON and back; ``what`` names it in the error."""
+    """Convert ``value`` to JSON and back. ``what`` describes the value in the error message."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:

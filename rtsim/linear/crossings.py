@@ -19,7 +19,6 @@ _POINTS = 4000
 _NEAR = np.array([0.9, 0.97, 0.99, 0.997, 1.0, 1.003, 1.01, 1.03, 1.1])
 _WIDE = 1e4
 _FURTHER = 500
-"""Number of frequencies below the grid if the gain still changes there."""
 _EXACT = 1e-13
 """Lowest frequency, as a share of the scale, at which rounding is negligible beside one pole at 0.
 """
@@ -141,7 +140,6 @@ def _phases(
 
 
 def _gains(loop: StateSpace, omega: Vector) -> Vector:
-    """Return the natural logarithm (k,) of the gain at ``omega`` (k,) in rad/s."""
     gains: Vector = np.log(np.abs(loop.response(omega)[:, 0, 0]) + 1e-300)
     return gains
 

@@ -87,11 +87,8 @@ class _Look:
     """Central differences (k,) with one step, and the distance of the two points."""
 
     value: Vector
-    """Slope by Richardson's extrapolation."""
     near: Vector
-    """Slope with half the step."""
     bend: Vector
-    """Difference of the slopes on both sides."""
     width: float
 
 
@@ -183,8 +180,6 @@ def _by_complex_step(
     close = np.abs(out.real - middle) <= 1e-9 * np.maximum(1.0, np.abs(middle))
     return slope if close.all() and np.isfinite(slope).all() else None
 
-
-# Copies of functions that compute with complex numbers, for derivatives by complex step.
 
 _AnyFunction = Callable[..., Any]
 

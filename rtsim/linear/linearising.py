@@ -137,7 +137,6 @@ def linear_plant(bound: BoundModel, at: Point) -> StateSpace:
 
 
 def method_of(exact: int, variables: int) -> str:
-    """Describe how the derivatives were computed: ``exact`` of ``variables`` by complex step."""
     if exact == variables:
         return "complex step"
     if not exact:
@@ -145,15 +144,11 @@ def method_of(exact: int, variables: int) -> str:
     return f"complex step for {exact} of {variables} variables, central differences for the others"
 
 
-# The linear network of a scenario at an operating point.
-
 _CHANGES = 1e-3
 """An update whose matrix changes by more than this share per period is not time-invariant."""
 
 
 class Assembling:
-    """Builder of the :class:`Network` of a system at its present time."""
-
     def __init__(self, system: System) -> None:
         self.system = system
         self.notes: list[str] = []
@@ -344,11 +339,8 @@ class Assembling:
 
 
 def _inside(at: Point, period: Period) -> Point:
-    """Return the operating point at a time between two ticks."""
     return Point(at.t + 0.37 * period.seconds, at.x, at.z, at.u, at.p)
 
-
-# Open and closed loops of a scenario as sampled systems, and the delay margin of a loop.
 
 _NEUTRAL = 1e-7
 """A pole outside the unit circle by less than this counts as neutral, because rounding can cause
@@ -595,7 +587,6 @@ def open_loop(
 
 
 def loop_of(system: System, start: str, end: str = "") -> Loop:
-    """Return the loop of a system at its present time, as :func:`open_loop` does."""
     network = Assembling(system).network()
     for name in (start, end or start):
         _check_signal(network, name)

@@ -29,7 +29,6 @@ _CLEAR = "rgba(0,0,0,0)"
 _GAIN_RANGE = 60.0
 """Range of gains in the Nichols plot, dB above and below 0."""
 _RINGS = (0.5, 1.0, 3.0, 6.0, 12.0)
-"""Closed-loop gains (dB) of the contours in a Nichols plot."""
 
 
 class Table(NamedTuple):
@@ -66,7 +65,6 @@ def write_page(
 
 
 def _drawn(figure: go.Figure) -> str:
-    """Return a plot with a transparent background."""
     figure.update_layout(paper_bgcolor=_CLEAR, plot_bgcolor=_CLEAR, modebar_bgcolor=_CLEAR)
     return plot_html(figure)
 

@@ -57,7 +57,6 @@ class Point:
 
 
 def layouts_of(model: Model) -> dict[str, Signals]:
-    """Return the layouts of the vectors x, z, u and p."""
     return {"x": model.states, "z": model.discrete, "u": model.inputs, "p": model.parameters}
 
 
@@ -147,9 +146,6 @@ def check_ordinary(model: Model) -> None:
         )
 
 
-# The linear model of a plant with algebraic constraints.
-
-
 def solved(bound: BoundModel, at: Point) -> Point:
     """Solve the algebraic equations at ``at``, and return the point with the solution.
 
@@ -179,7 +175,6 @@ class Equations:
 
     @property
     def complex(self) -> Callable[[Any], Any]:
-        """The same equations for complex arguments."""
         forms = {name: complex_form(function) for name, function in self._functions().items()}
         return lambda vector: self._evaluate(vector, forms, complex)
 
@@ -310,7 +305,6 @@ def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
 
 
 def columns_of(bound: BoundModel) -> tuple[str, ...]:
-    """Return the names of the elements of (x, z, u)."""
     model = bound.model
     return (*model.states.columns, *model.discrete.columns, *model.inputs.columns)
 
@@ -323,7 +317,6 @@ def split(vector: Any, at: Point) -> tuple[Any, Any, Any]:
 
 
 def _complex(bound: BoundModel, at: Point) -> Callable[[Any], Any]:
-    """Return the function of :func:`plant_slopes` for complex arguments."""
     n, r = bound.model.states.size, bound.model.outputs.size
     derivative = complex_form(bound.derivative.py_func)
     output = complex_form(bound.output.py_func)
@@ -369,8 +362,6 @@ def _named(error: ModelError, names: tuple[str, ...], bound: BoundModel) -> Mode
         f"model {bound.model.name}: {names[int(number)]} {rest}; choose another operating point"
     )
 
-
-# The linear components of a scenario and their wiring: the parts of a sampled loop.
 
 Rows = list[int]
 
@@ -427,7 +418,6 @@ class Sender(LinearTask):
     transport_ns: int
     successors: frozenset[str] = frozenset()
     triggers: frozenset[str] = frozenset()
-    """The tasks that a message of this sender triggers."""
 
 
 @dataclass(frozen=True)
@@ -447,14 +437,12 @@ class Network:
     ports: dict[str, Signals]
     notes: tuple[str, ...] = ()
     times: tuple[Period, ...] = field(default=())
-    """All periods of the scenario."""
 
 
 def links_of(
     wiring: Wiring | None, ports: dict[str, SignalPort], layout: Signals, owner: str,
     early: Sequence[str] = (),
 ) -> tuple[Link, ...]:  # fmt: skip
-    """Return the links of a component's inputs, one for each port that the component reads."""
     found: dict[str, tuple[Rows, Rows, list[str]]] = {}
     for name, source in sorted((wiring.sources if wiring is not None else {}).items()):
         if not isinstance(source, str):
@@ -496,7 +484,6 @@ def constant_delay(model: LatencyModel, size_bytes: int, link: str) -> int:
 
 
 def common_period(periods: Sequence[Period]) -> Period:
-    """Return the shortest common multiple of the periods."""
     from math import gcd, lcm
 
     fractions = [p.ns for p in periods]
@@ -506,5 +493,4 @@ def common_period(periods: Sequence[Period]) -> Period:
 
 
 def port_signals(system: System) -> dict[str, Signals]:
-    """Return the signals of each port, by name of the port."""
     return {name: port.signals for name, port in system.ports.items()}

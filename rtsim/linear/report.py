@@ -22,10 +22,10 @@ from rtsim.scenario.scenario import Scenario
 class LoopReport:
     """Margins of a loop that is cut at the signal ``name``.
 
-    ``margins`` is ``None`` for a loop with several signals. ``delay`` is ``None`` in three cases:
-    no delay up to ``delay_searched`` s makes the loop unstable, ``delay_problem`` contains another
-    reason, or the signal is not sent as a message. In the last case, ``approximate`` is an
-    approximate delay margin in s, computed from phase margin and crossover frequency.
+    ``margins`` is ``None`` for a loop with several signals. ``delay`` is ``None`` if no delay up to
+    ``delay_searched`` s makes the loop unstable; any other reason is in ``delay_problem``. A signal
+    that is not sent as a message has no ``delay`` either. Its approximate delay margin, in s, is
+    ``approximate``.
     """
 
     name: str
@@ -79,7 +79,6 @@ class LinearReport:
         return shown
 
     def to_json(self) -> dict[str, Any]:
-        """Return poles, matrices, margins and notes as JSON data."""
         plant = self.plant
         return {
             "plant": self.plant_name,
@@ -108,7 +107,6 @@ def _poles(system: StateSpace) -> list[dict[str, float]]:
 
 
 def matrices(system: StateSpace) -> dict[str, Any]:
-    """Return names, units and matrices as JSON data."""
     labels = {
         kind: [{"name": c, "unit": s.unit} for s in getattr(system, kind) for c in s.columns]
         for kind in ("states", "inputs", "outputs")
@@ -168,7 +166,6 @@ def _notes(*systems: StateSpace) -> tuple[str, ...]:
 
 
 def _cuts(system: System, plant: str, start: str) -> list[str]:
-    """Return the signals at which loops are cut: each whole message, then each of its signals."""
     wiring = next(p for p in system.plants if p.name == plant).wiring
     sources = [s for s in wiring.sources.values() if isinstance(s, str)] if wiring else []
     if start:

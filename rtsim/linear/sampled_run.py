@@ -296,12 +296,8 @@ class SampledRun:
         return self._value(link)[list(cut.rows)]
 
 
-# The matrices of a network over one common period.
-
 Label = tuple[str, str]
-"""Name and unit."""
 Ends = tuple[str, tuple[int, ...]]
-"""A port and its rows."""
 
 
 @dataclass(frozen=True)
@@ -368,7 +364,6 @@ def _settled(network: Network, period: Period, cut: Cut | None) -> Time:
 
 
 def _uses(run: SampledRun, until: Time) -> int:
-    """Run one period, and return how often the cut signal is used."""
     run.taken.clear()
     run.uses.clear()
     run.run(until)
@@ -455,7 +450,6 @@ def _messages(run: SampledRun, values: PlantValues) -> list[Link]:
 
 
 def _widen(run: SampledRun, columns: int) -> None:
-    """Set all values to 0, with ``columns`` columns."""
     run.columns = columns
     for values in run.plants.values():
         for name in ("x", "z", "u", "committed"):
@@ -479,7 +473,6 @@ def _fill(slots: list[_Slot], columns: int) -> None:
 
 
 def _settle_inputs(run: SampledRun) -> None:
-    """Set the inputs of plants that hold messages, which are not states themselves."""
     for values in run.plants.values():
         for link in _messages(run, values):
             values.u[link.into] = run.ports[link.port][link.out]

@@ -21,8 +21,6 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration, Period
 from rtsim.record import markup
 
-# Linear systems of other packages, which are recognised by their attributes.
-
 _LABEL = re.compile(r"(?P<name>.*?)(?: \[(?P<unit>[^\]]*)\])?\Z", re.S)
 
 
@@ -88,10 +86,7 @@ def polynomials(system: Any) -> tuple[list[float], list[float]]:
     return out[0], out[1]
 
 
-# Display of a linear system in a notebook: its names, its poles, and small matrices.
-
 _MOST_COLUMNS = 12
-"""Matrices are shown up to this total number of states and inputs."""
 
 
 def shown_system(
@@ -129,10 +124,6 @@ def to_control(
     period: Period | None,
     name: str,
 ) -> Any:
-    """Return a ``StateSpace`` of python-control.
-
-    ``matrices`` are A, B, C and D. ``signals`` are states, inputs and outputs.
-    """
     control = extra("control", "control", "a system of python-control")
     dt = 0 if period is None else period.seconds
     states, inputs, outputs = map(_column_labels, signals)
@@ -439,7 +430,6 @@ def held(a: Matrix, b: Matrix, seconds: float) -> tuple[Matrix, Matrix]:
 
 
 def unit_of(signals: Signals, column: int) -> str:
-    """Return the unit of element ``column`` of the flat vector."""
     return [s.unit for s in signals for _ in s.columns][column]
 
 
@@ -483,7 +473,6 @@ def matrix_of(name: str, given: object) -> Vector:
 
 
 def _fitting(a: Vector, b: Vector, c: Vector, d: Vector) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-    """Return the matrices with matching shapes, as read-only copies."""
     a = np.zeros((0, 0)) if a.size == 0 else np.atleast_2d(a)
     n = len(a)
     if a.shape != (n, n):

@@ -30,15 +30,12 @@ from rtsim.linear.state_space import Matrix
 from rtsim.record import markup
 from rtsim.scenario.scenario import Scenario
 
-# The equations of a trim: rates of states and values of outputs, as functions of free values.
-
 Free = Sequence[str] | Mapping[str, float]
 Residual = Callable[..., Vector]
 """``residual(point, dx, y)`` returns a vector that must be 0. dx (n,) are the rates of the states
 per s, y (r,) the outputs."""
 Place = Callable[[Mapping[str, float]], Mapping[str, object]]
 _LETTERS = "xup"
-"""Vectors that can have free values. Discrete values cannot be free."""
 
 
 _RESIDUAL = Arguments("point, dx, y", does="returns what must be 0")
@@ -99,7 +96,6 @@ class TrimEquations:
         return np.ones(len(self.names))
 
     def point(self, values: Vector) -> Point:
-        """Return the operating point for the free values (n,)."""
         start, model = self._start, self._bound.model
         if self._place is not None:
             given = self._place(dict(zip(self.names, map(float, values), strict=True)))
@@ -110,7 +106,6 @@ class TrimEquations:
         return Point(start.t, vectors["x"], start.z, vectors["u"], vectors["p"])
 
     def outputs(self, at: Point) -> Vector:
-        """Return the outputs (r,) at a point."""
         y = np.zeros(self._bound.model.outputs.size)
         self._bound.output.call(at.t, at.x, at.z, at.u, at.p, y)
         return y
@@ -176,7 +171,6 @@ def _range(model: Model, letter: str, i: int) -> tuple[float, float]:
 
 
 def _elements(model: Model, name: str) -> list[tuple[str, str, int]]:
-    """Return name, vector and index of each element of a signal, or of one element."""
     layouts = {k: v for k, v in layouts_of(model).items() if k in _LETTERS}
     for letter, signals in layouts.items():
         if name in signals:
@@ -243,7 +237,6 @@ def _placed(model: Model, start: Point, values: Mapping[str, object]) -> Point:
 def _rates(
     model: Model, steady: Sequence[str] | Mapping[str, float] | None
 ) -> list[tuple[int, float]]:
-    """Return the index and the wanted rate (per s) of each state that has one."""
     if steady is None:
         return [(i, 0.0) for i in range(model.states.size)]
     wanted = steady if isinstance(steady, Mapping) else dict.fromkeys(steady, 0.0)
@@ -272,8 +265,6 @@ def _wanted_outputs(model: Model, wanted: Mapping[str, object]) -> list[tuple[in
         out += [(where.start + i, float(v)) for i, v in enumerate(given)]
     return out
 
-
-# The solution of equations within bounds, and how well the equations determine it.
 
 _RANK = 1e-7
 """Singular values below this share of the largest count as 0."""
@@ -609,7 +600,6 @@ def _others(
     starts: int,
     tolerance: float,
 ) -> list[Vector]:
-    """Return further solutions from ``starts`` start points, drawn with a fixed seed."""
     if not starts:
         return []
     low, high = limits

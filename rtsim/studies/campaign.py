@@ -27,8 +27,6 @@ from rtsim.studies.one_run import check_worker, run_batch
 from rtsim.studies.plan import Ordered, Orders, seed_of_draw
 from rtsim.studies.progress import Tally
 
-# Workers that execute batches.
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -40,7 +38,6 @@ class Batch:
     avoid: str = ""
     """Address of a worker that must not execute the batch if there is another worker."""
     tries: int = 0
-    """Number of earlier submissions of the batch."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,6 @@ class Outcome:
     batch: Batch
     rows: Sequence[Row] = field(default_factory=tuple)
     died: str = ""
-    """Why the process ended before the batch was complete; empty otherwise."""
     began: bool = True
     """False if the process ended before the first run of the batch began."""
     ran_s: float = 0.0
@@ -128,8 +124,6 @@ batch ended that worker. A batch that waits behind several bad runs needs severa
 
 
 class Ordering(Protocol):
-    """Runs, by number."""
-
     def __getitem__(self, run: int, /) -> Ordered:
         """Return run number ``run``."""
 
@@ -142,7 +136,6 @@ class _Suspect:
     attempts: int = 0
     avoid: str = ""
     cause: str = ""
-    """Text of the error that the run raised."""
 
 
 @dataclass
@@ -155,7 +148,6 @@ class Campaign:
     show: Callable[[Tally], object] = lambda _: None
     """Called about once per second with the results so far."""
     stored: Callable[[Row], object] = lambda _: None
-    """Called with each row that is stored."""
     shuffled: Callable[[Iterable[int]], Iterable[int]] = iter
     """Function that changes the order of the runs, which does not affect the results."""
 
@@ -168,7 +160,6 @@ class Campaign:
     """True while a run that may end its process is executed; no other run is executed then."""
     _begun: bool = False
     _target: int = 0
-    """Number of rows after the present runs."""
 
     def run(self) -> None:
         """Execute runs until every run has a row, and store all rows even if an error occurs.
@@ -176,7 +167,7 @@ class Campaign:
         :class:`RtsimError` is raised if the study cannot continue.
         """
         orders = Orders(self.folder.plan)
-        while True:  # Once for each look.
+        while True:
             self.tally.runs = needed(self.folder)
             left = self.folder.left(self.tally.runs)
             if not len(left):
@@ -208,9 +199,9 @@ class Campaign:
     def _check_first(self) -> None:
         """Raise :class:`ScenarioError` if the first run shows that no run can have all its results.
 
-        This is the case if the scenario does not have a signal that a result reads. The check is
-        skipped if a factor is an argument of the scenario's function, because the argument may
-        change the signals.
+        The reason is a result that reads a signal which the scenario does not have. If a factor is
+        an argument of the scenario's function, the argument may change the signals, so the check is
+        skipped.
         """
         first = self._suspects[0] if self._suspects else None
         if first is None or self.tally.rows or not all("." in one for one in first.order.factors):

@@ -23,7 +23,6 @@ from rtsim.core.signals import Vector
 from rtsim.studies.texts import Value, call_of, made
 
 Values = NDArray[Any]
-"""Values of a factor, one per run, as float64, int64, bool or str."""
 
 
 class Bounds(NamedTuple):
@@ -114,7 +113,6 @@ class Choice(Spread):
         return self.array()[np.minimum((unit * n).astype(np.int64), n - 1)]
 
     def array(self) -> Values:
-        """Return all values as one array (n,)."""
         return column_of(self.values)
 
     def levels(self, count: int) -> list[Value]:  # noqa: ARG002
@@ -162,10 +160,6 @@ class Distributed(Spread):
         return out
 
     def frozen(self) -> Any:
-        """Return the frozen distribution.
-
-        Wrong arguments of the distribution raise :class:`ScenarioError`.
-        """
         from scipy import stats
 
         family = getattr(stats, self.name, None)
@@ -263,7 +257,6 @@ def _single(value: object) -> Value:
 
 
 def _spread_of_text(text: str) -> Spread:
-    """Parse ``range:LOW,HIGH``, ``values:A,B,...`` or ``NAME:ARGUMENTS``."""
     call = call_of(text)
     if call.name == "range":
         return made(f"factor {text!r}", Range, call.values, call.named)
@@ -276,7 +269,6 @@ def _spread_of_text(text: str) -> Spread:
 
 
 def spread_of(plain: Mapping[str, Any]) -> Spread:
-    """Recreate a factor's values from the data of :meth:`Spread.to_plain`."""
     if "range" in plain:
         return Range(*plain["range"])
     if "values" in plain:
@@ -304,11 +296,6 @@ class Copula:
 
     @classmethod
     def of(cls, given: Pairs, names: Sequence[str]) -> Copula:
-        """Return the copula of the factors ``names``.
-
-        :class:`ScenarioError` is raised for an unknown factor, a coefficient outside (-1, 1), or
-        coefficients that contradict each other.
-        """
         found: dict[tuple[str, str], float] = {}
         for (a, b), rho in given.items():
             for name in (a, b):
@@ -395,7 +382,6 @@ def normals(
 # Random numbers. They depend only on the study's seed, a name and the number of the run.
 
 _OUTPUTS = 4
-"""Philox produces four 64-bit numbers per value of its counter; a run uses the first."""
 _SEED_BITS = 53
 """Seeds of runs are below 2^53, because some programs read JSON numbers as doubles."""
 

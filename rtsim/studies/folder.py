@@ -35,8 +35,6 @@ from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.sources import SourcesChanged
 from rtsim.studies.study import OWN_COLUMNS
 
-# Tables in the format of pyarrow: their checksums, reading and columns.
-
 
 def pyarrow() -> Any:
     """Return pyarrow, or raise :class:`ScenarioError` if the extra ``study`` is missing."""
@@ -48,7 +46,6 @@ def pyarrow() -> Any:
 
 
 _KEY = b"rtsim"
-"""Key of rtsim's entry in the metadata of a Parquet file."""
 
 
 def _column_digests(table: Any) -> dict[str, str]:
@@ -111,7 +108,6 @@ def read(path: Path, columns: list[str]) -> Any:
 
 
 def _array_of(column: Any) -> NDArray[Any]:
-    """Convert a column to an array in which equal texts are the same object, to save memory."""
     if str(column.type) != "string" or column.null_count:
         return np.asarray(column)
     found = column.combine_chunks().dictionary_encode()
@@ -120,7 +116,6 @@ def _array_of(column: Any) -> NDArray[Any]:
 
 
 def _schema_of(plan: Plan) -> Any:
-    """Return the columns of a study's results as a pyarrow schema."""
     arrow = pyarrow()
     kinds = {
         "run": arrow.int64(), "seed": arrow.int64(), "state": arrow.string(),
@@ -172,8 +167,8 @@ PLAN, RESULTS, HISTORIES = "plan.json", "results", "histories"
 LOCK, ENDED = "lock", "ended.json"
 _SHORTEST_NS = 2_000_000_000
 _SHARE = 50
-"""Rows are written after 2 s, and later whenever 1/50 of the elapsed time has passed since the last
-write. This limits the number of files."""
+"""Rows are written after 2 s. Later they are written whenever 1/50 of the elapsed time has passed
+since the last write, which limits the number of files."""
 _MOST_ROWS = 10_000
 """Largest number of rows that wait to be written, which limits the memory."""
 _MOST_VALUES = 1_000_000
@@ -193,7 +188,6 @@ class Ended(NamedTuple):
 
     runs: int = 0
     why: str = ""
-    """Empty if the search has not ended."""
 
 
 _ABOUT = frozenset(OWN_COLUMNS) - {"run", "state"}
@@ -210,9 +204,7 @@ class Folder:
         """Rows that are not written yet: the values of the schema, then the time histories. A
         single append adds a row, so that Ctrl-C cannot leave half a row."""
         self._kept: dict[Path, Any] | None = None
-        """Columns that were read and checked, by file; ``None`` outside of :meth:`read_once`."""
         self._accepted: set[str] = set()
-        """Hashes of sources that were compared with those of earlier runs."""
         self._began = self._written = stopwatch()
         self._next = self._free()
         values = POINTS * len(plan.job.histories)
@@ -242,7 +234,6 @@ class Folder:
             _sweep(path)
             _write(path / PLAN, lambda part: part.write_text(plan.to_text(), encoding="utf-8"))
         except OSError as error:
-            # Removing the empty folder is optional, because the next start can use it.
             with suppress(OSError):
                 (path / RESULTS).rmdir()
                 path.rmdir()
@@ -291,7 +282,7 @@ class Folder:
                 os.close(file)
                 raise busy from None
             except OSError:
-                pass  # Some file systems have no locks.
+                pass
         try:
             # Another process may have written files before the lock was taken.
             self._next = self._free()
@@ -312,7 +303,6 @@ class Folder:
             raise
 
     def _free(self) -> int:
-        """Return the number of the next file of results."""
         return 1 + max(map(_number, self._files()), default=0)
 
     def _files(self) -> list[Path]:
@@ -331,14 +321,12 @@ class Folder:
 
     @cached_property
     def _sources(self) -> dict[str, str]:
-        """The hash of each file that the stored runs read, by file name."""
         out: dict[str, str] = {}
         for text in self.table("sources")["sources"].unique().to_pylist():
             out |= json.loads(text or "{}")
         return out
 
     def _check_sources(self, row: Row) -> None:
-        """Raise :class:`SourcesChanged` if a run used other files than the earlier runs."""
         if not row.sources or row.sources_sha256 in self._accepted:
             return  # The run did not end, or its sources equal those of an accepted run.
         if row.sources_sha256 != self.plan.job.sources_sha256(row.sources):
@@ -391,7 +379,6 @@ class Folder:
         self._written = stopwatch()
 
     def _store(self, target: Path, arrays: dict[str, Any]) -> None:
-        """Write columns to a file, or raise :class:`StudyError` if writing fails."""
         arrow = pyarrow()
         table = sealed(arrow.table(arrays), self._about(target))
         try:
@@ -404,7 +391,6 @@ class Folder:
             ) from error
 
     def _about(self, path: Path) -> dict[str, str]:
-        """Return the metadata that identifies the file ``path``."""
         return {"plan": self.plan.digest, "name": f"{path.parent.name}/{path.name}"}
 
     def _part(self, path: Path, columns: list[str], remedy: str) -> Any:
@@ -432,7 +418,6 @@ class Folder:
             self._kept = None
 
     def _results(self, path: Path, columns: list[str], remedy: str) -> Any:
-        """Read columns of a file of results; use the cache of :meth:`read_once` if active."""
         if self._kept is None:
             return self._part(path, columns, remedy)
         table: Any = self._kept.get(path)
@@ -553,7 +538,6 @@ class Folder:
             ) from None
 
     def end(self, ended: Ended) -> None:
-        """Store the end of a search."""
         text = json.dumps({**ended._asdict(), "digest": self._ended_digest(ended)})
         try:
             _write(self.path / ENDED, lambda part: part.write_text(text, encoding="utf-8"))
@@ -612,7 +596,6 @@ class Stored:
         self._folder = folder
 
     def __getitem__(self, run: int) -> Ordered:
-        """Return run number ``run``, or raise :class:`ScenarioError` if it has no row yet."""
         row = self._folder.row(run)
         if row is None:
             raise ScenarioError(

@@ -72,7 +72,6 @@ class Stop:
 
     @classmethod
     def of_text(cls, text: str) -> Stop:
-        """Parse a rule such as ``peak:0.01,looks=100 200 400``."""
         call = call_of(text)
         named = {name: listed(value) for name, value in call.named.items()}
         return made(f"stop {text!r}", cls, [call.name, *call.values], named)

@@ -138,8 +138,6 @@ def _limit(text: str, part: str) -> float:
     return limit
 
 
-# Signals of a run, taken from the rows of their tracks.
-
 _MESSAGES = "messages/"
 """Track prefix of a controller's outputs, which may be omitted in the name of a signal."""
 _HELD = (_MESSAGES, "inputs/", "values/")
@@ -162,7 +160,6 @@ class Column:
                 f"{signal!r} is not a signal of a component; write COMPONENT.SIGNAL"
             )
         self.tracks = (self.track, f"{_MESSAGES}{self.track}")
-        """Names of the tracks that may contain the signal."""
         self._at = -1
 
     def of(self, spec: TrackSpec, words: NDArray[np.int64]) -> Vector:
@@ -178,7 +175,6 @@ class Column:
         return words[:, self._at].view(np.float64)
 
     def initial(self, spec: TrackSpec) -> float:
-        """Return the declared initial value of the signal."""
         return float(spec.signals.initial()[spec.signals.columns.index(self.name)])
 
 
@@ -204,7 +200,6 @@ class Series:
         self._value = math.nan
         """For a held signal, the value at the latest time that is final."""
         self._t = -1
-        """Time of the last point, ns; negative before the first point."""
         self._waiting: tuple[NDArray[np.int64], Vector] = (np.empty((0, 2), np.int64), np.empty(0))
         """For a held signal, arrival tags (n, 2) and values (n,) that are not final: a later row
         may still arrive before them."""
@@ -280,7 +275,6 @@ class Series:
         return ns, values
 
     def _on_lines(self, ns: NDArray[np.int64], values: Vector) -> Points:
-        """Return the points of a linear signal, from further rows (n,)."""
         old = len(self._last[0])
         t, v = np.concatenate((self._last[0], ns)), np.concatenate((self._last[1], values))
         self._last = t[-1:], v[-1:]
@@ -317,7 +311,6 @@ def _between(t: NDArray[np.int64], v: Vector, after: int, at: int) -> float:
 # Time histories: signals at times that all runs of a study share.
 
 POINTS = 200
-"""Largest number of times in a history."""
 
 
 def grid_of(until_ns: int) -> NDArray[np.int64]:
@@ -371,12 +364,10 @@ Result = Reduction | FromRecording
 
 
 def margin_name(requirement: Requirement) -> str:
-    """Return the name of the column with the margin of ``requirement``."""
     return margin_column(requirement.name)
 
 
 def margin_column(requirement: str) -> str:
-    """Return the name of the margin column for the name of a requirement."""
     return f"{requirement}.margin"
 
 
@@ -444,7 +435,6 @@ class Measures:
             one.take(spec, words)
 
     def take_recording(self, recording: Recording) -> None:
-        """Process all rows of a recording."""
         for track in recording.tracks.values():
             self.take(track.spec, np.asarray(track.words))
 
@@ -499,7 +489,6 @@ class Measures:
 
 @cache
 def _layout(name: str, integers: tuple[str, ...], columns: tuple[str, ...]) -> str:
-    """Return the name and the columns of a track as JSON text without the outer brackets."""
     return json.dumps([name, integers, columns])[1:-1]
 
 
@@ -511,8 +500,6 @@ def _number(name: str, value: object) -> float:
             f"the function of the result {name} returned {value!r}; return one number"
         ) from None
 
-
-# The row that a study stores for each run.
 
 OK, NAN, FAILED, ERROR, TIMEOUT, LOST = "ok", "nan", "failed", "error", "timeout", "lost"
 STATES = (OK, NAN, FAILED, ERROR, TIMEOUT, LOST)
@@ -535,7 +522,6 @@ def decided(states: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def guard_of(cause: str) -> str:
-    """Extract the guard, ``component.guard``, from the cause of a failed run."""
     return cause.partition(": ")[0]
 
 
@@ -545,18 +531,16 @@ class Row(NamedTuple):
     order: Ordered
     state: str
     cause: str = ""
-    """Why the state is not ``ok``."""
     reason: str = ""
     """Why the run ended, such as ``end`` or ``terminal``; the same as in a recording."""
     ended_s: float | None = None
-    """Simulated time at the end of the run, s."""
     values: Mapping[str, float] = MappingProxyType({})
     """Results and margins, by the names of their columns."""
     digest: str = ""
     wall_s: float = 0.0
     attempts: int = 1
     histories: Mapping[str, Vector] = MappingProxyType({})
-    """Time histories (points,) by signal. They are stored in separate files."""
+    """Time histories (points,) by signal, which are stored in separate files."""
     sources: str = ""
     """JSON text with the files that the run read and their hashes, without imported modules."""
     sources_sha256: str = ""
@@ -564,11 +548,9 @@ class Row(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """True if the run ended with all its results."""
         return self.state == OK
 
     def columns(self) -> dict[str, Any]:
-        """Return the values of this row, by column."""
         order = self.order
         return {
             "run": order.run,

@@ -58,7 +58,6 @@ class _Made:
         with sources.watched(self.files):
             self.scenario = make()
         self.runs = 0
-        """Number of runs so far."""
 
     @cached_property
     def prepared(self) -> Prepared | None:
@@ -69,7 +68,7 @@ class _Made:
         except SourcesChanged:
             raise
         except Exception:
-            return None  # A plain run reports what is wrong with the scenario.
+            return None
         return None if prepared.rebuilt else prepared
 
 
@@ -83,9 +82,9 @@ class Runner:
     def __init__(self, job: Job, *, prepared: bool = True, checked: bool = False) -> None:
         """Load the scenario and the results, or raise :class:`ScenarioError`.
 
-        With ``prepared``, a scenario is built once for many runs where possible. This changes only
-        the wall-clock times in the rows. With ``checked``, source files that differ from those of
-        the job raise :class:`SourcesChanged`.
+        ``prepared`` builds a scenario once for many runs where possible, which changes only the
+        wall-clock times in the rows. ``checked`` raises :class:`SourcesChanged` for source files
+        that differ from those of the job.
         """
         self.job = job
         self._prepares = prepared
@@ -110,7 +109,6 @@ class Runner:
         """Processor time of runs without the compiled engine."""
 
     def check(self, order: Ordered) -> None:
-        """Raise :class:`ScenarioError` if the scenario does not accept the factors of ``order``."""
         self._scenario(self._of(order), order)
 
     def make_ready(self, order: Ordered) -> None:
@@ -125,7 +123,6 @@ class Runner:
                 self._scenario(made, order).build().close()
 
     def until_ns(self, order: Ordered) -> int:
-        """Return the end of the run ``order`` in ns."""
         return RunRequest(self._scenario(self._of(order), order), until=self.job.until).until_ns
 
     def row(
@@ -233,7 +230,6 @@ class Runner:
         self, order: Ordered, scenario: Scenario, pace: Pace = _FASTEST,
         into: Recorder | None = None, live: Connections = _UNSEEN,
     ) -> _Done:  # fmt: skip
-        """Build the scenario and run it once."""
         measures = self.job.measures()
         reduced = ReducingRecorder(measures.take, keep=measures.needs_recording)
         request = RunRequest(
@@ -261,7 +257,6 @@ class Runner:
         return values
 
     def _settings(self, order: Ordered) -> dict[str, str]:
-        """Return all values as text, with which a replay of the recording sets the same values."""
         return {name: text_of(value) for name, value in self._values(order).items()}
 
     def _of(self, order: Ordered) -> _Made:
@@ -283,7 +278,6 @@ class Runner:
         return tuple((name, text_of(value)) for name, value in values if "." not in name)
 
     def _scenario(self, made: _Made, order: Ordered) -> Scenario:
-        """Return a copy of the scenario with the factors of ``order``."""
         scenario = made.scenario.copy()
         for name, value in self._set(order).items():
             scenario.set(name, value)
@@ -293,8 +287,6 @@ class Runner:
 
 @dataclass(frozen=True)
 class _Done:
-    """A completed run with its results."""
-
     result: RunResult
     measures: Measures
     recording: Callable[[], Recording]
@@ -334,12 +326,9 @@ def _row_of(order: Ordered, done: _Done) -> Row:
 
 
 def _cause(error: BaseException) -> str:
-    """Return a description of an error in one line."""
     text = f"{type(error).__name__}: {error}" if isinstance(error, RtsimError) else in_words(error)
     return " ".join(text.split())
 
-
-# Functions that a worker calls.
 
 _RUNNERS: dict[str, Runner] = {}
 """The runner of the latest study, which loads and compiles its scenario once per process."""
@@ -347,8 +336,8 @@ _ONE_AT_A_TIME = threading.Lock()
 """Lock by which a worker with several threads executes one batch after the other."""
 _NOWHERE: list[IO[str]] = []
 _GRACE_S = 1.0
-"""Extra time after the limit until a run is ended. The study sees the start of the run later than
-the worker, so only with this time does the study see that the limit has passed."""
+"""Extra time after the limit until the worker ends a run, s. The study sees the start of the run
+later than the worker; the extra time ensures that the study sees the limit exceeded."""
 _READY_S = 60.0
 """Shortest wall-clock limit for building and compiling the scenario in a new process, s."""
 

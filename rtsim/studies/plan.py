@@ -125,19 +125,16 @@ class Job:
     until: str | None = None
     limit: float | None = None
     histories: list[str] = field(default_factory=list)
-    """Signals whose time histories are stored."""
     history_ns: int = 0
     """Simulated time at which the histories end, ns."""
     rtsim: str = __version__
     versions: Mapping[str, str] = field(default_factory=versions)
     """Versions on which the results depend. Every worker must have the same versions."""
     study_sha256: str | None = None
-    """Hash of the file in ``study``, or ``None``."""
     data: list[str] = field(default_factory=list)
     """Declared files and folders, relative to the folder of the scenario's file if it has one."""
 
     def to_text(self) -> str:
-        """Return the job as JSON text."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
@@ -168,7 +165,6 @@ class Job:
         return out
 
     def measures(self) -> Measures:
-        """Return an object that computes the results of one run."""
         histories = [History(signal, self.grid) for signal in self.histories]
         return Measures(self.reduced, self.required, histories)
 
@@ -270,7 +266,6 @@ class Plan:
         )
 
     def to_text(self) -> str:
-        """Return the plan and its digest as JSON text."""
         return json.dumps({**self._plain, "digest": self.digest}, indent=1)
 
     @property
@@ -311,29 +306,24 @@ class Plan:
         return out
 
     def with_histories_until(self, ns: int) -> Plan:
-        """Return a copy of the plan with time histories that end at ``ns``."""
         return replace(self, job=replace(self.job, history_ns=ns))
 
     @cached_property
     def sampled(self) -> Design:
-        """The design as an object."""
         return design_of(self.design)
 
     @cached_property
     def space(self) -> Space:
-        """The factors as objects."""
         factors = {name: spread_of(plain) for name, plain in self.factors.items()}
         pairs = tuple((str(a), str(b), float(rho)) for a, b, rho in self.correlation)
         return Space(self.seed, factors, Copula(pairs))
 
     @cached_property
     def runs(self) -> int:
-        """Number of runs in the design."""
         return self.sampled.count(self.space)
 
     @cached_property
     def stopping(self) -> Stop | None:
-        """The rule for an early stop as an object."""
         return None if self.stop is None else Stop.of(self.stop)
 
     @property
@@ -355,7 +345,6 @@ class Plan:
         return self.sampled.example(self.space)
 
     def block(self, number: int) -> Points:
-        """Return the factors of the runs of block ``number``."""
         first = number * BLOCK
         return self.sampled.points(self.space, first, min(BLOCK, self.runs - first))
 
@@ -370,15 +359,12 @@ class Ordered(NamedTuple):
 
 
 class Orders:
-    """The runs of a plan, by number."""
-
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._number = -1
         self._listed: _Listed
 
     def __getitem__(self, run: int) -> Ordered:
-        """Return run number ``run``, or raise :class:`ScenarioError` if it does not exist."""
         if not 0 <= run < self._plan.runs:
             raise ScenarioError(
                 f"the study has no run {run}; its runs have the numbers 0 to {self._plan.runs - 1}"

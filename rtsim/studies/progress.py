@@ -69,14 +69,12 @@ class Tally:
         self._level = plan.level
         self.states: Counter[str] = Counter()
         self.new = 0
-        """Number of added rows, without those of earlier processes."""
         self.passed = {one.name: 0 for one in plan.job.required}
         self._margins = {one.name: margin_name(one) for one in plan.job.required}
         design = plan.sampled
         self.estimated = design.planned and design.pooled and "weight" not in plan.example.marks
         """True if the share of runs that meet a requirement is an estimate of its probability."""
         self.worst = dict.fromkeys(self.passed, math.inf)
-        """Smallest margin of each requirement so far."""
         self.without_margin = dict.fromkeys(self.passed, 0)
         """Number of runs without a margin for each requirement. Having no margin counts as worse
         than every margin."""
@@ -117,17 +115,14 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """Number of runs that have a row."""
         return self.states.total()
 
     @property
     def failures(self) -> int:
-        """Number of runs that do not have all their results."""
         return self.rows - self.states[OK]
 
     @property
     def decided(self) -> int:
-        """Number of runs that count in pass rates."""
         return sum(self.states[state] for state in DECIDED)
 
     def estimates(self) -> list[tuple[str, Estimate]]:
@@ -142,7 +137,6 @@ class Tally:
         return rate(self.passed[requirement], self.decided, self._level)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of runs in each state."""
         return {state: self.states[state] for state in STATES}
 
 
@@ -214,7 +208,6 @@ class StudyProgress:
         self._records = True
 
     def close(self) -> None:
-        """Remove the progress from the display."""
         if self._display is not None:
             self._display.close()
 

@@ -80,8 +80,6 @@ class Running(ABC):
 
 
 class _Fold(Running):
-    """Running value that a function updates with each new array of values."""
-
     def __init__(self, fold: Callable[[float, Vector], float]) -> None:
         self._fold, self._value = fold, math.nan
 
@@ -165,9 +163,8 @@ def _added(so_far: float, v: Vector) -> float:
 class _Integral(Running):
     """Integral of a function of the signal over time, or its average.
 
-    ``between`` receives the values of the signal at the beginning (n,) and the end (n,) of n pieces
-    on which the signal is linear or constant. It returns the exact average of the integrand on each
-    piece.
+    ``between`` returns the exact average of the integrand on n pieces, from the values of the
+    signal at their beginnings (n,) and ends (n,). On each piece, the signal is linear or constant.
     """
 
     def __init__(self, between: Callable[[Vector, Vector], Vector], average: bool) -> None:
@@ -410,14 +407,12 @@ REDUCTIONS: ExtensionPoint[type[Reduction]] = ExtensionPoint(
 
 
 def reduction_of(plain: Mapping[str, Any]) -> Reduction:
-    """Recreate a reduction from the data of :meth:`Reduction.to_plain`."""
     given = dict(plain)
     make = REDUCTIONS.get_or_raise(str(given.pop("reduction", "")))
     return made(f"reduction {make.name}", make, [], given)
 
 
 def reduction_of_text(text: str) -> Reduction:
-    """Parse a reduction such as ``max_abs:plant.x,after=2``."""
     call = call_of(text)
     make = REDUCTIONS.get_or_raise(call.name)
     return made(f"result {text!r}", make, call.values, call.named)

@@ -86,12 +86,11 @@ def _record_selected(folder: Folder, job: Job, show: ShowRecordings = lambda *_:
             raise StudyError(
                 f"run {run} gives other rows than before, so its recording is not kept; see {part}"
             )
-        if part.exists():  # No file exists if the run failed before its first row.
+        if part.exists():
             part.replace(target)
 
 
 def recording_of(folder: Folder, run: int) -> Path:
-    """Return the path of the recording of ``run``."""
     return folder.path / RECORDINGS / f"run-{run:06d}.mcap"
 
 
@@ -240,7 +239,6 @@ class Repeated(Judged):
     """Result of executing a run of a study again."""
 
     row: Row
-    """The row of the new run."""
     stored: str | None
     """The digest that the folder stores; ``None`` if it stores none for this run."""
     ended: str = ""
@@ -257,14 +255,12 @@ class Repeated(Judged):
         return ""
 
     def _judge(self) -> Outcome:
-        """Return failed if the digests differ, undecided if they cannot be compared."""
         if self.undecided:
             return Outcome.UNDECIDED
         return Outcome.PASSED if self.equal else Outcome.FAILED
 
     @property
     def in_words(self) -> str:
-        """The result of the comparison as a sentence."""
         differs = "equals" if self.equal else "differs from"
         run = f"run {self.row.order.run}"
         return self.undecided or f"the digest of {run} {differs} the stored one"

@@ -81,15 +81,13 @@ class Sources:
         self._imported: dict[Path, Signature | None] = {}
         """Files of the modules that the scenario had imported at the last check."""
         self._counted: dict[Path, Signature | None] = {}
-        """Those of the imported files whose hashes belong to a row."""
 
     @contextmanager
     def watched(self, into: dict[str, str]) -> Iterator[None]:
         """Add the name and hash of each file that is read within the context to ``into``.
 
-        The files are also added if the context raises an error. :class:`SourcesChanged` is raised
-        if a file changed after it was read, or if a module differs from the one in the hash of the
-        scenario.
+        Files are also added if the context raises an error. If a file changed after it was read, or
+        a module differs from the one in the scenario's hash, :class:`SourcesChanged` is raised.
         """
         declared = [(path, _content(path)) for path in self._data]
         found: dict[Path, Signature] = {}
@@ -117,7 +115,6 @@ class Sources:
             self._add(into, source, _hash(source, before if source == path else None))
 
     def _imports(self) -> dict[Path, Signature | None]:
-        """Return the imported files that count, with their signatures at the time of import."""
         imported: dict[Path, Signature | None] = {}
         for file in self._files:
             imported |= imported_by(file)
@@ -165,12 +162,10 @@ class Sources:
 
 
 def text_of_files(files: Mapping[str, str]) -> str:
-    """Return names and hashes of files as JSON text."""
     return json.dumps(dict(sorted(files.items())), separators=(",", ":"))
 
 
 def digest_of(*parts: object) -> str:
-    """Return the SHA-256 of JSON data, as 64 hex digits."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

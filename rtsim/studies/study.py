@@ -19,7 +19,6 @@ OWN_COLUMNS = (
     "run", "seed", "state", "cause", "reason", "ended_s", "attempts", "wall_s", "digest",
     "sources", "sources_sha256",
 )  # fmt: skip
-"""Columns that the results of every study have."""
 FAILURES, EXTREMES = "failures", "extremes"
 
 
@@ -151,7 +150,6 @@ class Study:
         return self.sampled.count(self.space)
 
     def _check_columns(self, taken: Sequence[str], factors: Collection[str]) -> None:
-        """Raise :class:`ScenarioError` if two columns of the results have the same name."""
         names = [*taken, *factors, *self.results, *map(margin_name, self.required)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

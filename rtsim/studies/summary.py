@@ -35,7 +35,6 @@ class Reason(NamedTuple):
     """Why the outcome of a study is not "passed"."""
 
     outcome: Outcome
-    """Failed or undecided."""
     why: str
     strict: bool = False
     """True if the reason changes the exit status of a command only with ``--strict``."""
@@ -239,7 +238,6 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
 
 
 def _failures(folder: Folder) -> dict[str, dict[str, Any]]:
-    """Return the number of failed runs, the failure and the first run, by guard."""
     out: dict[str, dict[str, Any]] = {}
     for row in folder.table("run", "state", "cause").to_pylist():
         if row["state"] == FAILED:
@@ -251,7 +249,6 @@ def _failures(folder: Folder) -> dict[str, dict[str, Any]]:
 
 
 def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]]]:
-    """Return the means of each result for all alternatives; empty without alternatives."""
     found = {
         name: plan.sampled.compared(
             plan.space, columns, np.asarray(columns[name], np.float64), plan.level
@@ -259,9 +256,6 @@ def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]
         for name in plan.results
     }
     return {name: rows for name, rows in found.items() if rows}
-
-
-# Sensitivity indices, which the design computes.
 
 
 def sensitivity(folder: Folder, result: str) -> Indices:
@@ -298,8 +292,6 @@ def _values(folder: Folder, result: str) -> Vector:
     return values
 
 
-# The outcome of a search, as both the command line and the page print it.
-
 _ENDS = {
     "converged": "the margins of the population are nearly equal",
     "maximum": "the largest number of runs is reached",
@@ -314,9 +306,7 @@ class WorstCase:
     """The worst run of a search so far."""
 
     ended: str
-    """Why the search has ended."""
     counts: list[str]
-    """How many runs miss the requirement or have no margin."""
     run: int | None
     """Number of the worst run; ``None`` before the first run."""
     worst: str
@@ -340,12 +330,10 @@ def worst_case(folder: Folder, found: Mapping[str, Any]) -> WorstCase:
 
 
 def shown(value: Value) -> str:
-    """Format a value of a factor for the command line."""
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def command(folder: Folder, run: int, recording: str) -> str:
-    """Return the command that repeats a run and records it."""
     return f"rtsim study run {shlex.quote(str(folder.path))} {run} -o {recording}"
 
 

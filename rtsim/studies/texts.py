@@ -13,12 +13,9 @@ from rtsim.core.errors import ScenarioError
 
 T = TypeVar("T")
 Value = float | str | bool
-"""One value of a factor."""
 
 
 class Call(NamedTuple):
-    """A name with positional and named arguments."""
-
     name: str
     values: list[Any]
     named: dict[str, Any]
@@ -86,5 +83,4 @@ def split(text: str, option: str) -> tuple[str, str]:
 
 
 def runs_of(count: int) -> str:
-    """Return ``1 run`` or ``2 runs``."""
     return f"{count} run" if count == 1 else f"{count} runs"

@@ -67,7 +67,6 @@ class Where:
         return self.workers == 0 and not self.remote
 
     def check(self) -> None:
-        """Raise :class:`ScenarioError` if the number of workers is negative."""
         if self.workers is not None and self.workers < 0:
             raise ScenarioError(f"workers is {self.workers}; give a whole number >= 0")
 
@@ -95,7 +94,6 @@ class Where:
 
 
 LOCAL = Where()
-"""One process per CPU of this machine."""
 
 
 def dask_setup(worker: Any) -> None:  # noqa: ARG001
@@ -103,7 +101,7 @@ def dask_setup(worker: Any) -> None:  # noqa: ARG001
 
     Dask calls this function when a worker starts.
     """
-    with suppress(ValueError):  # Not in the main thread.
+    with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_client()
 
@@ -122,7 +120,6 @@ def _end_with_client() -> None:
 
 
 def has_dashboard() -> bool:
-    """Return whether the package that Dask's dashboard needs is installed."""
     from importlib.util import find_spec
 
     return find_spec("bokeh") is not None
@@ -154,7 +151,6 @@ def settings() -> Any:
 
 
 def joined(where: Where) -> Any:
-    """Return a client of a cluster that the user has started."""
     name = where.address or where.scheduler_file
     place = {"scheduler_file": name} if where.scheduler_file else {"address": name}
     _check_certificates(where.address)
@@ -196,7 +192,7 @@ def _check_certificates(address: str) -> None:
     """
     try:
         context = distributed().Security().get_connection_args("client").get("ssl_context")
-    except OSError as error:  # This includes the errors of the module ssl.
+    except OSError as error:
         raise ScenarioError(
             f"Dask cannot use the certificates of its configuration ({error}); {_CERTIFICATES}"
         ) from None
@@ -205,7 +201,6 @@ def _check_certificates(address: str) -> None:
 
 
 def count_of(where: Where) -> int:
-    """Return the number of local workers."""
     return where.workers or len(usable_cpus())
 
 
@@ -237,8 +232,6 @@ def _folder() -> str | None:
         return None
     return str(folder)
 
-
-# Replacement of local workers that have no process.
 
 _PATIENCE_NS = 5_000_000_000
 """A worker that has had no process for this time is replaced."""
@@ -277,8 +270,6 @@ class LocalWorkers:
             with suppress(Exception):
                 await asyncio.wait_for(nanny.close(), _PATIENCE_NS * 1e-9)
 
-
-# Batches of runs: their results, and batches that are lost.
 
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
@@ -350,7 +341,6 @@ class DaskPool:
 
     @property
     def addresses(self) -> list[str]:
-        """Addresses of the present workers."""
         return list(self._client.scheduler_info(n_workers=-1)["workers"])
 
     @property

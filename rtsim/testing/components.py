@@ -21,7 +21,6 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import check_determinism, trace_of
 
 NAME = "component"
-"""Default name of the checked component in its scenario."""
 
 
 def check_component(
@@ -56,8 +55,6 @@ def check_component(
 
 @dataclass
 class _Checked:
-    """Checks of one component in a separate scenario."""
-
     make: Callable[[], Component]
     beside: Callable[[Scenario], object] | None
     until: Duration
@@ -192,7 +189,6 @@ def _check_joined(name: str, whole: Recording, first: Recording, rest: Recording
 
 
 def _plain(what: str, value: Any) -> Any:
-    """Convert ``value`` to JSON and back. ``what`` describes the value in the error message."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:

@@ -151,7 +151,6 @@ def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
 
 
 def _track_of(recording: Recording, name: str) -> tuple[TrackData, str]:
-    """Return the track and the column of ``"track.column"``."""
     track, dot, column = name.rpartition(".")
     if not dot:
         known = [f"{n}.{c}" for n, t in recording.tracks.items() for c in t.signals.columns]

@@ -68,7 +68,6 @@ def check_fault_kind(name: str, **parameters: float) -> None:
 
 
 def _given(kind: type[FaultKind], where: str, parameters: Mapping[str, float]) -> dict[str, Any]:
-    """Return the entries of a fault file for a fault that begins at 0.5 s."""
     return {"name": NAME, "where": where, "kind": kind.name, "at": BEGINS_S, **parameters}
 
 
@@ -129,7 +128,6 @@ def _check_runs(kind: type[FaultKind], given: Mapping[str, Any]) -> None:
 def _run(
     given: Mapping[str, Any] | None, checkpoints: bool = False
 ) -> tuple[Recording, Any, Ring | None]:
-    """Return the recording, the final state and the checkpoints of a run."""
     recorder, ring = MemoryRecorder(), Ring(UNTIL_S) if checkpoints else None
     kind = None if given is None else KINDS[given["kind"]]
     outcome = simulate(
@@ -166,7 +164,6 @@ def _listed(recording: Recording) -> list[str]:
 
 
 def _plain(saved: object) -> object:
-    """Convert a state to JSON data, as in a checkpoint file."""
     return json.loads(json.dumps(saved, default=lambda array: array.tolist()))
 
 
@@ -189,7 +186,6 @@ def _check_bytes(kind: type[LineFault], parameters: Mapping[str, float]) -> None
 
 
 def _carried(given: Mapping[str, Any], pieces: list[list[Timed]]) -> tuple[list[Timed], list[str]]:
-    """Return the bytes that leave the fault, and the events of the fault."""
     fault, present, events = fault_of(given), Present(), []
     present.event = lambda *event: events.append(repr(event))
     present.ns = 0

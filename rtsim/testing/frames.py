@@ -40,7 +40,6 @@ def check_frame_codec(codec: FrameCodec, samples: int = 200) -> None:
 
 
 def _round_trip(codec: FrameCodec, data: bytes, start: Vector) -> bool:
-    """Check one frame, and return whether it is well-formed."""
     if _refused(codec, data, start):
         return False
     values = start.copy()

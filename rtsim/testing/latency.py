@@ -12,7 +12,6 @@ from rtsim.components.latency import (
 from rtsim.core.random_streams import RandomStreams
 
 SIZES = (0, 8, 64)
-"""Sizes of the messages, bytes."""
 
 
 def check_latency(model: LatencyModel, draws: int = 200) -> None:

@@ -58,7 +58,6 @@ def _check_in_a_loop(policy: Policy) -> None:
 
 
 def _end_of(pacer: Pacer, clock: FakeClock) -> str:
-    """Return the message with which the policy ends the run; empty if it does not."""
     pacer.start(0)
     try:
         for k in range(1, MOST_LATE_FRAMES):

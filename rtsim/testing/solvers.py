@@ -48,9 +48,6 @@ def allocations(solver: Solver, model: Model) -> float | None:
     return float((found[2] - found[1]) / (MANY - FEW))
 
 
-# A problem with a known solution, for checks of solvers.
-
-
 def forced(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
     """Compute the derivative of :data:`FORCED`."""
     dx[0] = x[1]
@@ -91,16 +88,12 @@ def exact(t: float, from_s: float = 0.0, x: Vector | None = None) -> Vector:
     return now + math.exp(-half * since) * np.array([off, slope])
 
 
-# Checks of a method with an embedded method: both orders, dense output, first same as last.
-
 Pair = Adaptive | Rosenbrock
 """Solver with an embedded method and dense output."""
 FROM_S, START = 1.0, np.array([0.5, -0.25])
 PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _FLOOR = 1e-11
-"""Errors below this value are rounding errors."""
 _PAIR_OFF = 0.25
-"""Allowed difference between the observed and the expected exponent."""
 
 
 def without_budget(pair: Pair) -> Pair:
@@ -196,7 +189,6 @@ def _check_dense(pair: Pair) -> None:
 
 
 def _check_same_as_last(pair: Pair) -> None:
-    """Check that the last stage of a step is reused as the first stage of the next step."""
     calls, stages = 0, len(pair.tableau.b)
 
     def counted(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
@@ -236,9 +228,7 @@ __all__ = [
 ]  # fmt: skip
 
 _ROUNDING = 1e-10
-"""Errors below this value may be rounding errors."""
 _OFF = 0.1
-"""Allowed difference between observed and declared order."""
 TOLERANCES = (1e-4, 1e-6, 1e-8)
 PER_TOLERANCE = 500
 
@@ -374,7 +364,6 @@ def check_contract(solver: Solver, *, compile: bool = True) -> None:
 
 
 STILL = Model("still", Signals(Signal("x", initial=3.0), Signal("v", derivative_of="x")))
-"""Model with states that have no derivative."""
 STATELESS = Model("stateless")
 
 
@@ -408,7 +397,7 @@ def check_memory(solver: Solver, *, compile: bool = True) -> None:
     new = solver.stepper(bind(FORCED, compile=compile))
     new.restore(stepper.save())
     x[:] = out
-    for to_ns in (50_000_000, 3_000_000_000):  # An equal step, then a long step.
+    for to_ns in (50_000_000, 3_000_000_000):
         answers = [
             s.advance(40_000_000, to_ns, x, NONE, NONE, p, o)
             for s, o in ((stepper, out), (new, again))

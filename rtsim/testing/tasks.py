@@ -48,7 +48,6 @@ def check_task(kind: type[Task], data: dict[str, Any] | None = None, seconds: fl
 
 
 def _scenario(task: Task, seconds: float) -> Scenario:
-    """Return a scenario with ``task``, and with an aircraft and a stick that stand still."""
     out = Scenario("check", until=seconds)
     inputs = task.model().inputs
     out.plant("aircraft", Model("still", states=inputs), step=0.01)

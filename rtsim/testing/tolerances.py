@@ -97,10 +97,6 @@ def sufficient_tolerance(
 
 
 def _judged(ends: list[Vector], absolute: Vector, rtol: float) -> tuple[Vector, Vector]:
-    """Return the estimated error of the third last final state, and the allowed error.
-
-    Both have the shape (n,).
-    """
     coarse, near, fine = ends[-RUNGS:]
     off = np.abs(coarse - fine) + np.abs(near - fine)
     return off, absolute + rtol * np.abs(fine)
@@ -138,7 +134,6 @@ def _solved(end: Callable[[float], ArrayLike], tolerance: float, finer: float) -
 
 
 def _allowed(atol: ArrayLike, rtol: float) -> Vector:
-    """Return ``atol`` as an array, (1,) or (n,)."""
     absolute = np.array(atol, dtype=np.float64, ndmin=1)
     given = np.append(absolute, rtol)
     if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
@@ -155,7 +150,6 @@ def _allowed(atol: ArrayLike, rtol: float) -> Vector:
 
 
 def _ladder(start: float, factor: float, finest: float) -> tuple[float, ...]:
-    """Return the tolerances to try, from ``start`` down to ``finest``."""
     if not (math.isfinite(factor) and factor >= 3):  # A smaller factor gives poor estimates.
         raise ScenarioError(
             f"factor = {factor} is too small; give the ratio of successive tolerances, 3 or more"

@@ -46,10 +46,6 @@ DESIGNS: ExtensionPoint[type[Design]] = ExtensionPoint(
 
 
 def design_of(plain: Mapping[str, Any]) -> Design:
-    """Recreate a design from the data of :meth:`Design.to_plain`.
-
-    Invalid data raises :class:`ScenarioError`.
-    """
     given = dict(plain)
     make = DESIGNS.get_or_raise(str(given.pop("design", "")))
     if isinstance(given.get("base"), Mapping):

@@ -15,8 +15,6 @@ from rtsim.core.estimates import LEVEL, Estimate, interval
 from rtsim.core.signals import Vector
 from rtsim.studies.factors import Copula, Pairs, Spread, Values, spread
 
-# Shares of runs with confidence intervals.
-
 
 @dataclass(frozen=True)
 class Rate:
@@ -65,12 +63,10 @@ def rate(passed: int, count: int, level: float = LEVEL) -> Rate:
 Integers = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 Columns = Mapping[str, Any]
-"""Columns of the results, by name."""
 Indices = dict[str, dict[str, float]]
 """Sensitivity indices by factor and name. ``NAME_half`` is the half-width of the interval of the
 index ``NAME``."""
 PairIndices = dict[tuple[str, str], dict[str, float]]
-"""Sensitivity indices of each pair of factors, by name."""
 
 
 @dataclass(frozen=True)

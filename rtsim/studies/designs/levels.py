@@ -91,9 +91,6 @@ class OneAtATime(Design):
         return Points(values, np.zeros(len(rows), np.int64), marks)
 
 
-# A table of the user with one row per run.
-
-
 @dataclass(frozen=True)
 class Table(Design):
     """Factors from a table whose row k belongs to run k, and whose columns are named after factors.
@@ -141,7 +138,6 @@ class Table(Design):
 
 
 def _plain(given: Any) -> dict[str, list[Value]]:
-    """Return the columns of a mapping or DataFrame as lists of Python values."""
     names = list(given.columns) if hasattr(given, "columns") else list(given)
     out = {}
     for name in names:
@@ -153,7 +149,6 @@ def _plain(given: Any) -> dict[str, list[Value]]:
 
 
 def _read(path: Path) -> dict[str, list[Value]]:
-    """Return the columns of a CSV or Parquet file as lists."""
     from pyarrow import ArrowException, csv, parquet
 
     try:

@@ -303,7 +303,6 @@ class Strata(UnitDesign):
 
     @classmethod
     def named(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Convert single values of ``at`` and ``runs`` to tuples."""
         return {
             name: value if name == "factor" or isinstance(value, tuple) else (value,)
             for name, value in given.items()
@@ -405,11 +404,9 @@ class CommonRandomNumbers(Design):
         return {f"{self.alternatives} = {value}": which == value for value in ordered}
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
-        """Estimate the mean for runs of one alternative, with the weights of the base."""
         return self.base.mean(columns, values, level)
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:
-        """Estimate the share for runs of one alternative, with the weights of the base."""
         return self.base.share(columns, met, level)
 
     def compared(

@@ -26,11 +26,9 @@ from rtsim.studies.factors import seed32_of
 # Adapter to SALib: its description of the factors, and its indices.
 
 _RESAMPLES = 1000
-"""Number of bootstrap samples for each confidence interval."""
 
 
 def _problem_of(space: Space) -> dict[str, Any]:
-    """Return SALib's description of the factors, each with the range 0 to 1."""
     names = list(space.names)
     return {"num_vars": len(names), "names": np.array(names), "bounds": [[0.0, 1.0]] * len(names)}
 
@@ -178,7 +176,6 @@ class Morris(Sensitivity):
         return self.trajectories * self.group(space)
 
     def grid(self, space: Space, first: int, count: int) -> Vector:
-        """Return the coordinates of runs on the grid, (count, factors), from 0 to 1."""
         from SALib.sample import morris
 
         size = self.group(space)

@@ -19,7 +19,6 @@ from rtsim.studies.measures import margin_column
 from rtsim.studies.texts import Value
 
 Candidate = Mapping[str, Value]
-"""Values of all factors of one run."""
 Evaluate = Callable[[int, list[Candidate]], list[float]]
 """Function that executes the candidates of a generation and returns their margins. The margin is
 NaN if a run has none. The first argument is the number of the generation."""
@@ -64,8 +63,9 @@ class Search(Design):
     """True to stop after the first generation with a run that misses the requirement or has no
     margin."""
     tolerance: float = 0.01
-    """The search ends when the spread of the margins in the population is at most this share of the
-    distance from the median of the first generation to the smallest margin."""
+    """Convergence limit. The search ends when the largest and the smallest margin of the population
+    are close enough. The limit is this share of the distance between the median margin of the first
+    generation and the smallest margin."""
 
     def __post_init__(self) -> None:
         positive(self, runs=self.runs, population=self.population or 1)
@@ -114,7 +114,6 @@ class Search(Design):
         return None
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
-        """Return ``None``, because the runs of a search are not a sample of the factors."""
         return None
 
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:
@@ -249,5 +248,4 @@ class _Minimum:
 
 
 def _energy(margin: float) -> float:
-    """Return the value to minimise, which is the margin made finite."""
     return _WORST if math.isnan(margin) else min(max(margin, -_FAR), _FAR)

@@ -28,7 +28,6 @@ from rtsim.studies.report.numbers import (
 COLORS = (BLUE, ORANGE, "#2e7d32", "#7b3fa0", "#00838f", "#8d6e63")
 COLUMNS = 3
 MOST_POINTS = 1000
-"""Largest number of points in a scatter plot or a distribution."""
 _MOST_BINS, _FEWEST_BINS = 60, 10
 _BAND = 0.18
 
@@ -55,7 +54,6 @@ def panels(titles: Sequence[str], columns: int = COLUMNS, row_px: int = 220) -> 
 
 
 def place(i: int, titles: Sequence[str], columns: int = COLUMNS) -> dict[str, int]:
-    """Return row and column of subplot ``i``."""
     columns = min(columns, len(titles))
     return {"row": i // columns + 1, "col": i % columns + 1}
 
@@ -65,7 +63,6 @@ def _color_of(k: int) -> str:
 
 
 def _faint(color: str) -> str:
-    """Convert ``color`` (#rrggbb) to a transparent fill."""
     red, green, blue = (int(color[k : k + 2], 16) for k in (1, 3, 5))
     return f"rgba({red},{green},{blue},{_BAND})"
 
@@ -82,7 +79,6 @@ def band(x: Any, low: Any, high: Any, color: str, **more: Any) -> go.Scatter:
 
 
 def shares(rows: Sequence[tuple[str, float, float, float]]) -> str:
-    """Return a plot of shares with intervals. A row contains name, share, low and high."""
     names = [escaped(name) for name, *_ in rows]
     table = np.array([row[1:] for row in rows], np.float64).T
     bars = {"type": "data", "array": table[2] - table[0], "arrayminus": table[0] - table[1]}
@@ -95,7 +91,6 @@ def shares(rows: Sequence[tuple[str, float, float, float]]) -> str:
 
 
 def spread(runs: Runs, name: str) -> str:
-    """Return the histogram and the empirical distribution of one result, side by side."""
     titles = ("histogram, with the interval of the mean", "empirical distribution, with quantiles")
     figure = panels(titles, 2, 260)
     left, right = (place(k, titles, 2) for k in range(2))
@@ -157,7 +152,6 @@ def _mark_mean(figure: go.Figure, estimate: Estimate | None, color: str, at: Any
 
 
 def _mark_quantiles(figure: go.Figure, quantiles: Sequence[Quantile], color: str, at: Any) -> None:
-    """Draw the finite quantiles."""
     found = [one for one in quantiles if math.isfinite(one.value)]
     x = [one.value for one in found]
     plus = [max(0.0, one.high - one.value) for one in found]
@@ -172,7 +166,6 @@ def _mark_quantiles(figure: go.Figure, quantiles: Sequence[Quantile], color: str
 
 
 def _plain(values: Iterable[float]) -> list[float]:
-    """Return the lengths of error bars, with 0 for unknown and infinite lengths."""
     return [one if math.isfinite(one) else 0.0 for one in values]
 
 
@@ -185,10 +178,6 @@ def _mark_limits(figure: go.Figure, required: Requirement, name: str) -> None:
 def fan(
     seconds: Vector, found: Sequence[Fan], lines: Sequence[tuple[int, Vector]], signal: str
 ) -> str:
-    """Return a plot of the fan of one signal over time, with single runs as lines.
-
-    ``lines`` contains the number and the history of each single run.
-    """
     figure = go.Figure()
     for k, one in enumerate(found):
         color, label = _color_of(k), f"{escaped(one.label)} " if one.label else ""
@@ -212,7 +201,6 @@ def fan(
 
 
 def scatters(runs: Runs, shown: Sequence[tuple[str, str]]) -> str:
-    """Return scatter plots for the pairs (result, factor) in ``shown``."""
     titles = [f"{result} over {factor}" for result, factor in shown]
     figure = panels(titles)
     count = len(runs.missed)
@@ -272,11 +260,9 @@ def indices(found: Indices) -> str:
 
 
 _WORDS = {"first": "first order", "total": "total effect", "mu_star": "mu*"}
-"""Names of the indices in the literature."""
 
 
 def convergences(found: Sequence[Convergence]) -> str:
-    """Return plots of each estimate and its interval over the number of runs."""
     titles = list(dict.fromkeys(one.title for one in found))
     labels = list(dict.fromkeys(one.label for one in found))
     figure = panels(titles)

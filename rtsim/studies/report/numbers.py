@@ -19,8 +19,6 @@ from rtsim.studies.folder import Folder
 from rtsim.studies.measures import OK, Requirement, decided, margin_name
 from rtsim.studies.summary import quantiles, summarise
 
-# The runs as the page reads them: columns, series, margins, the worst runs.
-
 
 @dataclass(frozen=True)
 class Series:
@@ -48,8 +46,6 @@ class Series:
 
 
 class Runs:
-    """The results of a folder, read once."""
-
     def __init__(self, folder: Folder) -> None:
         self.folder, self.plan = folder, folder.plan
         self.found = summarise(folder)
@@ -62,17 +58,14 @@ class Runs:
 
     @property
     def level(self) -> float:
-        """The confidence level of the intervals on this page."""
         return self.plan.level
 
     @property
     def percent(self) -> str:
-        """The confidence level as text, such as ``95 %``."""
         return f"{100.0 * self.level:.4g} %"
 
     @cached_property
     def factors(self) -> list[str]:
-        """Names of the columns that the design varies."""
         return list(self.plan.example.values)
 
     @cached_property
@@ -128,8 +121,6 @@ class Runs:
 
 @dataclass(frozen=True)
 class Worst:
-    """One of the runs with the smallest margins."""
-
     place: int
     """Index of the run among all completed runs."""
     run: int
@@ -151,7 +142,7 @@ def _scaled(margins: Vector) -> Vector:
 def steps(design: Design, count: int, most: int) -> Iterator[int]:
     """Yield at most ``most`` numbers of runs up to ``count``, equally spaced on a log scale.
 
-    There are none for a design whose first runs are not a sample of all runs.
+    The function yields nothing for a design whose first runs are not a sample of all runs.
     """
     if design.random and count > 1:
         yield from np.unique(
@@ -206,7 +197,6 @@ def _interval(values: Vector, at: float, level: float) -> tuple[float, float]:
 
 
 def infinite(runs: Runs, name: str) -> tuple[int, int]:
-    """Return the number of runs with an infinite result, and of runs with a result."""
     values = numbers(runs.ended[name])
     return int(np.isinf(values).sum()), int((~np.isnan(values)).sum())
 
@@ -298,7 +288,6 @@ class Fan:
     middle: Vector
     high: Vector
     count: Integers
-    """Number of runs that have a value at each time."""
 
 
 def fans(runs: Runs, signal: str, lines: Sequence[int]) -> tuple[list[Fan], list[Vector]]:
@@ -345,9 +334,6 @@ def _across(series: Series, column: Vector) -> Vector:
     equal = series.design.weights(series.columns) is None
     weights = None if equal else series.design.weights(series.kept(there))
     return np.array([*quantiles(column[there], weights), there.sum()])
-
-
-# Pairs of factor and result, sorted by rank correlation.
 
 
 def ranked(runs: Runs) -> list[tuple[str, str]]:

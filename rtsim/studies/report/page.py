@@ -29,8 +29,6 @@ from rtsim.studies.report.numbers import (
 )
 from rtsim.studies.summary import Summary, command, sensitivity, shown, worst_case
 
-# The first part of the page: states, pass rates, results, alternatives.
-
 _PASS_RATES = (
     "requirement", "runs", "pass", "pass rate", "{} interval", "worst margin", "in run",
 )  # fmt: skip
@@ -44,13 +42,11 @@ _ALTERNATIVES = (
 
 
 def name_of(runs: Runs) -> str:
-    """Return the name of the scenario."""
     scenario = runs.plan.job.scenario
     return Path(scenario.partition(".py")[0]).name
 
 
 def head(runs: Runs) -> str:
-    """Return the head of the page: counts, and warnings for the reader."""
     found = runs.found
     facts = {
         "runs ended": f"{found['rows']} of {found['runs']}",
@@ -107,12 +103,10 @@ def _warnings(found: dict[str, Any]) -> list[str]:
 
 
 def _figure_of(value: float | None) -> str:
-    """Format a number for the page."""
     return "" if value is None or np.isnan(value) else f"{value:.5g}"
 
 
 def _interval_of(one: dict[str, Any]) -> str:
-    """Format the interval of an estimate; empty if there is none."""
     return f"{_figure_of(one['low'])} to {_figure_of(one['high'])}" if "low" in one else ""
 
 
@@ -156,7 +150,6 @@ def result(runs: Runs) -> str:
 
 
 def _heads(names: Sequence[str], runs: Runs) -> list[str]:
-    """Insert the confidence level into the heads of a table."""
     return [name.format(runs.percent) for name in names]
 
 
@@ -217,7 +210,6 @@ def _alternatives(runs: Runs) -> str:
 
 
 WORST, LINES, PANELS, CAUSES = 10, 5, 24, 20
-"""Largest numbers of worst runs, of single runs in a fan, of scatter plots and of causes."""
 
 
 def write_report(folder: Folder, path: str | Path) -> Summary:
@@ -239,7 +231,6 @@ def write_report(folder: Folder, path: str | Path) -> Summary:
 
 
 def render(runs: Runs) -> str:
-    """Return the page as HTML text."""
     worst = runs.worst(WORST)
     sections = [
         ("result", "Result", result(runs)),
@@ -257,7 +248,6 @@ def render(runs: Runs) -> str:
 
 
 def _search(runs: Runs) -> str:
-    """Return the section about the worst run of a search: factors and command to repeat it."""
     if "search" not in runs.found:
         return ""
     one = worst_case(runs.folder, runs.found)
@@ -298,7 +288,6 @@ def _distributions(runs: Runs) -> str:
 
 
 def _infinite(runs: Runs, name: str) -> str:
-    """Return a sentence with the number of infinite results; empty if there are none."""
     many, known = infinite(runs, name)
     return f"<p>{many} of {known} results are infinite.</p>" if many else ""
 

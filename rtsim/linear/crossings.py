@@ -20,31 +20,30 @@ _NEAR = np.array([0.9, 0.97, 0.99, 0.997, 1.0, 1.003, 1.01, 1.03, 1.1])
 _WIDE = 1e4
 _FURTHER = 500
 _EXACT = 1e-13
-"""Lowest frequency, as a share of the scale, at which rounding is negligible beside one pole at 0.
-"""
+"""Above this frequency, as a share of the scale, rounding is negligible beside one pole at 0."""
 _RISES = 1e-3
 """Change of log(gain) per decade below which the gain counts as constant."""
 _NEUTRAL = 1e-7
-"""Growth (1/s, or per period) below which a pole counts as neutral, because rounding can cause it.
-"""
+"""A pole with less growth (1/s, or per period) counts as neutral, because rounding can cause it."""
 
 
 @dataclass(frozen=True)
 class Margins:
     """Stability margins of a closed loop with one signal.
 
-    - ``stable``: whether the closed loop has no growing mode. All margins are NaN if it has one.
-    - ``gain_low``, ``gain_high``: range of gain factors for which the loop is stable; 0 and
-      infinity if there is no limit.
-    - ``phase``: smallest change of phase (rad, positive) that makes the loop unstable; infinity if
-      the loop gain never is 1.
-    - ``delay``: smallest additional delay (s) that makes the loop unstable. For a sampled loop, the
+    - ``stable``: whether the closed loop has no growing mode. All margins of an unstable loop are
+      NaN.
+    - ``gain_low``, ``gain_high``: range of gain factors for which the loop is stable. A missing
+      limit is 0 or infinity.
+    - ``phase``: smallest change of phase (rad, positive) that makes the loop unstable. The margin
+      is infinite if the loop gain never is 1.
+    - ``delay``: smallest additional delay (s) that makes the loop unstable. In a sampled loop, the
       delay treats the samples as a band-limited signal; :meth:`Loop.delay_margin` delays the held
       signal itself.
     - ``crossover``: frequency (rad/s) that belongs to ``delay``. If the gain of a continuous loop
       does not fall below 1 at high frequencies, ``crossover`` is infinite and ``delay`` is 0.
-    - ``searched_above``: frequency (rad/s) at which the search for gain crossings ended, although
-      the gain still tended to 1 towards lower frequencies; 0 if the search was complete.
+    - ``searched_above``: 0 if the search for gain crossings was complete. Otherwise, the frequency
+      (rad/s) at which the search ended while the gain still tended to 1 towards lower frequencies.
     """
 
     stable: bool
@@ -80,10 +79,10 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     the sign of the signal.
 
     Crossings are searched from 1/10,000 of the smallest to 10,000 times the largest frequency of a
-    pole or zero, up to half the sample rate. Gain crossings are also searched beyond this range,
-    until the gain has its value at frequency 0 or infinity, or until rounding could cause a
-    crossing (``searched_above``). Poles and crossings below ``slow`` (rad/s) are ignored. A loop
-    with several inputs or outputs raises :class:`ScenarioError`.
+    pole or zero, up to half the sample rate. The search for gain crossings continues beyond this
+    range. It ends when the gain has its value at frequency 0 or infinity, or when rounding could
+    cause a crossing (``searched_above``). Poles and crossings below ``slow`` (rad/s) are ignored. A
+    loop with several inputs or outputs raises :class:`ScenarioError`.
     """
     if loop.d.shape != (1, 1):
         raise ScenarioError(
@@ -117,9 +116,9 @@ def delay_after(
     The delay treats samples as a band-limited signal. The second value is the frequency of the
     pole, rad/s.
 
-    If the gain crosses 1 at no frequency that was searched, the first value is infinite and the
-    second is :attr:`Margins.searched_above`. If the values are infinity and 0, no delay makes a
-    stable loop unstable.
+    If no gain crossing was found, the delay is infinite, and the second value is
+    :attr:`Margins.searched_above`. A second value of 0 then means that no delay makes a stable loop
+    unstable.
     """
     omega = frequencies(loop)
     omega, above = _beyond(loop, omega[omega >= slow], slow)

@@ -66,15 +66,15 @@ def linearise(
 ) -> StateSpace:
     """Return a linear model about an operating point.
 
-    ``what`` determines the kind of model:
-
-    - A :class:`Model` or a ``Diagram`` gives ``dx/dt = A x + B u``, ``y = C x + D u``, for
-      deviations from the point ``at``. ``at`` is a :class:`Trim`, or contains values of states,
-      inputs, discrete signals and parameters by name; other values are as declared. The outputs are
-      those of the model. A model without outputs has its states as outputs.
-    - A :class:`Scenario` gives the same for one of its plants, ``plant``, at ``time`` s of a run.
-    - A :class:`Scenario` with ``start`` (``"component.signal"``) gives the open loop from ``start``
-      to ``end`` (default: ``start``) as a sampled system. See :func:`rtsim.linear.open_loop`.
+    - For a :class:`Model` or a ``Diagram``, the result is ``dx/dt = A x + B u``, ``y = C x + D u``
+      for deviations from the point ``at``. ``at`` is a :class:`Trim`, or values of states, inputs,
+      discrete signals and parameters by name. Other values are as declared. The outputs are those
+      of the model, or its states if it has no outputs.
+    - For a :class:`Scenario` and ``plant``, the result is the same for this plant at ``time`` s of
+      a run.
+    - For a :class:`Scenario` and ``start`` (``"component.signal"``), the result is the open loop
+      from ``start`` to ``end`` (default: ``start``) as a sampled system. See
+      :func:`rtsim.linear.open_loop`.
 
     Derivatives are computed by complex step where the functions allow it, and otherwise by central
     differences. ``errors`` of the result estimates their errors. Wrong names raise
@@ -343,8 +343,8 @@ def _inside(at: Point, period: Period) -> Point:
 
 
 _NEUTRAL = 1e-7
-"""A pole outside the unit circle by less than this counts as neutral, because rounding can cause
-it."""
+"""A pole that is less far outside the unit circle counts as neutral, because rounding can cause it.
+"""
 _FINE, _FINE_PERIODS, _GROWTH = 8, 4, 1.1
 """The search for a delay margin takes 8 steps per period over 4 periods, then steps by a factor of
 1.1."""
@@ -441,14 +441,14 @@ class Loop:
 
         The delay adds to the latency of the message. For each delay, the eigenvalues of the closed
         loop are computed, so the only approximation is the linear model. Beyond 120 common periods,
-        the frequency response determines the delay, and the samples are treated as a band-limited
+        the delay comes from the frequency response, which treats the samples as a band-limited
         signal. Poles with a frequency below ``slow`` (rad/s) are ignored.
 
         The result is ``None`` if the loop is stable up to the delay ``longest`` (s). Without
-        ``longest``, ``None`` means that a loop with one signal is stable at each delay. A loop with
-        several signals is then searched up to 60 common periods. :meth:`searched_delay_margin` also
-        returns the end of the search. A loop that is unstable without additional delay raises
-        :class:`ModelError`.
+        ``longest``, a loop with several signals is searched up to 60 common periods; for a loop
+        with one signal, ``None`` means that the loop is stable at each delay.
+        :meth:`searched_delay_margin` also returns how far was searched. A loop that is unstable
+        without additional delay raises :class:`ModelError`.
         """
         return self.searched_delay_margin(slow=slow, longest=longest)[0]
 

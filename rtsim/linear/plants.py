@@ -1,7 +1,7 @@
 """The linear components of a scenario: operating points, linear plants, and wiring.
 
 A plant may have algebraic constraints. Near the point, the residuals determine the algebraic
-variables y, so y is eliminated by the implicit function theorem: from ``0 = G(x, y, z, u)``,
+variables y, so y is eliminated by the implicit function theorem. From ``0 = G(x, y, z, u)`` follows
 ``dy = -(dG/dy)^-1 (dG/dx dx + dG/dz dz + dG/du du)``.
 """
 

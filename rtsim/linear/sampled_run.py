@@ -1,10 +1,10 @@
 """Simulation of linear components over one common period, with matrices as values.
 
-The run follows docs/semantics.md: at an instant, in microsteps, messages arrive, tasks react,
-writes take effect, and plants read their inputs. Each value is a matrix that depends linearly on
-the initial state and the inputs. Its rows are the elements of the value. Its columns are the
-elements of the state at the start of the period, followed by the inputs. Between two instants, the
-exact transition with constant inputs moves a plant.
+The run follows docs/semantics.md: in the microsteps of an instant, messages arrive, tasks react,
+writes take effect, and plants read their inputs. Each value is a matrix. The rows of the matrix are
+the elements of the value. The columns are the elements of the state at the start of the period,
+followed by those of the inputs. Between two instants, a plant moves by its exact transition with
+constant inputs.
 
 Source: K. J. Astrom, B. Wittenmark, Computer-Controlled Systems (1997), sections 2.3 and 3.2.
 """

@@ -285,10 +285,9 @@ class Equations(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """A solution (n,) of equations.
+    """A solution (n,) of equations, with residuals (k,) and condition number.
 
-    ``residuals`` (k,) are the remaining errors. ``free_directions`` contains the directions (n,) in
-    which the solution is undetermined.
+    ``free_directions`` contains the directions (n,) in which the solution is undetermined.
     """
 
     at: Vector
@@ -392,7 +391,7 @@ def _quality(equations: Equations, slopes: Matrix, at: Vector) -> tuple[float, t
 
 
 _SAME = 1e-6
-"""Two solutions with a smaller relative distance count as the same."""
+"""Two solutions count as the same if their relative distance is smaller."""
 
 
 @dataclass(frozen=True)

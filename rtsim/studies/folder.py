@@ -201,8 +201,8 @@ class Folder:
         self.path, self.plan = path, plan
         self._schema: Any = None
         self._rows: list[tuple[Any, ...]] = []
-        """Rows that are not written yet: the values of the schema, then the time histories. A
-        single append adds a row, so that Ctrl-C cannot leave half a row."""
+        """Rows that are not written yet: the values of the schema, then the time histories. Each
+        row is added by one call, so that Ctrl-C cannot leave half a row."""
         self._kept: dict[Path, Any] | None = None
         self._accepted: set[str] = set()
         self._began = self._written = stopwatch()
@@ -625,7 +625,7 @@ def ranges_text(found: Sequence[tuple[int, int]], most: int = 5) -> str:
 
 
 def _unbegun(path: Path) -> bool:
-    """Return whether a folder contains only files that precede the plan of a study."""
+    """Return whether a folder contains only files that exist before a study's plan is written."""
     if not path.is_dir():
         return False
     for one in path.iterdir():

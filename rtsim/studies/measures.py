@@ -181,11 +181,11 @@ class Column:
 class Series:
     """Values of one signal over a window of a run, computed while the rows arrive.
 
-    The result is a sequence of points that starts and ends exactly at the ends of the window, even
-    if no row has these times. Between rows, the value depends on the kind of signal:
+    The points start and end exactly at the ends of the window, even if no row has these times.
 
-    - A signal of messages or of an external input is *held*. Until the first arrival the signal has
-      its declared initial value, and each value holds until the next arrival or the end of the run.
+    - A signal of messages or of an external input is *held*: each value holds until the next
+      arrival or the end of the run. Until the first arrival, the signal has its declared initial
+      value.
     - A signal of a plant is interpolated linearly between two rows.
     """
 
@@ -193,7 +193,8 @@ class Series:
         """Set the window, which includes both times ``after`` and ``before``, in s."""
         self.column = Column(signal)
         self.held = False
-        """True if each value holds until the next point. Valid after the first :meth:`take`."""
+        """True if each value holds until the next point. The attribute is valid after the first
+        :meth:`take`."""
         self._begin = round(after * NS_PER_S)
         self._end = None if before == math.inf else round(before * NS_PER_S)
         self._spec: TrackSpec | None = None
@@ -201,8 +202,8 @@ class Series:
         """For a held signal, the value at the latest time that is final."""
         self._t = -1
         self._waiting: tuple[NDArray[np.int64], Vector] = (np.empty((0, 2), np.int64), np.empty(0))
-        """For a held signal, arrival tags (n, 2) and values (n,) that are not final: a later row
-        may still arrive before them."""
+        """For a held signal, arrival tags (n, 2) and values (n,) that later rows may still precede.
+        """
         self._last: Points = _NO_POINTS
         """For a linear signal, the latest row, which may lie outside the window."""
 
@@ -449,10 +450,10 @@ class Measures:
         return out.hexdigest()
 
     def values(self, ended_ns: int, recording: Callable[[], Recording]) -> dict[str, float]:
-        """Return all results and the margins of the requirements, by the names of their columns.
+        """Return all results and the margins of the requirements, by column.
 
-        Call this method once, after the last row. ``ended_ns`` is the end of the run.
-        :class:`UnknownName` is raised if the run has no track that a reduction reads.
+        Call this method once, after the last row of a run that ended at ``ended_ns``. A reduction
+        of a track that the run does not have raises :class:`UnknownName`.
         """
         out: dict[str, float] = {}
         for name, result in self._results.items():
@@ -476,7 +477,7 @@ class Measures:
     def histories(self, ended_ns: int) -> dict[str, Vector]:
         """Return the time histories (points,) of a run that ended at ``ended_ns``, by signal.
 
-        :class:`UnknownName` is raised if the run has no track of one of the signals.
+        A signal whose track the run does not have raises :class:`UnknownName`.
         """
         for one in self._histories:
             self._check(one.column, f"the history of {one.signal}")

@@ -101,8 +101,8 @@ class Runner:
                 raise SourcesChanged(f"{job.scenario} changed while it was loaded; try again")
         self._made: OrderedDict[tuple[tuple[str, str], ...], _Made] = OrderedDict()
         self._latest: tuple[tuple[tuple[str, str], ...] | None, dict[str, str]] = None, {}
-        """Arguments of the latest scenario that was created, and the files read for it, even if the
-        creation failed."""
+        """Arguments of the latest created scenario, and the files read for it. The entry exists
+        even if the creation failed."""
         self.ready = False
         """True if this process has built and compiled the scenario."""
         self._spent_ns = 0
@@ -293,7 +293,6 @@ class _Done:
 
 
 def _row_of(order: Ordered, done: _Done) -> Row:
-    """Return the row of a completed run. An error of a result is part of the row."""
     result, measures = done.result, done.measures
     if result.reason == "interrupted":
         raise Interrupted

@@ -46,18 +46,18 @@ run therefore always come from the same call, and are equal to the last bit."""
 
 
 def text_of(value: Value) -> str:
-    """Return ``value`` as the text of ``--set`` that is parsed to exactly this value."""
+    """Convert ``value`` to the text that ``--set`` parses to exactly the same value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)
 
 
 def find_study(reference: str) -> Study | None:
-    """Return the study that a scenario file declares in its function ``study``, if it has one.
+    """Return the study that a scenario file declares in its function ``study``.
 
     ``reference`` is ``FILE.py``, or ``FILE.py:FUNCTION`` for another function. The result is
-    ``None`` for a file without a function ``study``, and for the name of a scenario. A function
-    that does not return a :class:`Study`, or an error in the file, raises :class:`ScenarioError`.
+    ``None`` for a file without a function ``study``, and for the name of a scenario. An error in
+    the file, or a function that does not return a :class:`Study`, raises :class:`ScenarioError`.
     """
     path = file_of(reference)
     if path is None:
@@ -184,13 +184,16 @@ class Job:
                 )
 
     def sources_sha256(self, sources: str) -> str:
-        """Return the hash of everything on which a run that read the files ``sources`` depends."""
+        """Return the hash of everything on which a run depends.
+
+        ``sources`` lists the files that the run read.
+        """
         return digest_of(self.sha256, self.study_sha256, dict(self.versions), sources)
 
     def check_trusted(self, source: str) -> Job:
-        """Return the job with references to code that may run, or raise :class:`TrustError`.
+        """Return a copy of the job with references to trusted code, or raise :class:`TrustError`.
 
-        ``source`` is the file that contains the names of the scenario and of the functions.
+        ``source`` is the file in which the job is stored.
         """
         origin = {"reference": self.scenario, "sha256": self.sha256}
         scenario, study = scenario_to_load(origin, source), self.study
@@ -200,7 +203,7 @@ class Job:
         return replace(self, scenario=scenario, study=study)
 
     def _functions_in(self, given: str) -> str:
-        """Return the reference of the study's function in ``given``, which replaces its file."""
+        """Return a reference to the study's function in ``given``, which replaces its file."""
         path, (_, _, function) = file_of(given), self.study.partition(".py:")
         if path is None:
             raise ScenarioError(

@@ -199,14 +199,10 @@ def carry_out(
 ) -> Tally:
     """Execute all runs of a locked folder that have no row yet, and return the totals.
 
-    Args:
-        folder: The folder, locked by this process.
-        where: The workers.
-        show: Function that is called with the totals about once per second.
-        recordings: Function that is called while recordings are written, with the number of
-            recordings that exist and the number selected.
-        named: True if the user has just named the scenario. Otherwise the scenario in the plan must
-            be trusted (docs/trust.md).
+    ``show`` is called about once per second with the totals. ``recordings`` is called while
+    recordings are written, with the number of recordings that exist and the number selected.
+    ``named`` is true if the user has just named the scenario; otherwise the scenario in the plan
+    must be trusted (docs/trust.md).
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
@@ -225,7 +221,7 @@ def carry_out(
 
 @contextmanager
 def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
-    """Provide the workers, and afterwards end those that were started here."""
+    """Provide the workers, and end the workers that were started here after use."""
     where.check()
     pool: Pool = InProcess(job_text) if where.in_process else DaskPool(job_text, where)
     try:
@@ -287,8 +283,7 @@ def recorded(
 ) -> Repeated:
     """Execute a run again as :func:`repeat` does, and record it to ``path``.
 
-    ``pace`` has the meaning that it has in ``simulate``. ``live`` shows the run in progress, as in
-    :meth:`Runner.row`.
+    :meth:`Runner.row` explains ``pace`` and ``live``.
     """
     orders = folder.orders
     _ = orders[run]

@@ -197,8 +197,8 @@ def _content(path: Path) -> str:
 def _tree(folder: Path) -> list[tuple[Path, str]]:
     """Return all files in a folder with their hashes, and follow links.
 
-    If links lead to a folder twice, the second entry contains the first name of the folder in place
-    of a hash. Circular links therefore end.
+    A folder that was visited before is not entered again; its entry contains its first name in
+    place of a hash. Circular links therefore end.
     """
     found: list[tuple[Path, str]] = []
     met: dict[Path, Path] = {}

@@ -107,7 +107,7 @@ class Study:
 
     @cached_property
     def sampled(self) -> Design:
-        """The design as an object, even if it was given as text."""
+        """The design as an object."""
         return design_of_text(self.design) if isinstance(self.design, str) else self.design
 
     @cached_property
@@ -117,7 +117,7 @@ class Study:
 
     @cached_property
     def reduced(self) -> dict[str, Result]:
-        """The results as objects, even if they were given as text."""
+        """The results as objects."""
         return {
             name: reduction_of_text(one) if isinstance(one, str) else one
             for name, one in self.results.items()
@@ -125,14 +125,14 @@ class Study:
 
     @cached_property
     def required(self) -> tuple[Requirement, ...]:
-        """The requirements as objects, even if they were given as text."""
+        """The requirements as objects."""
         return tuple(
             Requirement.of_text(one) if isinstance(one, str) else one for one in self.requirements
         )
 
     @cached_property
     def stopping(self) -> Stop | None:
-        """The rule for an early stop as an object, even if it was given as text."""
+        """The rule for an early stop as an object."""
         return Stop.of_text(self.stop) if isinstance(self.stop, str) else self.stop
 
     def _check_stop(self) -> None:

@@ -47,9 +47,9 @@ class Summary(Judged, dict[str, Any]):
 
     - Failed: a run misses a requirement, ended at a guard that declares a failure, raised an error,
       or has a result that is NaN.
-    - Undecided: runs are missing or lost, no run was compared with a requirement, or the study is a
-      search that found no miss, which proves nothing.
-    - Passed: otherwise.
+    - Undecided: runs are missing or lost, or no run was compared with a requirement. A search that
+      found no miss is undecided too, because it proves nothing.
+    - Passed: none of these cases applies.
     """
 
     def _judge(self) -> Outcome:
@@ -261,9 +261,9 @@ def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]
 def sensitivity(folder: Folder, result: str) -> Indices:
     """Return the sensitivity indices of ``result`` for each factor.
 
-    Runs without a finite result, and runs that are useless without them, are left out. An unknown
-    result raises :class:`UnknownName`. A design without indices, or too few runs with a result,
-    raise :class:`ScenarioError`.
+    Runs without a finite result are left out. The designs ``morris`` and ``saltelli`` also leave
+    out the other runs of their group. An unknown result raises :class:`UnknownName`. A design
+    without indices, or too few runs with a result, raises :class:`ScenarioError`.
     """
     design = folder.plan.sampled
     if not design.has_indices():

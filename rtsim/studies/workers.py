@@ -134,7 +134,8 @@ def settings() -> Any:
     return dask.config.set(
         {
             "distributed.scheduler.allowed-failures": 0,
-            "distributed.admin.low-level-log-length": 20,  # The log contains whole messages.
+            # Each entry of this log contains a whole message.
+            "distributed.admin.low-level-log-length": 20,
             "distributed.admin.system-monitor.interval": "5s",
             # By default, the client's process wakes up 200 times per second, which takes 2 % of the
             # runs' processor time.
@@ -176,7 +177,10 @@ def joined(where: Where) -> Any:
 
 
 def _check_open(address: str) -> None:
-    """Raise :class:`OSError` if nothing listens at ``address``, for which Dask would try 20 s."""
+    """Raise :class:`OSError` at once if nothing listens at ``address``.
+
+    Dask would try to connect for 20 s.
+    """
     if not address:
         return
     addressing = distributed().comm.addressing
@@ -222,8 +226,8 @@ def started(where: Where, stack: ExitStack) -> Any:
 def _folder() -> str | None:
     """Return the folder for the files of local workers, or ``None`` for Dask's default.
 
-    Dask removes files that killed workers left there. The folder belongs to the user and not to all
-    users, because workers import modules from its files.
+    Dask removes files that killed workers left there. Dask's default folder is shared by all users,
+    which is unsafe because workers import modules from its files.
     """
     folder = cache_folder() / "workers"
     try:
@@ -414,7 +418,7 @@ class DaskPool:
         return [one for one in out if one is not None]
 
     def _check_present(self) -> None:
-        """Raise :class:`ClusterLost` if the scheduler is gone, or long without workers."""
+        """Raise :class:`ClusterLost` without a scheduler, or after 60 s without workers."""
         if self._client.status != "running":
             raise ClusterLost(LOST_TEXT)
         now = stopwatch()

@@ -1,4 +1,4 @@
-"""A clock for tests, and conformance checks for clocks. No function here sleeps."""
+"""A clock for tests, and conformance checks for clocks. Nothing in this module sleeps."""
 
 from __future__ import annotations
 
@@ -187,7 +187,6 @@ def _check_rates(clock: Clock) -> None:
 
 
 def _check_waiting(clock: Clock) -> None:
-    """Check that waits are never early, that time never goes back, and that anchors take effect."""
     clock.anchor(0)
     last = clock.now()
     for ns in (0, 300_000, 300_000, 900_000):

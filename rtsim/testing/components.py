@@ -68,7 +68,6 @@ class _Checked:
         return out
 
     def check_description(self) -> None:
-        """Check that describe() returns equal data for equal components and after a build."""
         scenario = self.scenario()
         before = _plain(f"describe() of {self.name}", scenario.component(self.name).describe())
         assert "kind" in before, f"describe() of {self.name} has no 'kind'; add it"
@@ -85,7 +84,6 @@ class _Checked:
         )
 
     def check_copy(self) -> None:
-        """Check that a copy does not share its declared values."""
         component = self.make()
         twin = component.copy()
         assert type(twin) is type(component), f"copy() of {self.name} is a {type(twin).__name__}"
@@ -96,7 +94,6 @@ class _Checked:
             )
 
     def check_settable(self) -> None:
-        """Check that each value can be set, and that a run can change only the live values."""
         scenario = self.scenario()
         for values, signals, live in scenario.component(self.name).settable():
             for signal in signals:
@@ -112,7 +109,6 @@ class _Checked:
                 )
 
     def check_built(self) -> None:
-        """Check that the port has the declared signals, and that two builds share no vector."""
         scenario = self.scenario()
         component = scenario.component(self.name)
         one, other = scenario.build(), scenario.build()
@@ -135,7 +131,6 @@ class _Checked:
             )
 
     def check_resumed(self) -> None:
-        """Check that a run that continues from a saved state equals the whole run."""
         whole = trace_of(self.scenario())
         half_ns = self.scenario().until_ns // 2
         first = MemoryRecorder()
@@ -147,7 +142,6 @@ class _Checked:
         _check_joined(self.name, whole, first.recording(), rest.recording())
 
     def check_reset(self) -> None:
-        """Check that a resettable component behaves like a new one after other runs."""
         if not self.make().resettable():
             return
         self._check_restored()
@@ -161,7 +155,6 @@ class _Checked:
             )
 
     def _check_restored(self) -> None:
-        """Check that restore() resets each value that a run can change."""
         system = self.scenario().build()
         try:
             first = system.save()

@@ -151,7 +151,6 @@ def _check_saved(
     table: NDArray[np.float64],
     wanted: NDArray[np.float64],
 ) -> None:
-    """Check that a new controller with the saved memory of another gives the same answers."""
     half = len(tags) // 2
     one, other = _started(make()), _started(make())
     try:

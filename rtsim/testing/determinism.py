@@ -84,7 +84,7 @@ class Replications:
         return self.values[name]
 
     def estimate(self, name: str, level: float = LEVEL) -> Estimate:
-        """Return the mean of the measure ``name`` with Student's confidence interval."""
+        """Return an estimate of the mean of ``name``, with Student's confidence interval."""
         return interval(self[name], level)
 
     def __str__(self) -> str:
@@ -100,9 +100,9 @@ def replicate(
 ) -> Replications:
     """Simulate ``count`` runs with the seeds ``seed``, ``seed + 1``, …, and return their measures.
 
-    ``make`` returns a scenario or a component; a class of plants is such a function. Processes are
-    passed directly. Each run draws different random numbers from every named stream. ``options``
-    are passed to :func:`rtsim.runs.simulation.simulate`.
+    ``make`` is a function or class that returns a scenario or a component. Processes are passed
+    directly. Each run draws different random numbers from every named stream. ``options`` are
+    passed to :func:`rtsim.runs.simulation.simulate`.
     """
     if count < 2:
         raise ScenarioError(

@@ -43,8 +43,8 @@ def check_latency(model: LatencyModel, draws: int = 200) -> None:
             "delays() must draw only from the stream that it is given"
         )
     if not any(not_saved(model)):
-        # After half of the draws, state has accumulated. After one draw, even periodic state has
-        # changed.
+        # After half of the draws, much state has accumulated. After one draw, even periodic state
+        # has changed.
         resumed, _ = _drawn(model, draws, resumed=(1, draws // 2))
         assert first == resumed, (
             "a copy that was restored from a checkpoint drew different delays; save() must include "

@@ -19,7 +19,7 @@ from rtsim.solve import GOOD, Adaptive, Rosenbrock, Solver, Stepper
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.internal_steps import within
 
-# Memory allocations of compiled steps, of which real time allows none.
+# Memory allocations per compiled step, which must be 0 for real time.
 
 STEP = Period.of("1/100")
 FEW, MANY = 11, 51
@@ -97,7 +97,6 @@ _PAIR_OFF = 0.25
 
 
 def without_budget(pair: Pair) -> Pair:
-    """Return a copy of ``pair`` without a budget of evaluations."""
     return replace(pair, budget=None) if isinstance(pair, Adaptive) else pair
 
 

@@ -97,7 +97,6 @@ def check_analytic(
 
 
 def _check_allowed(atol: float, rtol: float = 0.0) -> None:
-    """Raise :class:`ScenarioError` for a tolerance that is infinite, NaN or negative."""
     for name, value in (("atol", atol), ("rtol", rtol)):
         if not (math.isfinite(value) and value >= 0):
             raise ScenarioError(f"{name} = {value} is not valid; give a finite number >= 0")

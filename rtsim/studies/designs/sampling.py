@@ -38,7 +38,7 @@ def scipy_generator(seed: int) -> Any:
 
 
 def _pair_means(pairs: Vector, values: Vector) -> Vector:
-    """Return the means (m,) of those pairs of which both runs have a value."""
+    """Return the mean of each pair of which both runs have a value, (m,)."""
     names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
     sums = np.bincount(which, weights=values, minlength=len(names))
     out: Vector = sums[count == 2] / 2.0
@@ -82,7 +82,7 @@ class Replications(MonteCarlo):
 
 @dataclass(frozen=True)
 class Antithetic(MonteCarlo):
-    """Pairs of runs with opposite random numbers: 1 - u in the second run, u in the first.
+    """Pairs of runs with opposite random numbers: u in the first run, 1 - u in the second.
 
     The pairs reduce the variance of the mean if the result is monotonic in the factors. The number
     of ``runs`` must be even.
@@ -206,8 +206,8 @@ class SobolSequence(UnitDesign):
 class Strata(UnitDesign):
     """Runs in strata of ``factor``, which are divided by its quantiles ``at``.
 
-    ``Strata("gust", at=(0.9, 0.99), runs=(100, 100, 200))`` makes 100 runs with the factor below
-    its quantile 0.9, 100 runs between the quantiles 0.9 and 0.99, and 200 runs above. The column
+    ``Strata("gust", at=(0.9, 0.99), runs=(100, 100, 200))`` makes 100 runs below the quantile 0.9
+    of the factor, 100 runs between the quantiles 0.9 and 0.99, and 200 runs above. The column
     ``stratum`` contains the number of the stratum, and ``weight`` the share of the population that
     the run represents.
     """

@@ -24,8 +24,13 @@ Evaluate = Callable[[int, list[Candidate]], list[float]]
 NaN if a run has none. The first argument is the number of the generation."""
 
 CONVERGED, MAXIMUM, MISS, NO_MARGIN = "converged", "maximum", "miss", "no margin"
-"""Reasons for the end of a search: the margins of the population are nearly equal, the largest
-number of runs is reached, a run misses the requirement, or a run has no margin and none misses."""
+"""Reasons for the end of a search.
+
+- converged: the margins of the population are nearly equal.
+- maximum: the largest number of runs is reached.
+- miss: a run misses the requirement.
+- no margin: a run has no margin, and no run misses the requirement.
+"""
 _SMALLEST = 20
 _EACH_FACTOR = 5
 _FAR = 1e100

@@ -24,7 +24,8 @@ _EXACT = 1e-13
 _RISES = 1e-3
 """Change of log(gain) per decade below which the gain counts as constant."""
 _NEUTRAL = 1e-7
-"""A pole with less growth (1/s, or per period) counts as neutral, because rounding can cause it."""
+"""A pole that grows more slowly than this (1/s or per period) counts as neutral, because rounding
+can cause such growth."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,10 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     the sign of the signal.
 
     Crossings are searched from 1/10,000 of the smallest to 10,000 times the largest frequency of a
-    pole or zero, up to half the sample rate. The search for gain crossings continues beyond this
-    range. It ends when the gain has its value at frequency 0 or infinity, or when rounding could
-    cause a crossing (``searched_above``). Poles and crossings below ``slow`` (rad/s) are ignored. A
-    loop with several inputs or outputs raises :class:`ScenarioError`.
+    pole or zero, up to half the sample rate. Beyond this range, the search for gain crossings
+    continues until the gain has its value at frequency 0 or infinity, or until rounding could cause
+    a crossing (``searched_above``). Poles and crossings below ``slow`` (rad/s) are ignored. A loop
+    with several inputs or outputs raises :class:`ScenarioError`.
     """
     if loop.d.shape != (1, 1):
         raise ScenarioError(
@@ -147,7 +148,7 @@ def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float
     """Extend the frequencies ``omega`` (rad/s) to the range in which the gain can cross 1.
 
     At high frequencies, the gain of a continuous loop tends to that of D. At low frequencies, the
-    gain keeps changing only with poles or zeros at 0, or too slow for the grid. The second value is
+    gain keeps changing only if poles or zeros are at 0 or below the grid. The second value is
     :attr:`Margins.searched_above`.
     """
     if not omega.size:

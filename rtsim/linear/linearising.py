@@ -343,16 +343,16 @@ def _inside(at: Point, period: Period) -> Point:
 
 
 _NEUTRAL = 1e-7
-"""A pole that is less far outside the unit circle counts as neutral, because rounding can cause it.
-"""
+"""A pole that is outside the unit circle by less than this counts as neutral, because rounding can
+move a pole."""
 _FINE, _FINE_PERIODS, _GROWTH = 8, 4, 1.1
 """The search for a delay margin takes 8 steps per period over 4 periods, then steps by a factor of
 1.1."""
 _PERIODS = 60
 """Default number of common periods up to which a delay margin is searched step by step."""
 _MOST_PERIODS = 120
-"""Beyond this number of common periods, the delay margin comes from the frequency response, because
-the closed loop has a state for each message in transit."""
+"""Beyond this number of common periods, the delay margin comes from the frequency response. The
+closed loop would have a state for each message in transit."""
 
 
 class DelayMargin(NamedTuple):
@@ -445,10 +445,10 @@ class Loop:
         signal. Poles with a frequency below ``slow`` (rad/s) are ignored.
 
         The result is ``None`` if the loop is stable up to the delay ``longest`` (s). Without
-        ``longest``, a loop with several signals is searched up to 60 common periods; for a loop
-        with one signal, ``None`` means that the loop is stable at each delay.
-        :meth:`searched_delay_margin` also returns how far was searched. A loop that is unstable
-        without additional delay raises :class:`ModelError`.
+        ``longest``, ``None`` means that a loop with one signal is stable at each delay. A loop with
+        several signals is searched up to 60 common periods. :meth:`searched_delay_margin` also
+        returns how far was searched. A loop that is unstable without additional delay raises
+        :class:`ModelError`.
         """
         return self.searched_delay_margin(slow=slow, longest=longest)[0]
 

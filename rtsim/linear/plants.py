@@ -42,7 +42,10 @@ class Point:
 
     @classmethod
     def of(cls, model: Model, values: Mapping[str, object] | None = None, t: float = 0.0) -> Point:
-        """Return the declared values of ``model``, some of them replaced by ``values`` by name."""
+        """Return the declared values of ``model`` as a point.
+
+        ``values`` replaces some of the declared values, by name.
+        """
         layouts = layouts_of(model)
         by_layout: dict[str, dict[str, object]] = {letter: {} for letter in layouts}
         for name, value in (values or {}).items():
@@ -405,7 +408,7 @@ class LinearTask:
 
 @dataclass(frozen=True)
 class Sender(LinearTask):
-    """A controller or a sensor: (s', y) = matrix (s, u), where y is sent as a message.
+    """A controller or a sensor, which computes (s', y) = matrix (s, u) and sends y as a message.
 
     A sensor has no memory s, and its matrix is the unit matrix.
     """
@@ -422,7 +425,7 @@ class Sender(LinearTask):
 
 @dataclass(frozen=True)
 class Changer(LinearTask):
-    """An update or a timer of a plant: (x', z') = matrix (x, z, u)."""
+    """An update or a timer of a plant, which computes (x', z') = matrix (x, z, u)."""
 
     plant: str
     matrix: Matrix

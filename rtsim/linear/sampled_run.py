@@ -325,8 +325,8 @@ def over_a_period(
 ) -> PeriodMatrices:
     """Return the matrices of ``network`` over one period, from just before an instant.
 
-    With an open ``cut``, the inputs are those of the cut. The outputs are the values of the cut
-    signal, or of the elements ``end`` at the start of the period.
+    If ``cut`` is open, the inputs are those that replace the cut signal. The outputs are the values
+    of the cut signal, or of the elements ``end`` at the start of the period.
     """
     run = SampledRun(network, cut)
     first = _settled(network, period, cut)

@@ -86,7 +86,7 @@ class Pool(Protocol):
 
 
 class InProcess:
-    """Executes batches one after the other in this process, for example under a debugger.
+    """Pool that executes batches one after the other in this process, for example for a debugger.
 
     A run that ends its process ends the study, and time limits have no effect.
     """
@@ -140,7 +140,7 @@ class _Suspect:
 
 @dataclass
 class Campaign:
-    """Executes all runs of a folder that have no row yet."""
+    """Loop that executes all runs of a folder that have no row yet."""
 
     folder: Folder
     pool: Pool
@@ -299,7 +299,7 @@ class Campaign:
 
 
 class Searching:
-    """Executes the search of a campaign's folder to its end."""
+    """Loop that executes the search of a campaign's folder to its end."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign

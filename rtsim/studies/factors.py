@@ -1,9 +1,9 @@
 """Factors of a study: their distributions, correlations and random numbers.
 
 The values of a factor depend only on the seed of the study, the name of the factor and the number
-of the run. The order of the runs, the number of workers, a resume and further runs therefore change
-no value, and adding a factor changes no value of another. To achieve this, each name has a Philox
-generator whose key is derived from seed and name, and whose counter is the number of the run.
+of the run. They are independent of the order of the runs, the number of workers, a resume, further
+runs and other factors. Each name has its own Philox generator. The key of the generator is derived
+from seed and name, and its counter is the number of the run.
 """
 
 from __future__ import annotations

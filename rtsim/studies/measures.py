@@ -399,7 +399,7 @@ class _Reduced:
 
 
 class Measures:
-    """Computes the results of one run while its rows arrive."""
+    """Computation of the results of one run while its rows arrive."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ _ENGINE_NS = 10 * NS_PER_S
 
 
 class Runner:
-    """Runs a scenario repeatedly with different factors, in one thread only."""
+    """Runner that executes a scenario repeatedly with different factors, in one thread only."""
 
     def __init__(self, job: Job, *, prepared: bool = True, checked: bool = False) -> None:
         """Load the scenario and the results, or raise :class:`ScenarioError`.

@@ -176,7 +176,7 @@ class Watched(Protocol):
 
 
 class StudyProgress:
-    """Shows the progress of a study twice per second.
+    """Display of the progress of a study, updated twice per second.
 
     The address of the dashboard is printed on a separate line, which remains.
     """

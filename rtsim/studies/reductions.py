@@ -27,9 +27,9 @@ class Reduction(ABC):
     Only the window from ``after`` to ``before``, in s, counts. By default, the window is the whole
     run. If the run ends before ``after``, or before a given ``before``, the result is NaN.
 
-    A signal of a plant is interpolated linearly between rows. A signal of messages has its declared
-    initial value until the first message arrives; each value then holds until the next arrival or
-    the end of the run.
+    A signal of a plant is interpolated linearly between rows. Each value of a signal of messages
+    holds until the next arrival or the end of the run. Before the first arrival, the signal has its
+    declared initial value.
     """
 
     name: ClassVar[str]
@@ -293,8 +293,8 @@ class FirstCrossing(Reduction):
     """Time in s at which the signal first crosses ``level``; infinite if it never does.
 
     ``direction`` is 1 for rising, -1 for falling, or 0 for both. A NaN before the crossing makes
-    the result NaN. A signal of a plant is interpolated linearly between rows; a message counts at
-    its arrival.
+    the result NaN. A signal of a plant is interpolated linearly between rows. A signal of messages
+    can cross the level only at an arrival.
     """
 
     name: ClassVar[str] = "first_crossing"
@@ -343,8 +343,8 @@ class SettlingTime(Reduction):
     """Time in s from ``after`` until the signal stays within ``band`` of ``target``.
 
     The result is infinite if the last value is outside the band, and NaN if a value is NaN. A
-    signal of a plant is interpolated linearly between rows; a message enters the band at its
-    arrival.
+    signal of a plant is interpolated linearly between rows. A signal of messages can enter the band
+    only at an arrival.
     """
 
     name: ClassVar[str] = "settling_time"

@@ -37,7 +37,7 @@ class Reason(NamedTuple):
     outcome: Outcome
     why: str
     strict: bool = False
-    """True if the reason changes the exit status of a command only with ``--strict``."""
+    """True if the exit status of a command reports the reason only with ``--strict``."""
     resumed: bool = False
     """True if ``rtsim study resume`` can remove the reason."""
 

@@ -74,7 +74,7 @@ class Where:
         """Raise :class:`ScenarioError` if these workers cannot be used.
 
         Possible reasons are that Dask is not installed, that the scheduler of a cluster does not
-        answer, or that it has no workers.
+        answer, or that the cluster has no workers.
         """
         self.check()
         if self.in_process:
@@ -242,7 +242,7 @@ _PATIENCE_NS = 5_000_000_000
 
 
 class LocalWorkers:
-    """Keeps the number of workers of a local Dask cluster at ``count``."""
+    """Guard that keeps the number of workers of a local Dask cluster at ``count``."""
 
     def __init__(self, cluster: Any, count: int) -> None:
         self._cluster, self._count = cluster, count
@@ -318,7 +318,7 @@ def _in_worker(job_text: str, batch: Batch, key: str) -> tuple[str, list[Row]]:
 
 
 class DaskPool:
-    """Executes batches on the workers of a Dask cluster."""
+    """Pool that executes batches on the workers of a Dask cluster."""
 
     def __init__(self, job_text: str, where: Where) -> None:
         """Start or join the cluster, or raise :class:`ScenarioError` if that fails."""

@@ -126,7 +126,10 @@ def check_pair(pair: Pair) -> None:
 
 
 def exponent(error: Callable[[float], float]) -> float:
-    """Return the exponent p in ``error(h)`` ~ h**p, from the smallest h without rounding errors."""
+    """Return the exponent p of ``error(h)`` ~ h**p.
+
+    The exponent is measured at the smallest h whose error exceeds rounding errors.
+    """
     found: list[float] = []
     for k in range(8):
         value = error(0.5**k)

@@ -1,4 +1,4 @@
-"""Designs of a study, by name.
+"""All designs of a study, and their registry.
 
 Other packages can add designs through the entry point ``rtsim.designs`` (docs/studies.md).
 """

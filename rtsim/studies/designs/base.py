@@ -155,7 +155,7 @@ class Design(ABC):
     def samples(
         self, factors: Mapping[str, object], *, seed: int = 0, correlation: Pairs | None = None
     ) -> list[dict[str, Any]]:
-        """Return the factors of all runs, one dict per run, for use without a study.
+        """Return the factors of all runs, one dict per run, without running a study.
 
         ``factors`` and ``correlation`` are the same as in :class:`rtsim.studies.Study`. A study
         with this ``seed`` has the same values. :class:`ScenarioError` is raised for factors that

@@ -116,7 +116,7 @@ class Antithetic(MonteCarlo):
         return super().mean(columns, _pair_means(columns["pair"], values), level)
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
-        """Estimate the share of runs, with the interval of half as many independent runs.
+        """Estimate the share of runs. The interval is that of half as many independent runs.
 
         Both runs of a pair may always agree. A pair may therefore contain no more information than
         one run.

@@ -20,8 +20,8 @@ from rtsim.studies.texts import Value
 
 Candidate = Mapping[str, Value]
 Evaluate = Callable[[int, list[Candidate]], list[float]]
-"""Function that executes the candidates of a generation and returns their margins. The margin is
-NaN if a run has none. The first argument is the number of the generation."""
+"""Function that executes the candidates of a generation and returns their margins. A run without a
+margin has NaN. The first argument is the number of the generation."""
 
 CONVERGED, MAXIMUM, MISS, NO_MARGIN = "converged", "maximum", "miss", "no margin"
 """Reasons for the end of a search.

@@ -198,7 +198,6 @@ def frequencies(loop: StateSpace, points: int = _POINTS) -> Vector:
 
 
 def _zero_frequencies(loop: StateSpace) -> list[float]:
-    """Return the frequencies of the zeros of a loop with one input and one output."""
     with needs("scipy", "the zeros of a loop"):
         from scipy.linalg import eigvals  # Imported here because it is slow to load.
 
@@ -263,7 +262,6 @@ def _imaginary(value: complex) -> float:
 def _crossings(
     loop: StateSpace, omega: Vector, values: Vector, feedback: float, measure: object
 ) -> list[float]:
-    """Return the frequencies at which ``values`` (k,) of the function ``measure`` cross 0."""
     with needs("scipy", "a stability margin"):
         from scipy.optimize import brentq  # Imported here because it is slow to load.
 

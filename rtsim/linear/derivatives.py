@@ -93,7 +93,6 @@ class _Look:
 
 
 def _looks(function: Function, at: Vector, i: int, middle: Vector) -> list[_Look]:
-    """Return the differences by variable ``i`` for each step at which all values are finite."""
     scale = max(1.0, abs(float(at[i])))
     out = []
     for step in _STEPS:

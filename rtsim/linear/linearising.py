@@ -482,7 +482,6 @@ class Loop:
         return self._beyond(before, slow)
 
     def _beyond(self, stable: float, slow: float) -> tuple[DelayMargin | None, float]:
-        """Search for the delay margin beyond a delay (s) at which the loop is stable."""
         step, expected = self.period.seconds, stable
         while True:
             expected, frequency = delay_after(self.system, expected, feedback=1.0, slow=slow)
@@ -500,7 +499,6 @@ class Loop:
         return DelayMargin(margin, self._worst(margin, slow)[1])
 
     def _crossing(self, before: float, after: float, slow: float) -> float:
-        """Return the delay between two delays at which the growth rate becomes positive."""
         with needs("scipy", "a delay margin"):
             from scipy.optimize import brentq  # Imported here because it is slow to load.
 

@@ -117,7 +117,6 @@ def system_at(
 
 
 def point_in(system: System, name: str) -> Point:
-    """Return the operating point of plant ``name``, or raise :class:`UnknownName`."""
     found = {plant.name: plant for plant in system.plants}
     if name not in found:
         raise UnknownName("plant", name, found)
@@ -313,7 +312,6 @@ def columns_of(bound: BoundModel) -> tuple[str, ...]:
 
 
 def split(vector: Any, at: Point) -> tuple[Any, Any, Any]:
-    """Split the vector (x, z, u) into contiguous arrays x, z and u."""
     n, d = at.x.size, at.z.size
     x, z, u = vector[:n], vector[n : n + d], vector[n + d :]
     return x.copy(), z.copy(), u.copy()
@@ -377,7 +375,6 @@ class Link:
     into: Rows
     out: Rows
     signals: tuple[str, ...]
-    """The signal of the port to which each row belongs."""
     early: bool = False
     """True if the reader comes after the sender in a declared order."""
 
@@ -388,7 +385,6 @@ class LinearPlant:
 
     name: str
     sizes: tuple[int, int, int, int]
-    """Numbers of states, discrete values, inputs and outputs."""
     slopes: PlantSlopes
     links: tuple[Link, ...]
     step: Period

@@ -23,9 +23,9 @@ class LoopReport:
     """Margins of a loop that is cut at the signal ``name``.
 
     ``margins`` is ``None`` for a loop with several signals. ``delay`` is ``None`` if no delay up to
-    ``delay_searched`` s makes the loop unstable; any other reason is in ``delay_problem``. A signal
-    that is not sent as a message has no ``delay`` either. Its approximate delay margin, in s, is
-    ``approximate``.
+    ``delay_searched`` s makes the loop unstable, or for the reason in ``delay_problem``. A signal
+    that is not sent as a message has no ``delay``; ``approximate`` then contains its approximate
+    delay margin in s.
     """
 
     name: str

@@ -374,7 +374,6 @@ def _uses(run: SampledRun, until: Time) -> int:
 
 
 def _cut_source(run: SampledRun) -> bool:
-    """Return whether the cut is at a port that no component computes."""
     cut = run.cut
     return cut is not None and cut.port not in run.memory and cut.port not in run.plants
 
@@ -437,7 +436,6 @@ def _rows(values: PlantValues, rows: list[int], labels: list[Label]) -> _Slot:
 
 
 def _sampled_inputs(run: SampledRun, values: PlantValues) -> list[int]:
-    """Return the inputs that hold a sample of a plant, or of the source at which the cut is."""
     source = run.cut.port if _cut_source(run) and run.cut is not None else ""
     return [
         i for link in values.plant.links if link.port in run.plants or link.port == source
@@ -462,7 +460,6 @@ def _widen(run: SampledRun, columns: int) -> None:
 
 
 def _fill(slots: list[_Slot], columns: int) -> None:
-    """Give each element of the state its own column."""
     first = 0
     for slot in slots:
         size = len(slot.labels)

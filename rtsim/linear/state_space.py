@@ -34,7 +34,6 @@ def is_foreign(system: object) -> bool:
 
 
 def is_fraction(system: object) -> bool:
-    """Return whether ``system`` looks like a transfer function."""
     return hasattr(system, "num") and hasattr(system, "den") and hasattr(system, "dt")
 
 
@@ -69,7 +68,6 @@ def period_of(system: Any) -> Period | None:
 
 
 def polynomials(system: Any) -> tuple[list[float], list[float]]:
-    """Return numerator and denominator of a transfer function with one input and one output."""
     out: list[list[float]] = []
     for name in ("num", "den"):
         given = getattr(system, name)
@@ -163,7 +161,7 @@ class Pole:
 
     @property
     def damping(self) -> float:
-        """The damping ratio. A decaying real pole has 1, a growing real pole -1."""
+        """The damping ratio, which is 1 for a decaying real pole and -1 for a growing one."""
         size = abs(self.rate)
         if math.isinf(self.rate.real):
             return 1.0
@@ -242,9 +240,9 @@ class StateSpace:
     def of(cls, system: Any) -> StateSpace:
         """Convert a linear system of another package to a :class:`StateSpace`.
 
-        ``system`` is a ``StateSpace`` or ``TransferFunction`` of python-control or scipy.signal, or
-        a :class:`StateSpace`, which is returned unchanged. Matrices of a state space and all names
-        are kept. Anything else raises :class:`ScenarioError`.
+        ``system`` is a ``StateSpace`` or ``TransferFunction`` of python-control or scipy.signal.
+        Names are kept, and so are the matrices of a state space. A :class:`StateSpace` of rtsim is
+        returned unchanged. Anything else raises :class:`ScenarioError`.
         """
         if isinstance(system, StateSpace):
             return system

@@ -297,7 +297,6 @@ class Solution:
 
     @property
     def worst(self) -> float:
-        """The largest absolute residual."""
         return float(np.max(np.abs(self.residuals), initial=0.0))
 
 
@@ -336,7 +335,6 @@ def _check(equations: Equations, values: Vector) -> None:
 
 
 def _polished(equations: Equations, at: Vector, low: Vector, high: Vector) -> Vector:
-    """Improve ``at`` by steps of Newton's method while they reduce the residuals."""
     best, size = at, float(np.max(np.abs(equations(at)), initial=0.0))
     for _ in range(_POLISHINGS):
         if size == 0.0:
@@ -353,7 +351,6 @@ def _polished(equations: Equations, at: Vector, low: Vector, high: Vector) -> Ve
 
 
 def _depends(equations: Equations, at: Vector, row: int) -> bool:
-    """Return whether equation ``row`` changes if all unknowns are moved far from ``at``."""
     size = np.maximum(1.0, np.abs(at))
     moved = (equations(at + share * size)[row] for share in (0.37, -0.61))
     return any(float(value) != float(equations(at)[row]) for value in moved)

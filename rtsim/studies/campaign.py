@@ -30,8 +30,6 @@ from rtsim.studies.progress import Tally
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs that are executed together."""
-
     orders: Sequence[Ordered]
     alone: bool = False
     """True for a single run that may end its process."""
@@ -146,7 +144,6 @@ class Campaign:
     pool: Pool
     tally: Tally
     show: Callable[[Tally], object] = lambda _: None
-    """Called about once per second with the results so far."""
     stored: Callable[[Row], object] = lambda _: None
     shuffled: Callable[[Iterable[int]], Iterable[int]] = iter
     """Function that changes the order of the runs, which does not affect the results."""
@@ -267,7 +264,6 @@ class Campaign:
         self._size = max(1, min(fitting, _GROWTH * self._size, _MOST))
 
     def _take_death(self, outcome: Outcome) -> None:
-        """Decide how to continue with the runs of a batch whose process has ended."""
         batch = outcome.batch
         if not outcome.began and batch.tries < _TRIES:
             self._again.append(replace(batch, tries=batch.tries + 1))
@@ -344,7 +340,6 @@ class Searching:
         return [math.nan if margin is None else margin for margin in margins]
 
     def _check_equal(self, run: int, order: Ordered) -> None:
-        """Raise :class:`StudyError` if the stored row of a run has other factors."""
         row = self._rows.get(run)
         if row is None:
             return

@@ -31,7 +31,6 @@ class Bounds(NamedTuple):
     low: float
     high: float
     whole: bool = False
-    """True if only whole numbers are valid coordinates."""
 
 
 class Spread(ABC):
@@ -60,7 +59,6 @@ class Spread(ABC):
         """
 
     def chosen(self, coordinate: float) -> Value:
-        """Return the value of the factor at a coordinate within :meth:`bounds`."""
         return coordinate + 0.0  # Adding 0.0 turns -0.0 into 0.0.
 
     @abstractmethod

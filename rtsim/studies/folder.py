@@ -49,7 +49,6 @@ _KEY = b"rtsim"
 
 
 def _column_digests(table: Any) -> dict[str, str]:
-    """Return the SHA-256 of each column of a pyarrow table, as 64 hex digits, by column name."""
     return {name: _digest(table[name].combine_chunks()) for name in table.column_names}
 
 
@@ -170,13 +169,11 @@ _SHARE = 50
 """Rows are written after 2 s. Later they are written whenever 1/50 of the elapsed time has passed
 since the last write, which limits the number of files."""
 _MOST_ROWS = 10_000
-"""Largest number of rows that wait to be written, which limits the memory."""
 _MOST_VALUES = 1_000_000
 """Rows are also written when their time histories reach this number of values (8 MB)."""
 
 
 _UNFINISHED = re.compile(r"\..+\.\d+\.tmp")
-"""Pattern for the temporary name of a file that is not complete."""
 
 
 class StudyError(RtsimError):
@@ -191,7 +188,6 @@ class Ended(NamedTuple):
 
 
 _ABOUT = frozenset(OWN_COLUMNS) - {"run", "state"}
-"""Columns that describe a run and that estimates do not use."""
 
 
 class Folder:
@@ -608,7 +604,6 @@ class Stored:
 
 
 def ranges(runs: Sequence[int]) -> list[tuple[int, int]]:
-    """Return ascending numbers as ranges, each with its first and last number."""
     out: list[tuple[int, int]] = []
     for run in runs:
         if out and out[-1][1] == run - 1:

@@ -259,7 +259,6 @@ class Series:
         return ""
 
     def _changes(self, ns: NDArray[np.int64], values: Vector) -> Points:
-        """Return the points of a held signal that changes at ``ns`` (n,) to ``values`` (n,)."""
         if self._end is not None:
             inside = int(np.searchsorted(ns, self._end, side="right"))
             ns, values = ns[:inside], values[:inside]
@@ -304,7 +303,6 @@ def _arrivals(spec: TrackSpec, words: NDArray[np.int64], values: Vector) -> Poin
 
 
 def _between(t: NDArray[np.int64], v: Vector, after: int, at: int) -> float:
-    """Interpolate linearly at ``at`` ns between the rows ``after - 1`` and ``after``."""
     share = (at - t[after - 1]) / (t[after] - t[after - 1])
     return float(v[after - 1] + share * (v[after] - v[after - 1]))
 
@@ -333,7 +331,6 @@ class History:
         self._next, self._last = 0, np.nan
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
-        """Process further rows (n, width) of the signal's track, in ascending order of time."""
         self._take(*self._series.take(spec, words))
 
     def _take(self, ns: NDArray[np.int64], values: Vector) -> None:
@@ -360,7 +357,6 @@ class History:
 
 
 FromRecording = Callable[["Recording"], float]
-"""Function that computes a result from the recording of a run."""
 Result = Reduction | FromRecording
 
 
@@ -420,7 +416,6 @@ class Measures:
 
     @property
     def needs_recording(self) -> bool:
-        """True if at least one result is a function of the recording."""
         return len(self._reduced) < len(self._results)
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
@@ -536,7 +531,6 @@ class Row(NamedTuple):
     """Why the run ended, such as ``end`` or ``terminal``; the same as in a recording."""
     ended_s: float | None = None
     values: Mapping[str, float] = MappingProxyType({})
-    """Results and margins, by the names of their columns."""
     digest: str = ""
     wall_s: float = 0.0
     attempts: int = 1

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 Live = Callable[[Scenario], AbstractContextManager[Connections]]
 """Function that opens displays of a run in progress, such as a window."""
 _KEPT = 16
-"""Number of scenarios to keep, one per combination of the arguments of the scenario's function."""
 _FASTEST, _UNSEEN = Pace(), Connections()
 
 
@@ -54,7 +53,6 @@ class _Made:
     ) -> None:
         self._sources = sources
         self.files = files
-        """Files that were read to create and prepare the scenario, with their hashes."""
         with sources.watched(self.files):
             self.scenario = make()
         self.runs = 0
@@ -73,7 +71,6 @@ class _Made:
 
 
 _ENGINE_NS = 10 * NS_PER_S
-"""Processor time that the compilation of the engine takes."""
 
 
 class Runner:
@@ -90,7 +87,6 @@ class Runner:
         self._prepares = prepared
         self._sources = Sources(job.scenario, job.study, data=job.data)
         self._files: dict[str, str] = {}
-        """Files that were read when the modules were loaded, with their hashes."""
         with self._sources.watched(self._files):
             self._maker = ScenarioMaker(job.scenario)
             _ = job.reduced
@@ -106,7 +102,6 @@ class Runner:
         self.ready = False
         """True if this process has built and compiled the scenario."""
         self._spent_ns = 0
-        """Processor time of runs without the compiled engine."""
 
     def check(self, order: Ordered) -> None:
         self._scenario(self._of(order), order)
@@ -164,7 +159,6 @@ class Runner:
         )  # fmt: skip
 
     def _all_files(self, order: Ordered, files: Mapping[str, str]) -> dict[str, str]:
-        """Return all files on which a run depends: those of its scenario, and ``files``."""
         out = dict(self._files)
         arguments = self._arguments(order)
         made, (latest, read) = self._made.get(arguments), self._latest
@@ -260,7 +254,6 @@ class Runner:
         return {name: text_of(value) for name, value in self._values(order).items()}
 
     def _of(self, order: Ordered) -> _Made:
-        """Return the scenario with the arguments that ``order`` gives to its function."""
         arguments = self._arguments(order)
         made = self._made.get(arguments)
         if made is None:
@@ -330,7 +323,6 @@ def _cause(error: BaseException) -> str:
 
 
 _RUNNERS: dict[str, Runner] = {}
-"""The runner of the latest study, which loads and compiles its scenario once per process."""
 _ONE_AT_A_TIME = threading.Lock()
 """Lock by which a worker with several threads executes one batch after the other."""
 _NOWHERE: list[IO[str]] = []

@@ -1,7 +1,7 @@
 """The plan of a study as JSON data: everything needed to run, resume or repeat the study.
 
-The plan contains no pickled objects. A result that is a function of the user is stored by its name,
-and loaded again from the function ``study()`` of the scenario file.
+The plan contains no pickled objects. If a result is a function of the user, the plan stores only
+its name. The function is loaded again from the function ``study()`` of the scenario file.
 """
 
 from __future__ import annotations
@@ -81,7 +81,6 @@ def find_study(reference: str) -> Study | None:
 
 
 def _check_no_study(path: Path) -> None:
-    """Raise :class:`ScenarioError` if a file has a study in a variable instead of a function."""
     module = sys.modules.get(module_name(path))
     names = [n for n, value in vars(module or object).items() if isinstance(value, Study)]
     if names:
@@ -115,7 +114,6 @@ class Job:
     """The part of a study that a worker needs: the scenario and the results, not the design."""
 
     scenario: str
-    """Reference of the scenario, with a full path."""
     sha256: str | None
     study: str
     """Reference of the function that returns the study; empty if no result is a function."""
@@ -126,7 +124,6 @@ class Job:
     limit: float | None = None
     histories: list[str] = field(default_factory=list)
     history_ns: int = 0
-    """Simulated time at which the histories end, ns."""
     rtsim: str = __version__
     versions: Mapping[str, str] = field(default_factory=versions)
     """Versions on which the results depend. Every worker must have the same versions."""
@@ -170,7 +167,6 @@ class Job:
 
     @cached_property
     def grid(self) -> Integers:
-        """Times (points,) of the histories, ns."""
         return grid_of(self.history_ns)
 
     def check_unchanged(self) -> None:
@@ -379,7 +375,6 @@ class Orders:
 
 
 def ordered(plan: Plan, run: int, points: Points, row: int) -> Ordered:
-    """Return run number ``run`` of a plan, with the values in ``row`` of ``points``."""
     return _Listed(plan.seed, points).order(run, row)
 
 

@@ -45,10 +45,6 @@ class _Kept:
             mark.append(marks[name])
 
     def extend(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the values of many runs.
-
-        ``columns`` has an array (n,) for each name in :attr:`columns`.
-        """
         finite = np.isfinite(columns[self.result])
         self._values.extend(columns[self.result][finite])
         for name, mark in self._marks.items():
@@ -82,7 +78,6 @@ class Tally:
 
     @classmethod
     def of(cls, folder: Folder) -> Tally:
-        """Return the totals of the rows that the folder already contains."""
         out = cls(folder.plan)
         first = [name for one in out._first for name in one.columns]
         names = ("state", *first, *out._margins.values())
@@ -146,11 +141,8 @@ _EVERY_NS = 500_000_000
 
 
 class Speed:
-    """Runs per second in the recent past."""
-
     def __init__(self) -> None:
         self._seen: deque[tuple[int, int]] = deque()
-        """Times of earlier calls, ns, and the numbers of runs that had ended."""
 
     def of(self, now: int, runs: int) -> float:
         """Return the recent runs per second.
@@ -168,8 +160,6 @@ class Speed:
 
 
 class Watched(Protocol):
-    """Interface of an object that executes a study."""
-
     @property
     def about(self) -> str:
         """Where to watch the study, such as the address of a dashboard; may be empty."""
@@ -234,7 +224,6 @@ def text_of(tally: Tally, speed: float) -> str:
 
 
 def _worst(tally: Tally, requirement: str) -> str:
-    """Return the number of runs without a margin, and the smallest margin so far."""
     none, words = tally.without_margin[requirement], []
     if none:
         words.append(f"no margin in {runs_of(none)}")

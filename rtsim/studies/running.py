@@ -238,7 +238,6 @@ class Repeated(Judged):
     stored: str | None
     """The digest that the folder stores; ``None`` if it stores none for this run."""
     ended: str = ""
-    """The reason for which the run ended in the study."""
 
     @property
     def undecided(self) -> str:

@@ -79,7 +79,6 @@ class Sources:
         )
         self._left_out = tuple(Path(one).resolve() for one in prefixes)
         self._imported: dict[Path, Signature | None] = {}
-        """Files of the modules that the scenario had imported at the last check."""
         self._counted: dict[Path, Signature | None] = {}
 
     @contextmanager
@@ -183,7 +182,6 @@ def _source_of(path: Path) -> Path:
 
 
 def _content(path: Path) -> str:
-    """Return the hash of a file, or of the names and contents of all files in a folder."""
     if not path.is_dir():
         if signature(path) is None:
             raise SourcesChanged(

@@ -212,8 +212,8 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
     """Return how many runs meet a requirement, and an estimate of the share.
 
     ``columns`` contains the runs that count; ``rows`` is the number of all runs so far. The worst
-    run is the first whose result is NaN, or else the run with the smallest margin. Failed runs have
-    no margin.
+    run is the first run whose result is NaN. If there is none, the run with the smallest margin is
+    the worst. Failed runs have no margin.
     """
     margins = columns[margin_name(requirement)].astype(np.float64)
     failed = columns["state"] == FAILED
@@ -282,7 +282,6 @@ def interactions(folder: Folder, result: str) -> PairIndices:
 
 
 def _values(folder: Folder, result: str) -> Vector:
-    """Return the result of each planned run (runs,), with NaN for a run without a row."""
     plan = folder.plan
     if result not in plan.results:
         raise UnknownName("result", result, plan.results, "the study")
@@ -308,14 +307,12 @@ class WorstCase:
     ended: str
     counts: list[str]
     run: int | None
-    """Number of the worst run; ``None`` before the first run."""
     worst: str
     """The worst run and its margin, or why it has no margin; empty before the first run."""
     factors: Mapping[str, Value]
 
 
 def worst_case(folder: Folder, found: Mapping[str, Any]) -> WorstCase:
-    """Return the worst run of a search from ``found``, the result of ``summarise``."""
     one, run = found["search"], found["search"]["worst_run"]
     ended, worst = _ENDS.get(found["ended"], found["ended"]), ""
     if one["worst_margin"] is not None:

@@ -54,9 +54,7 @@ class Where:
     workers: int | None = None
     """Number of local processes. ``None`` means one per CPU that this process may use."""
     address: str = ""
-    """Address of a scheduler, such as ``tcp://10.0.0.1:8786``."""
     scheduler_file: str = ""
-    """File into which a scheduler wrote its address."""
 
     @property
     def remote(self) -> bool:
@@ -209,7 +207,6 @@ def count_of(where: Where) -> int:
 
 
 def started(where: Where, stack: ExitStack) -> Any:
-    """Return a client of a new local cluster that listens on the loopback interface."""
     module = distributed()
     count = count_of(where)
     cluster = module.LocalCluster(
@@ -238,7 +235,6 @@ def _folder() -> str | None:
 
 
 _PATIENCE_NS = 5_000_000_000
-"""A worker that has had no process for this time is replaced."""
 
 
 class LocalWorkers:
@@ -248,7 +244,6 @@ class LocalWorkers:
         self._cluster, self._count = cluster, count
         self._scaled = stopwatch()
         self._since: dict[Any, int] = {}
-        """For each nanny without a process, the time at which this was first seen, ns."""
 
     def replace_lost(self) -> None:
         """Replace workers that have no process. Call this method about once per second."""
@@ -283,7 +278,6 @@ _FETCH_S = 20.0
 _EMPTY_S = 60.0
 """Longest time for which a study waits while the cluster has no worker."""
 _EACH = 2
-"""Batches per worker: one that is executed and one that waits."""
 
 
 LOST_TEXT = (
@@ -328,7 +322,6 @@ class DaskPool:
         self._began: dict[str, int] = {}
         self._number = 0
         self._present = stopwatch()
-        """Latest time at which the cluster was known to have a worker, ns."""
         self._local: LocalWorkers | None = None
         with ExitStack() as stack:
             stack.enter_context(settings())

@@ -1,4 +1,4 @@
-"""Check that a scenario is deterministic, and statistics of replicated runs."""
+"""A check that a scenario is deterministic, and statistics of replicated runs."""
 
 from __future__ import annotations
 

@@ -142,7 +142,6 @@ def _run(
 
 
 def _pacing(kind: type[FaultKind] | None) -> dict[str, Any]:
-    """Return options for a paced run with a fake clock if the fault takes computing time."""
     if kind is not None and issubclass(kind, LoopFault) and kind.takes_time():
         return {"pace": Pace(1.0, Slip()), "clock": FakeClock()}
     return {}
@@ -168,7 +167,6 @@ def _plain(saved: object) -> object:
 
 
 def _check_bytes(kind: type[LineFault], parameters: Mapping[str, float]) -> None:
-    """Check three protocol frames of six bytes, one byte per ms, sent whole and in pieces."""
     data: list[Timed] = [(k * 1_000_000, (k % 6 + 1) % 6) for k in range(18)]
     given = {**_given(kind, "controller.to_board", parameters), "at": 0}
     whole, events = _carried(given, [data])
@@ -195,8 +193,6 @@ def _carried(given: Mapping[str, Any], pieces: list[list[Timed]]) -> tuple[list[
 
 
 class _Link:
-    """Link that records which of its methods are called."""
-
     def __init__(self) -> None:
         self.called: list[str] = []
 

@@ -167,7 +167,6 @@ def _estimate(pair: Pair, h: float) -> Vector:
 
 
 def _check_dense(pair: Pair) -> None:
-    """Check that the dense output is exact at both ends of a step and accurate within the step."""
     table, y = pair.tableau, np.zeros(2)
     for h in (1.0, 0.1):
         k, end, dense = _step(pair, h)

@@ -349,7 +349,6 @@ class CommonRandomNumbers(Design):
         self._check_base(space.without(self.alternatives))
 
     def _check_base(self, rest: Space) -> None:
-        """Raise :class:`ScenarioError` unless the base has planned runs of equal weight."""
         base = self.base
         if not base.pooled:
             raise ScenarioError(

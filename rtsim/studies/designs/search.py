@@ -204,8 +204,6 @@ class Search(Design):
 
 
 class _Minimum:
-    """State of one search: margins so far, remaining runs, and the first generation's median."""
-
     def __init__(self, design: Search, space: Space, evaluate: Evaluate) -> None:
         self._design, self._space, self._evaluate = design, space, evaluate
         self._bounds = design.bounds(space)
@@ -215,7 +213,6 @@ class _Minimum:
         self._seen: dict[tuple[Value, ...], float] = {}
 
     def margins(self, _: object, coordinates: Iterable[Vector]) -> list[float]:
-        """Return the margins of a generation, or raise :class:`_Ended` if it is the last one."""
         keys = [self._key(x) for x in coordinates][: self._left]
         new = list(dict.fromkeys(key for key in keys if key not in self._seen))
         if new:
@@ -236,7 +233,6 @@ class _Minimum:
         return energies
 
     def converged(self, intermediate_result: Any) -> bool:
-        """Return whether the margins of the present population are nearly equal."""
         energies = intermediate_result.population_energies
         scale = self._middle - energies.min()
         # If all margins have been equal from the beginning, the search has not succeeded.

@@ -68,7 +68,6 @@ def _faint(color: str) -> str:
 
 
 def band(x: Any, low: Any, high: Any, color: str, **more: Any) -> go.Scatter:
-    """Return the area between ``low`` and ``high`` (n,) over ``x``, without NaN."""
     x, low, high = (np.asarray(one, np.float64) for one in (x, low, high))
     there = np.isfinite(low) & np.isfinite(high)
     x, low, high = x[there], low[there], high[there]

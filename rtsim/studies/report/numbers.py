@@ -35,7 +35,6 @@ class Series:
         return len(self.where)
 
     def kept(self, which: Marks) -> Columns:
-        """Return the columns of the runs for which ``which`` (n,) is true."""
         return {name: column[which] for name, column in self.columns.items()}
 
     def finite(self, name: str) -> tuple[Columns, Vector]:
@@ -70,7 +69,6 @@ class Runs:
 
     @cached_property
     def series(self) -> list[Series]:
-        """All completed runs, or one series per alternative."""
         plan, design = self.plan, self.plan.sampled
         names = ("run", *plan.example.marks, *plan.results, *plan.margins)
         return [
@@ -129,7 +127,6 @@ class Worst:
 
 
 def numbers(column: NDArray[Any]) -> Vector:
-    """Convert a column to floats (n,), with NaN for missing values."""
     return np.asarray(column, dtype=np.float64)
 
 
@@ -153,7 +150,6 @@ def steps(design: Design, count: int, most: int) -> Iterator[int]:
 QUANTILES = (0.05, 0.5, 0.95)
 _MOST_STEPS = 40
 _MOST_VALUES = 8_000_000
-"""Number of time-history values that are in memory at a time (64 MB)."""
 
 
 @dataclass(frozen=True)
@@ -281,8 +277,6 @@ def _converged(
 
 @dataclass(frozen=True)
 class Fan:
-    """Quantiles (points,) of a signal over time."""
-
     label: str
     low: Vector
     middle: Vector
@@ -315,7 +309,6 @@ def fans(runs: Runs, signal: str, lines: Sequence[int]) -> tuple[list[Fan], list
 
 
 def _block(runs: Runs, signal: str, times: slice) -> Vector:
-    """Return the histories (n, width) of all completed runs at ``times``; NaN where unknown."""
     known = runs.ended["run"]
     width = len(runs.plan.job.grid[times])
     out = np.full((len(known), width), np.nan)

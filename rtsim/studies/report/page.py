@@ -111,7 +111,6 @@ def _interval_of(one: dict[str, Any]) -> str:
 
 
 def result(runs: Runs) -> str:
-    """Return the tables of pass rates, results and alternatives."""
     found = runs.found
     out = ""
     if found["requirements"]:
@@ -165,7 +164,6 @@ def _results(runs: Runs) -> list[tuple[Any, ...]]:
 
 
 def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, float]]]:
-    """Return the rows for the table and for the plot of pass rates."""
     rows: list[Any] = []
     shares: list[tuple[str, float, float, float]] = []
     for required in runs.plan.job.required:

@@ -1,6 +1,6 @@
-"""Linear models: trim, linearisation, margins of loops, and exchange with python-control.
+"""Linear models: trim, linearisation, stability margins, and exchange with python-control.
 
-docs/linear.md has examples.
+docs/linear.md contains examples.
 """
 
 from __future__ import annotations

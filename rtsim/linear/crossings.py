@@ -1,4 +1,4 @@
-"""Gain, phase and delay margins of a loop from its frequency response."""
+"""Gain, phase and delay margins of a loop, computed from its frequency response."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ _POINTS = 4000
 _NEAR = np.array([0.9, 0.97, 0.99, 0.997, 1.0, 1.003, 1.01, 1.03, 1.1])
 _WIDE = 1e4
 _FURTHER = 500
-"""The number of frequencies below the grid if the gain still changes there."""
 _EXACT = 1e-13
-"""Frequency, as a share of the scale, above which rounding is small beside one pole at 0."""
+"""Above this frequency, as a share of the scale, rounding is negligible beside one pole at 0."""
 _RISES = 1e-3
 """Change of log(gain) per decade below which the gain counts as constant."""
 _NEUTRAL = 1e-7
-"""Growth (1/s, or per period) below which a pole counts as neutral: rounding moves it."""
+"""A pole that grows more slowly than this (1/s or per period) counts as neutral, because rounding
+can cause such growth."""
 
 
 @dataclass(frozen=True)
 class Margins:
-    """The margins of a closed loop with one signal.
+    """Stability margins of a closed loop with one signal.
 
-    - ``stable``: whether the closed loop has no growing mode.  If it has, all margins are NaN.
-    - ``gain_low``, ``gain_high``: the loop is stable for every factor between them; 0 and infinity
-      if there is no limit.
-    - ``phase``: the smallest change of phase (rad, positive) that makes the loop unstable; infinity
-      if the loop gain never is 1.
-    - ``delay``: the smallest further delay (s) that makes the loop unstable.  For a sampled loop it
-      is that of a delay which acts on the samples as on a band-limited signal;
-      :meth:`Loop.delay_margin` is the delay of the held signal itself.
-    - ``crossover``: the frequency (rad/s) at which ``delay`` is taken.  It is infinite for a
-      continuous loop whose gain does not fall below 1 at high frequencies: it bears no delay.
-    - ``searched_above``: the frequency (rad/s) at which the search for crossings of the gain ended
-      while the gain still tended to 1 towards lower frequencies; 0 if the search was complete.
+    - ``stable``: whether the closed loop has no growing mode. All margins of an unstable loop are
+      NaN.
+    - ``gain_low``, ``gain_high``: range of gain factors for which the loop is stable. A missing
+      limit is 0 or infinity.
+    - ``phase``: smallest change of phase (rad, positive) that makes the loop unstable. The margin
+      is infinite if the loop gain never is 1.
+    - ``delay``: smallest additional delay (s) that makes the loop unstable. In a sampled loop, the
+      delay treats the samples as a band-limited signal; :meth:`Loop.delay_margin` delays the held
+      signal itself.
+    - ``crossover``: frequency (rad/s) that belongs to ``delay``. If the gain of a continuous loop
+      does not fall below 1 at high frequencies, ``crossover`` is infinite and ``delay`` is 0.
+    - ``searched_above``: 0 if the search for gain crossings was complete. Otherwise, the frequency
+      (rad/s) at which the search ended while the gain still tended to 1 towards lower frequencies.
     """
 
     stable: bool
@@ -56,7 +57,7 @@ class Margins:
 
     @property
     def phase_deg(self) -> float:
-        """Return the phase margin in deg."""
+        """The phase margin in deg."""
         return math.degrees(self.phase)
 
     def _repr_html_(self) -> str:
@@ -72,16 +73,17 @@ class Margins:
 
 
 def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> Margins:
-    """Return the margins of a loop with one input and one output.
+    """Return the stability margins of a loop with one input and one output.
 
-    The loop is closed by ``input = feedback * output``; with -1, the default, ``loop`` is the
-    return ratio L of textbooks.  The system of :func:`rtsim.linear.open_loop` needs +1, because it
-    keeps the sign of the signal.  Crossings are searched at frequencies from 1/10,000 of the
-    smallest to 10,000 times the largest frequency of a pole or zero, up to half the sample rate.
-    Crossings of the gain are also searched beyond, until the gain has its value at frequency 0 or
-    infinity, or until rounding could cause a crossing (``searched_above``).
-    Poles and crossings below ``slow`` (rad/s) are disregarded.
-    Raises :class:`ScenarioError` for a loop with several inputs or outputs.
+    The loop is closed by ``input = feedback * output``. With the default -1, ``loop`` is the return
+    ratio L of textbooks. The system of :func:`rtsim.linear.open_loop` needs +1, because it keeps
+    the sign of the signal.
+
+    Crossings are searched from 1/10,000 of the smallest to 10,000 times the largest frequency of a
+    pole or zero, up to half the sample rate. Beyond this range, the search for gain crossings
+    continues until the gain has its value at frequency 0 or infinity, or until rounding could cause
+    a crossing (``searched_above``). Poles and crossings below ``slow`` (rad/s) are ignored. A loop
+    with several inputs or outputs raises :class:`ScenarioError`.
     """
     if loop.d.shape != (1, 1):
         raise ScenarioError(
@@ -110,12 +112,14 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
 def delay_after(
     loop: StateSpace, after: float, *, feedback: float = -1.0, slow: float = 0.0
 ) -> tuple[float, float]:
-    """Return the first delay beyond ``after`` (s) at which a pole is on the boundary.
+    """Return the first delay beyond ``after`` (s) that puts a pole on the stability boundary.
 
-    The delay acts as on a band-limited signal.  The second value is the frequency of the pole,
-    rad/s.  The first value is infinite if the gain of the loop crosses 1 at no frequency that was
-    searched.  The second one is then :attr:`Margins.searched_above`; if that is 0, no delay makes a
-    stable loop unstable.
+    The delay treats samples as a band-limited signal. The second value is the frequency of the
+    pole, rad/s.
+
+    If no gain crossing was found, the delay is infinite, and the second value is
+    :attr:`Margins.searched_above`. A second value of 0 then means that no delay makes a stable loop
+    unstable.
     """
     omega = frequencies(loop)
     omega, above = _beyond(loop, omega[omega >= slow], slow)
@@ -130,23 +134,22 @@ def delay_after(
 def _phases(
     loop: StateSpace, omega: Vector, values: NDArray[np.complex128], feedback: float
 ) -> Iterator[tuple[float, float]]:
-    """Yield the frequencies (rad/s) at which the gain crosses 1, and the phase margin there."""
+    """Yield the frequencies (rad/s) at which the gain crosses 1, and the phase margins there."""
     for crossing in _crossings(loop, omega, np.log(np.abs(values) + 1e-300), feedback, _log_gain):
         yield crossing, float(np.angle(-return_ratio(loop, np.array([crossing]), feedback)[0]))
 
 
 def _gains(loop: StateSpace, omega: Vector) -> Vector:
-    """Return the natural logarithm (k,) of the gain at ``omega`` (k,) in rad/s."""
     gains: Vector = np.log(np.abs(loop.response(omega)[:, 0, 0]) + 1e-300)
     return gains
 
 
 def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float]:
-    """Return ``omega`` (rad/s) extended to where the gain can still cross 1, and where that ended.
+    """Extend the frequencies ``omega`` (rad/s) to the range in which the gain can cross 1.
 
-    Towards high frequencies the gain of a continuous loop becomes that of D.  Towards low ones it
-    keeps changing only if poles or zeros are at 0, or are too slow for the grid.  The second value
-    is :attr:`Margins.searched_above`.
+    At high frequencies, the gain of a continuous loop tends to that of D. At low frequencies, the
+    gain keeps changing only if poles or zeros are at 0 or below the grid. The second value is
+    :attr:`Margins.searched_above`.
     """
     if not omega.size:
         return omega, 0.0
@@ -174,13 +177,13 @@ def _tends_to_one(loop: StateSpace, omega: float) -> bool:
 
 
 def return_ratio(loop: StateSpace, omega: Vector, feedback: float = -1.0) -> NDArray[np.complex128]:
-    """Return the return ratio L (k,) at ``omega`` (k,) in rad/s: the loop is closed by ``-L``."""
+    """Return the return ratio L (k,) at ``omega`` (k,) in rad/s; ``-L`` closes the loop."""
     out: NDArray[np.complex128] = -feedback * loop.response(omega)[:, 0, 0]
     return out
 
 
 def frequencies(loop: StateSpace, points: int = _POINTS) -> Vector:
-    """Return frequencies (k,) in rad/s that show a loop: dense near its poles and zeros."""
+    """Return frequencies (k,) in rad/s for a plot, denser near poles and zeros."""
     corners = [p.frequency for p in loop.poles if 1e-9 < p.frequency < 1e12]
     corners += [f for f in _zero_frequencies(loop) if 1e-9 < f < 1e12]
     if not corners:
@@ -195,9 +198,8 @@ def frequencies(loop: StateSpace, points: int = _POINTS) -> Vector:
 
 
 def _zero_frequencies(loop: StateSpace) -> list[float]:
-    """Return the frequencies of the zeros of a loop with one input and one output."""
     with needs("scipy", "the zeros of a loop"):
-        from scipy.linalg import eigvals  # slow to load
+        from scipy.linalg import eigvals  # Imported here because it is slow to load.
 
     n = len(loop.a)
     if loop.d.shape != (1, 1) or not n:
@@ -212,7 +214,7 @@ def _zero_frequencies(loop: StateSpace) -> list[float]:
 
 
 def _closed(loop: StateSpace, feedback: float, slow: float) -> bool:
-    """Return whether the closed loop is stable; poles below ``slow`` (rad/s) do not count."""
+    """Return whether the closed loop is stable, ignoring poles below ``slow`` (rad/s)."""
     gain = 1.0 - feedback * loop.d[0, 0]
     if gain == 0.0:
         return False
@@ -229,7 +231,7 @@ def _gain_margins(
     feedback: float,
     slow: float,
 ) -> tuple[float, float]:
-    """Return the factors below and above 1 at which the closed loop is on the boundary."""
+    """Return the nearest factors below and above 1 that put the closed loop on the boundary."""
     factors: list[float] = []
     for crossing in _crossings(loop, omega, values.imag, feedback, _imaginary):
         value = return_ratio(loop, np.array([crossing]), feedback)[0].real
@@ -237,10 +239,10 @@ def _gain_margins(
             factors.append(float(-1.0 / value))
     ends = [] if slow else [0.0]
     ends += [] if loop.period is None else [math.pi / loop.period.seconds]
-    for end in ends:  # the response is real at both ends
+    for end in ends:  # The response is real at both ends.
         try:
             value = return_ratio(loop, np.array([end]), feedback)[0].real
-        except np.linalg.LinAlgError:  # a pole at the end itself
+        except np.linalg.LinAlgError:  # A pole lies exactly at the end.
             continue
         if np.isfinite(value) and value < -1e-12 and abs(value) < 1e12:
             factors.append(float(-1.0 / value))
@@ -260,9 +262,8 @@ def _imaginary(value: complex) -> float:
 def _crossings(
     loop: StateSpace, omega: Vector, values: Vector, feedback: float, measure: object
 ) -> list[float]:
-    """Return the frequencies at which ``values`` (k,), given by ``measure``, cross 0."""
     with needs("scipy", "a stability margin"):
-        from scipy.optimize import brentq  # slow to load
+        from scipy.optimize import brentq  # Imported here because it is slow to load.
 
     assert callable(measure)
 
@@ -273,6 +274,6 @@ def _crossings(
     found = []
     for i in changes:
         low, high = float(omega[i]), float(omega[i + 1])
-        if at(low) * at(high) <= 0.0:  # 0 exactly at a frequency of the grid
+        if at(low) * at(high) <= 0.0:  # The value may be exactly 0 at a frequency of the grid.
             found.append(float(brentq(at, low, high, xtol=1e-14 * high, rtol=1e-13)))
     return found

@@ -1,19 +1,16 @@
-"""Derivatives of a vector function: by complex step, else by central differences.
+"""Derivatives of a vector function by complex step or by central differences.
 
-Central differences are computed for several steps with Richardson's extrapolation, and the step
-with the least estimated error is chosen for each element.  A derivative by complex step is used
-only if it agrees with them, because some functions lose the imaginary part without an error.
+Central differences are computed for several steps with Richardson's extrapolation. For each
+element, the step with the smallest estimated error is used. A derivative by complex step is used
+only if it agrees with the central differences, because some functions lose the imaginary part
+without an error.
 
-Source: L. F. Richardson, Phil. Trans. R. Soc. A 210 (1911); W. Squire, G. Trapp, SIAM Review 40
-(1998).
+For the complex step, functions are copied. ``math.sin`` does not accept complex numbers, and
+``abs`` does not keep a small imaginary part. The copies call replacements instead, which compute
+``f(x + ih) = f(x) + i h f'(x)`` for a small ``h``.
 
-Copies of functions that compute with complex numbers, for derivatives by complex step.
-
-``math.sin`` and ``abs`` do not accept, or do not keep, a small imaginary part.  A copy uses
-replacements that do: for a small ``h``, each computes ``f(x + ih) = f(x) + i h f'(x)``.
-
-Source: W. Squire, G. Trapp, "Using Complex Variables to Estimate Derivatives of Real Functions",
-SIAM Review 40 (1998).
+Sources: L. F. Richardson, Phil. Trans. R. Soc. A 210 (1911); W. Squire, G. Trapp, "Using Complex
+Variables to Estimate Derivatives of Real Functions", SIAM Review 40 (1998).
 """
 
 from __future__ import annotations
@@ -38,28 +35,28 @@ _STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _COMPLEX_STEP = 1e-30
 _EPS = float(np.finfo(float).eps)
 _KINK = 1e-4
-"""Relative difference of the slopes on both sides above which an element has a kink."""
+"""An element has a kink if its slopes on both sides have a larger relative difference."""
 
 
 @dataclass(frozen=True)
 class Jacobian:
-    """Derivatives (k, n) of k functions by n variables, and estimates of their absolute errors."""
+    """Derivatives (k, n) of k functions by n variables, with estimates of the absolute errors."""
 
     matrix: Matrix
     errors: Matrix
     exact: frozenset[int]
-    """The variables whose derivatives were found by complex step."""
+    """Indices of the variables whose derivatives were computed by complex step."""
     kinks: tuple[tuple[int, int, float], ...]
-    """Element (row, column) and the difference of the slopes on both sides, for each kink."""
+    """Row, column and difference of the slopes on both sides, for each element with a kink."""
 
 
 def jacobian(
     function: Function, at: Vector, rows: int, complex_function: Callable[[Any], Any] | None = None
 ) -> Jacobian:
-    """Return the derivatives of ``function`` at ``at`` (n,); it returns a vector (rows,).
+    """Return the derivatives of ``function``, whose result is a vector (rows,), at ``at`` (n,).
 
-    ``complex_function`` computes the same for complex arguments; it may raise any exception.
-    Raises :class:`ModelError` with the number of the variable if a value near ``at`` is not finite.
+    ``complex_function`` computes the same for complex arguments, and may raise any exception. If a
+    value near ``at`` is not finite, :class:`ModelError` is raised with the index of the variable.
     """
     n = at.size
     matrix, errors = np.zeros((rows, n)), np.zeros((rows, n))
@@ -87,19 +84,15 @@ def jacobian(
 
 @dataclass(frozen=True)
 class _Look:
-    """Central differences with one step: vectors (k,), and the width between the two points."""
+    """Central differences (k,) with one step, and the distance of the two points."""
 
     value: Vector
-    """Slope by Richardson's extrapolation."""
     near: Vector
-    """Slope of the half step."""
     bend: Vector
-    """Difference of the slopes on both sides."""
     width: float
 
 
 def _looks(function: Function, at: Vector, i: int, middle: Vector) -> list[_Look]:
-    """Return the differences by variable ``i`` for each step at which all values are finite."""
     scale = max(1.0, abs(float(at[i])))
     out = []
     for step in _STEPS:
@@ -116,9 +109,9 @@ def _looks(function: Function, at: Vector, i: int, middle: Vector) -> list[_Look
 
 
 def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector) -> Vector:
-    """Return the size (k,) of the terms of which each function is a sum.
+    """Return the size (k,) of the terms whose sum is the value of each function.
 
-    At a trim point, large terms cancel and the sum is 0, but its rounding is that of the terms.
+    At a trim point, large terms cancel to a sum of 0, but the rounding error is that of the terms.
     To first order, the terms are the slopes times the variables.
     """
     size: Vector = np.abs(middle)
@@ -131,9 +124,9 @@ def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector)
 def _differences(
     looks: Sequence[_Look], size: Vector, middle: Vector, scale: float
 ) -> tuple[Vector, Vector, Vector]:
-    """Return a column, its error, and the jump of slopes where an element has a kink, else 0.
+    """Return a column of the Jacobian, its errors, and the jump of the slopes at kinks (else 0).
 
-    Each of the three is (k,).  ``size`` (k,) is the size of the functions' terms.
+    All three have the shape (k,). ``size`` (k,) is the size of the functions' terms.
     """
     best = np.full(middle.size, np.nan)
     least = np.full(middle.size, np.inf)
@@ -150,12 +143,12 @@ def _differences(
 def _jumps(bends: Sequence[Vector], slope: Vector, noise: Vector) -> Vector:
     """Return the differences of the slopes on both sides that do not shrink with the step.
 
-    ``bends`` (k,) are these differences for steps that shrink by 10.  They shrink by 10 too if the
-    function is smooth, and stay if it has a kink.
+    ``bends`` contains these differences for steps that shrink by a factor of 10. The differences of
+    a smooth function shrink by the same factor; at a kink they stay.
     """
     if len(bends) < 3:
         return np.zeros_like(slope)
-    early, late = bends[-3], bends[-2]  # the last step is too small for a second difference
+    early, late = bends[-3], bends[-2]  # The last step is too small for a second difference.
     stays = np.abs(late) > 0.5 * np.abs(early)
     enough = np.abs(late) > np.maximum(_KINK * np.abs(slope), noise)
     return np.where(stays & enough, late, 0.0)
@@ -186,8 +179,6 @@ def _by_complex_step(
     close = np.abs(out.real - middle) <= 1e-9 * np.maximum(1.0, np.abs(middle))
     return slope if close.all() and np.isfinite(slope).all() else None
 
-
-# Copies of functions that compute with complex numbers, for derivatives by complex step.
 
 _AnyFunction = Callable[..., Any]
 
@@ -220,7 +211,7 @@ def _log(x: Any, base: Any = math.e) -> Any:
 
 
 def _real(function: _AnyFunction) -> _AnyFunction:
-    """Return a form of a function that is constant between jumps, such as ``floor``."""
+    """Return a complex form of a function that is constant between jumps, such as ``floor``."""
     return lambda x: function(float(np.real(x)))
 
 
@@ -296,7 +287,7 @@ REPLACEMENTS = Replacements(
 def complex_form(function: _AnyFunction) -> _AnyFunction:
     """Return a copy of ``function`` that accepts complex numbers.
 
-    All functions of the user that ``function`` calls are copied too.  A call of the copy raises an
-    exception of any kind if it uses a function without a complex form.
+    The user's functions that ``function`` calls are copied too. If a function without a complex
+    form is used, a call of the copy raises an exception.
     """
     return REPLACEMENTS.copy_of(function)

@@ -1,4 +1,4 @@
-"""linearise and open_loop: linear models of a plant, a diagram, and the loops of a scenario."""
+"""Linear models of a plant, a diagram, and the loops of a scenario."""
 
 from __future__ import annotations
 
@@ -66,17 +66,19 @@ def linearise(
 ) -> StateSpace:
     """Return a linear model about an operating point.
 
-    - A :class:`Model` or a ``Diagram``: ``dx/dt = A x + B u``, ``y = C x + D u`` for deviations
-      from the point ``at``: a :class:`Trim`, or values by name (states, inputs, discrete signals
-      and parameters).  Other values are as declared.  The outputs are those of the model; a model
-      without outputs has its states as outputs.
-    - A :class:`Scenario` and ``plant``: the same for a plant, at ``time`` s of a run.
-    - A :class:`Scenario` and ``start``, ``"component.signal"``: the open loop from ``start`` to
-      ``end`` (default: ``start``) as a sampled system; see :func:`rtsim.linear.open_loop`.
+    - For a :class:`Model` or a ``Diagram``, the result is ``dx/dt = A x + B u``, ``y = C x + D u``
+      for deviations from the point ``at``. ``at`` is a :class:`Trim`, or values of states, inputs,
+      discrete signals and parameters by name. Other values are as declared. The outputs are those
+      of the model, or its states if it has no outputs.
+    - For a :class:`Scenario` and ``plant``, the result is the same for this plant at ``time`` s of
+      a run.
+    - For a :class:`Scenario` and ``start`` (``"component.signal"``), the result is the open loop
+      from ``start`` to ``end`` (default: ``start``) as a sampled system. See
+      :func:`rtsim.linear.open_loop`.
 
-    Derivatives are found by complex step where the functions allow it, else by central differences;
-    ``errors`` of the result are estimates of their errors.  Raises :class:`ScenarioError` for wrong
-    names, and :class:`ModelError` if a derivative is not finite.
+    Derivatives are computed by complex step where the functions allow it, and otherwise by central
+    differences. ``errors`` of the result estimates their errors. Wrong names raise
+    :class:`ScenarioError`, and a derivative that is not finite raises :class:`ModelError`.
 
     Example:
         linearise(heater, at={"temperature": 300.0})
@@ -109,7 +111,7 @@ def linearise(
 
 
 def linear_plant(bound: BoundModel, at: Point) -> StateSpace:
-    """Return the linear model of a plant at a point; discrete values are held."""
+    """Return the linear model of a plant at a point, with discrete values held constant."""
     model = bound.model
     n, d, r = at.x.size, at.z.size, model.outputs.size
     slopes = plant_slopes(bound, at)
@@ -135,7 +137,6 @@ def linear_plant(bound: BoundModel, at: Point) -> StateSpace:
 
 
 def method_of(exact: int, variables: int) -> str:
-    """Return how the derivatives by ``variables`` were found, ``exact`` of them by complex step."""
     if exact == variables:
         return "complex step"
     if not exact:
@@ -143,15 +144,11 @@ def method_of(exact: int, variables: int) -> str:
     return f"complex step for {exact} of {variables} variables, central differences for the others"
 
 
-# The linear network of a scenario at an operating point.
-
 _CHANGES = 1e-3
-"""Relative change of an update from period to period above which it is not time-invariant."""
+"""An update whose matrix changes by more than this share per period is not time-invariant."""
 
 
 class Assembling:
-    """Makes the :class:`Network` of a system at its present time."""
-
     def __init__(self, system: System) -> None:
         self.system = system
         self.notes: list[str] = []
@@ -342,32 +339,31 @@ class Assembling:
 
 
 def _inside(at: Point, period: Period) -> Point:
-    """Return the point at a time between two ticks."""
     return Point(at.t + 0.37 * period.seconds, at.x, at.z, at.u, at.p)
 
 
-# Open and closed loops of a scenario as sampled systems, and the delay margin of a loop.
-
 _NEUTRAL = 1e-7
-"""A pole that is outside the unit circle by less counts as neutral: rounding moves it."""
+"""A pole that is outside the unit circle by less than this counts as neutral, because rounding can
+move a pole."""
 _FINE, _FINE_PERIODS, _GROWTH = 8, 4, 1.1
-"""The search for a delay margin takes 8 steps per period over 4 periods, then longer ones."""
+"""The search for a delay margin takes 8 steps per period over 4 periods, then steps by a factor of
+1.1."""
 _PERIODS = 60
-"""Common periods up to which a delay margin is searched step by step by default."""
+"""Default number of common periods up to which a delay margin is searched step by step."""
 _MOST_PERIODS = 120
-"""From this number of common periods on, the frequency response gives the delay margin: the closed
-loop has a state for each message that is under way."""
+"""Beyond this number of common periods, the delay margin comes from the frequency response. The
+closed loop would have a state for each message in transit."""
 
 
 class DelayMargin(NamedTuple):
-    """The further delay (s) at which a loop becomes unstable, and the pole (1/s) that does."""
+    """Additional delay (s) at which a loop becomes unstable, and the pole (1/s) on the boundary."""
 
     seconds: float
     pole: complex
 
     @property
     def frequency(self) -> float:
-        """Return the frequency of the oscillation, rad/s."""
+        """The frequency of the oscillation, rad/s."""
         return abs(self.pole.imag)
 
 
@@ -375,8 +371,8 @@ class DelayMargin(NamedTuple):
 class Loop:
     """A loop of a scenario, cut at the signal ``start``.
 
-    The signal keeps its sign: the loop is closed by ``input = output``, and the return ratio of
-    textbooks, with negative feedback, is ``-system``.
+    The signal keeps its sign: the loop is closed by ``input = output``. With negative feedback, the
+    return ratio of textbooks is ``-system``.
     """
 
     network: Network
@@ -387,11 +383,11 @@ class Loop:
 
     @cached_property
     def system(self) -> StateSpace:
-        """The open loop from ``start`` to ``end``.
+        """The open loop from ``start`` to ``end`` as a sampled system.
 
-        The readers of ``start`` see the input instead of the signal.  If the signal is used several
-        times in a common period, each use is an input and an output of its own.  An ``end`` other
-        than ``start`` is sampled at the start of each period, before its instant.
+        All readers of ``start`` see the input of the open loop instead of the signal. If the signal
+        is used several times in a common period, each use has its own input and output. An ``end``
+        other than ``start`` is sampled just before the instant at the start of each period.
         """
         port, rows = self._rows(self.start)
         found = over_a_period(self.network, self.period, Cut(port, rows, open=True), self._end())
@@ -408,13 +404,13 @@ class Loop:
 
     @property
     def scalar(self) -> bool:
-        """Return whether the open loop has one input and one output."""
+        """True if the open loop has one input and one output."""
         return self.system.d.shape == (1, 1)
 
     def closed_loop(self, delay: float = 0.0, gain: float = 1.0) -> StateSpace:
         """Return the closed loop over a common period, without inputs or outputs.
 
-        ``delay`` (s) delays the signal further, and ``gain`` multiplies it.
+        The signal is delayed by an additional ``delay`` (s) and multiplied by ``gain``.
         """
         found = self._closed(delay, gain)
         names = Signals(*(Signal(*label) for label in found.labels))
@@ -435,33 +431,35 @@ class Loop:
         return over_a_period(self.network, self.period, Cut(port, rows, False, gain, extra))
 
     def poles(self, delay: float = 0.0, gain: float = 1.0) -> NDArray[np.complex128]:
-        """Return the poles of the closed loop in the plane of z."""
+        """Return the poles of the closed loop in the z plane."""
         return np.linalg.eigvals(self._closed(delay, gain).state).astype(complex)
 
     def delay_margin(
         self, *, slow: float = 0.0, longest: float | None = None
     ) -> DelayMargin | None:
-        """Return the further delay of the signal at which the closed loop becomes unstable.
+        """Return the additional delay of the signal at which the closed loop becomes unstable.
 
-        The delay adds to the latency of the message; at each delay the closed loop is formed anew
-        and its eigenvalues are computed, so there is no approximation but that of the linear model.
-        Beyond 120 common periods the delay comes from the frequency response, which treats the
-        samples as a band-limited signal.  Poles with a frequency below ``slow`` (rad/s) are
-        disregarded.  Returns ``None`` if the loop is stable up to ``longest`` (s).  Without
-        ``longest``, ``None`` means that a loop with one signal is stable at each delay; loops with
-        several signals are searched up to 60 common periods (:meth:`searched_delay_margin`).
-        Raises :class:`ModelError` if the loop is unstable without further delay.
+        The delay adds to the latency of the message. For each delay, the eigenvalues of the closed
+        loop are computed, so the only approximation is the linear model. Beyond 120 common periods,
+        the delay comes from the frequency response, which treats the samples as a band-limited
+        signal. Poles with a frequency below ``slow`` (rad/s) are ignored.
+
+        The result is ``None`` if the loop is stable up to the delay ``longest`` (s). Without
+        ``longest``, ``None`` means that a loop with one signal is stable at each delay. A loop with
+        several signals is searched up to 60 common periods. :meth:`searched_delay_margin` also
+        returns how far was searched. A loop that is unstable without additional delay raises
+        :class:`ModelError`.
         """
         return self.searched_delay_margin(slow=slow, longest=longest)[0]
 
     def searched_delay_margin(
         self, *, slow: float = 0.0, longest: float | None = None
     ) -> tuple[DelayMargin | None, float]:
-        """Return :meth:`delay_margin`, and the delay (s) up to which the search went.
+        """Return :meth:`delay_margin`, and the largest delay (s) that was searched.
 
-        The second value is infinite if the loop is stable at each delay: its gain is 1 nowhere.
-        It is finite if the gain may be 1 at a frequency too low for the search
-        (:attr:`Margins.searched_above`).
+        The second value is infinite if the gain of the loop is 1 at no frequency, so that the loop
+        is stable at each delay. The value is finite if the gain may be 1 at a frequency too low for
+        the search (:attr:`Margins.searched_above`).
         """
         step = self.period.seconds
         limit = _PERIODS * step if longest is None else longest
@@ -484,7 +482,6 @@ class Loop:
         return self._beyond(before, slow)
 
     def _beyond(self, stable: float, slow: float) -> tuple[DelayMargin | None, float]:
-        """Return the delay margin beyond a delay (s) at which the loop is stable."""
         step, expected = self.period.seconds, stable
         while True:
             expected, frequency = delay_after(self.system, expected, feedback=1.0, slow=slow)
@@ -502,9 +499,8 @@ class Loop:
         return DelayMargin(margin, self._worst(margin, slow)[1])
 
     def _crossing(self, before: float, after: float, slow: float) -> float:
-        """Return the delay between two delays at which the growth rate becomes positive."""
         with needs("scipy", "a delay margin"):
-            from scipy.optimize import brentq  # slow to load
+            from scipy.optimize import brentq  # Imported here because it is slow to load.
 
         level = 0.0 if self.growth(before, slow) < 0.0 else _NEUTRAL / self.period.seconds
 
@@ -514,9 +510,10 @@ class Loop:
         return float(brentq(above, before, after, xtol=1e-12, rtol=1e-12))
 
     def growth(self, delay: float = 0.0, slow: float = 0.0) -> float:
-        """Return the growth rate (1/s) of the closed loop's fastest growing pole.
+        """Return the growth rate (1/s) of the fastest growing pole of the closed loop.
 
-        ``delay`` (s) delays the signal further; poles below ``slow`` (rad/s) are disregarded.
+        The signal is delayed by an additional ``delay`` (s). Poles below ``slow`` (rad/s) are
+        ignored.
         """
         return self._worst(delay, slow)[0]
 
@@ -532,7 +529,7 @@ class Loop:
 
     @property
     def delayable(self) -> bool:
-        """Return whether the signal is sent as a message, so that it can be delayed further."""
+        """True if the signal is sent as a message, so that it can be delayed."""
         return self.start.partition(".")[0] in self._senders
 
     @property
@@ -565,15 +562,21 @@ def open_loop(
 ) -> Loop:
     """Return the loop of ``scenario`` that passes through the signal ``start``.
 
-    - ``start``: ``"component.signal"``, or ``"component"`` for all its signals.  Everything that
-      reads it sees the input of the open loop instead.
-    - ``end``: the signal that is the output of the open loop; default: ``start`` itself.
-    - ``time``: the operating point is that of a run at this time, s.
+    The loop contains controllers with their sample periods and latencies, sensors, sampled blocks
+    and updates of models. Random values and external inputs are held constant. Guards, declared
+    changes and faults are left out.
 
-    The result contains controllers with their sample periods and latencies, sensors, sampled
-    blocks and updates of models.  Random values and external inputs are held constant; guards,
-    declared changes and faults are left out.  Raises :class:`UnknownName` for unknown signals, and
-    :class:`ModelError` for a random latency or a component without a linear model.
+    Args:
+        scenario: The scenario.
+        start: ``"component.signal"``, or ``"component"`` for all its signals. All readers of the
+            signal see the input of the open loop instead.
+        end: The signal that is the output of the open loop. The default is ``start``.
+        time: Time in a run at which the operating point is taken, s.
+        compile: Whether to compile the models.
+
+    Raises:
+        UnknownName: A signal or component does not exist.
+        ModelError: A latency is random, or a component has no linear model.
 
     Example:
         open_loop(scenario, "controller.force").delay_margin()
@@ -582,7 +585,6 @@ def open_loop(
 
 
 def loop_of(system: System, start: str, end: str = "") -> Loop:
-    """Return the loop of a system at its present time; see :func:`open_loop`."""
     network = Assembling(system).network()
     for name in (start, end or start):
         _check_signal(network, name)
@@ -622,7 +624,7 @@ def _pruned(
 ) -> tuple[
     NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], Signals
 ]:
-    """Return the matrices without the states that affect nothing."""
+    """Return the matrices without states that affect neither outputs nor other states."""
     kept = np.arange(len(found.state))
     while True:
         block = np.vstack((found.state[np.ix_(kept, kept)], found.output_state[:, kept]))

@@ -1,4 +1,4 @@
-"""A page with Bode and Nichols plots of open loops, and the poles of a plant."""
+"""HTML page with Bode and Nichols plots of open loops, and the poles of a plant."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ _STYLE = """
   .plot .scatterlayer { filter: brightness(1.6); }
 }
 """
-"""The plots fit into a phone, and their texts can be read on a dark page."""
+"""Styles that fit the plots to a phone and keep their texts readable on a dark page."""
 _CLEAR = "rgba(0,0,0,0)"
 _GAIN_RANGE = 60.0
-"""Gains (dB) that the Nichols plot shows above and below 0."""
+"""Range of gains in the Nichols plot, dB above and below 0."""
 _RINGS = (0.5, 1.0, 3.0, 6.0, 12.0)
-"""Closed-loop gains (dB) of the contours in a Nichols plot."""
 
 
 class Table(NamedTuple):
-    """A table of the page; ``rows`` are texts below the titles ``head``."""
+    """A table of the page. ``head`` contains the titles of the columns, and ``rows`` the texts."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -46,10 +45,11 @@ def write_page(
     path: Path, title: str, head: str, plant: StateSpace, loops: Mapping[str, StateSpace],
     margins: Table, poles: Table, slow: float = 0.0,
 ) -> None:  # fmt: skip
-    """Write the page: first the margins, then the plots of each loop, then the poles.
+    """Write a page with the margins, the plots of each loop, and the poles.
 
-    ``loops`` are open loops with one signal, by its name.  ``head`` is text below the title.  The
-    plots begin at the frequency ``slow``, rad/s, below which the margins disregard everything.
+    ``loops`` contains open loops with one input and one output, by name. ``head`` is the text below
+    the title. The plots begin at the frequency ``slow``, rad/s, because the margins ignore lower
+    frequencies.
     """
     sections = [("margins", "Margins", margins.html())]
     for i, (name, loop) in enumerate(loops.items()):
@@ -65,7 +65,6 @@ def write_page(
 
 
 def _drawn(figure: go.Figure) -> str:
-    """Return a plot that shows the page behind it."""
     figure.update_layout(paper_bgcolor=_CLEAR, plot_bgcolor=_CLEAR, modebar_bgcolor=_CLEAR)
     return plot_html(figure)
 
@@ -73,9 +72,8 @@ def _drawn(figure: go.Figure) -> str:
 def bode_data(loop: StateSpace, slow: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return frequency (rad/s), gain (dB) and phase (deg) of the return ratio, each (k,).
 
-    The frequencies begin at ``slow`` rad/s.
-
-    The phase is continuous, and between -360 and 0 deg at the lowest frequency.
+    The frequencies begin at ``slow`` rad/s. The phase is continuous, and lies between -360 and 0
+    deg at the lowest frequency.
     """
     omega = frequencies(loop, 1200)
     omega = omega[omega >= min(slow, omega[-1] / 10.0)]
@@ -136,7 +134,7 @@ def _nichols(loop: StateSpace, slow: float) -> str:
 
 
 def _contour(ring: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return phase (deg) and gain (dB) on which the closed loop has the gain ``ring`` dB."""
+    """Return phase (deg) and gain (dB) for which the closed loop has the gain ``ring`` dB."""
     angle = np.linspace(1e-3, 2.0 * np.pi - 1e-3, 200)
     closed = 10.0 ** (ring / 20.0) * np.exp(1j * angle)
     opened = closed / (1.0 - closed)

@@ -1,7 +1,7 @@
-"""The linear components of a scenario: operating points, the linear model of a plant, the wiring.
+"""The linear components of a scenario: operating points, linear plants, and wiring.
 
-A plant may have algebraic constraints.  The residuals determine the algebraic variables y near the
-point, so y is eliminated by the implicit function theorem: from ``0 = G(x, y, z, u)``,
+A plant may have algebraic constraints. Near the point, the residuals determine the algebraic
+variables y, so y is eliminated by the implicit function theorem. From ``0 = G(x, y, z, u)`` follows
 ``dy = -(dG/dy)^-1 (dG/dx dx + dG/dz dz + dG/du du)``.
 """
 
@@ -32,7 +32,7 @@ from rtsim.scenario.standard_components import PlantComponent
 
 @dataclass(frozen=True)
 class Point:
-    """The time t (s), and the vectors x (n,), z (d,), u (m,) and p (k,) of a model."""
+    """Operating point of a model: time t (s), and the vectors x (n,), z (d,), u (m,) and p (k,)."""
 
     t: float
     x: Vector
@@ -42,7 +42,10 @@ class Point:
 
     @classmethod
     def of(cls, model: Model, values: Mapping[str, object] | None = None, t: float = 0.0) -> Point:
-        """Return the declared values of ``model``; ``values`` replace some of them by name."""
+        """Return the declared values of ``model`` as a point.
+
+        ``values`` replaces some of the declared values, by name.
+        """
         layouts = layouts_of(model)
         by_layout: dict[str, dict[str, object]] = {letter: {} for letter in layouts}
         for name, value in (values or {}).items():
@@ -57,14 +60,14 @@ class Point:
 
 
 def layouts_of(model: Model) -> dict[str, Signals]:
-    """Return the layouts of x, z, u and p."""
     return {"x": model.states, "z": model.discrete, "u": model.inputs, "p": model.parameters}
 
 
 def model_of(what: object) -> Model:
-    """Return ``what`` as a model: a :class:`Model`, or a diagram with a method ``model()``.
+    """Convert ``what`` to a model.
 
-    Raises :class:`ScenarioError` for anything else.
+    ``what`` is a :class:`Model`, or a diagram with a method ``model()``. Anything else raises
+    :class:`ScenarioError`.
     """
     if isinstance(what, Model):
         return what
@@ -79,7 +82,7 @@ def model_of(what: object) -> Model:
 
 
 def plant_of(scenario: Scenario, name: str) -> tuple[str, PlantComponent]:
-    """Return name and declaration of the plant ``name``; without a name, of the only plant."""
+    """Return name and declaration of the plant ``name``, or of the only plant without a name."""
     plants = scenario.of(PlantComponent)
     if not name:
         if len(plants) != 1:
@@ -96,12 +99,13 @@ def plant_of(scenario: Scenario, name: str) -> tuple[str, PlantComponent]:
 def system_at(
     scenario: Scenario, time: Duration = 0, *, seed: int = 0, compile: Compilation = True
 ) -> System:
-    """Return the system after the instant at ``time`` s of a run, as fast as possible.
+    """Return the system after the instant at ``time`` s of a run, which runs at full speed.
 
-    Declared faults are left out.  Raises :class:`ScenarioError` for a negative time, and the errors
-    of the run.
+    Declared faults are left out. A negative time raises :class:`ScenarioError`; errors of the run
+    are raised too.
     """
-    from rtsim.runs.simulation import simulate  # takes longer to import than the rest
+    # Imported here because it takes longer to import than the rest.
+    from rtsim.runs.simulation import simulate
 
     ns = to_ns(time, "time of the operating point")
     if ns < 0:
@@ -113,7 +117,6 @@ def system_at(
 
 
 def point_in(system: System, name: str) -> Point:
-    """Return the point of plant ``name``; raises :class:`UnknownName` for an unknown plant."""
     found = {plant.name: plant for plant in system.plants}
     if name not in found:
         raise UnknownName("plant", name, found)
@@ -135,7 +138,7 @@ def check_undelayed(model: Model) -> None:
 def check_ordinary(model: Model) -> None:
     """Raise :class:`ModelError` for a model with delays or with algebraic variables.
 
-    In a loop the algebraic variables would count as discrete signals, which are held.
+    In a loop, algebraic variables would be treated as discrete signals and be held.
     """
     check_undelayed(model)
     if model.origin is not None and model.origin.algebraic.size:
@@ -145,14 +148,11 @@ def check_ordinary(model: Model) -> None:
         )
 
 
-# The linear model of a plant with algebraic constraints.
-
-
 def solved(bound: BoundModel, at: Point) -> Point:
-    """Return ``at`` with algebraic values that solve the residuals; ``at`` itself without any.
+    """Solve the algebraic equations at ``at``, and return the point with the solution.
 
-    The search begins at the algebraic values of ``at``.  Raises :class:`ModelError` if it finds no
-    solution.
+    The search begins at the algebraic values of ``at``. A model without algebraic variables returns
+    ``at``. If no solution is found, :class:`ModelError` is raised.
     """
     model = bound.model
     if model.origin is None or not model.origin.algebraic.size:
@@ -166,9 +166,9 @@ def solved(bound: BoundModel, at: Point) -> Point:
 
 
 class Equations:
-    """The equations of a model with constraints, on the vector (x, z, y, u).
+    """The equations of a model with constraints, as a function of the vector (x, z, y, u).
 
-    The result has the derivatives, the outputs and the residuals.
+    The result contains the derivatives, the outputs and the residuals.
     """
 
     def __init__(self, origin: Model, at: Point) -> None:
@@ -177,7 +177,6 @@ class Equations:
 
     @property
     def complex(self) -> Callable[[Any], Any]:
-        """The same equations for complex arguments."""
         forms = {name: complex_form(function) for name, function in self._functions().items()}
         return lambda vector: self._evaluate(vector, forms, complex)
 
@@ -212,11 +211,12 @@ class Equations:
 
 
 def eliminated(found: Jacobian, model: Model, n: int, d: int) -> tuple[Matrix, Matrix]:
-    """Return the derivatives of rates and outputs by (x, z, u), and estimates of their errors.
+    """Eliminate the algebraic variables from the Jacobian ``found`` of :class:`Equations`.
 
-    ``found`` has those of :class:`Equations` by (x, z, y, u), where z are the first ``d`` discrete
-    signals; the columns of y become 0, because the algebraic values are solved for.  Raises
-    :class:`ModelError` with the names of residuals and variables if the Jacobian is singular.
+    The result contains the derivatives of rates and outputs, and estimates of their errors. Both
+    have the columns of ``found``, (x, z, y, u), where z are the first ``d`` discrete signals. The
+    columns of y are 0, because the algebraic values follow from the others. A singular Jacobian
+    raises :class:`ModelError`.
     """
     assert model.origin is not None
     names = model.origin.algebraic.columns
@@ -245,12 +245,12 @@ DISCRETE_HELD = "discrete values are held constant"
 
 @dataclass(frozen=True)
 class PlantSlopes:
-    """Derivatives by the vector (x, z, u) of n + d + m elements.
+    """Derivatives of a plant by the vector (x, z, u) of n + d + m elements.
 
-    ``rate`` (n, n + d + m) is that of the derivative, ``output`` (r, n + d + m) that of the
-    outputs.  ``errors`` (n + r, n + d + m) are estimates of the errors, ``exact`` the numbers of
-    the variables that were found by complex step, and ``notes`` name kinks in states and inputs.
-    Discrete values have no notes, because they are often flags.
+    ``rate`` (n, n + d + m) contains the derivatives of dx/dt, ``output`` (r, n + d + m) those of
+    the outputs. ``errors`` (n + r, n + d + m) estimates their errors. ``exact`` contains the
+    indices of the variables whose derivatives were computed by complex step. ``notes`` reports
+    kinks in states and inputs, but not in discrete values, which are often flags.
     """
 
     rate: Matrix
@@ -263,8 +263,8 @@ class PlantSlopes:
 def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
     """Return the derivatives of a plant at a point.
 
-    The number of the mode of a modal model is not varied.  Raises :class:`ModelError` if a value
-    near the point is not finite.
+    In a model with modes, the number of the mode is not varied. If a value near the point is not
+    finite, :class:`ModelError` is raised.
     """
     model = bound.model
     check_undelayed(model)
@@ -307,20 +307,17 @@ def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
 
 
 def columns_of(bound: BoundModel) -> tuple[str, ...]:
-    """Return the names of the elements of (x, z, u)."""
     model = bound.model
     return (*model.states.columns, *model.discrete.columns, *model.inputs.columns)
 
 
 def split(vector: Any, at: Point) -> tuple[Any, Any, Any]:
-    """Return x, z and u as contiguous arrays from the vector (x, z, u)."""
     n, d = at.x.size, at.z.size
     x, z, u = vector[:n], vector[n : n + d], vector[n + d :]
     return x.copy(), z.copy(), u.copy()
 
 
 def _complex(bound: BoundModel, at: Point) -> Callable[[Any], Any]:
-    """Return the function of :func:`plant_slopes` for complex arguments."""
     n, r = bound.model.states.size, bound.model.outputs.size
     derivative = complex_form(bound.derivative.py_func)
     output = complex_form(bound.output.py_func)
@@ -343,7 +340,7 @@ def kink_notes(
     owner: str,
     without: Container[int] = (),
 ) -> tuple[str, ...]:
-    """Return a sentence for each variable, except ``without``, at which elements have a kink."""
+    """Return a sentence for each variable with a kink, except for the variables ``without``."""
     by_column: dict[int, list[tuple[int, float]]] = {}
     for row, column, jump in found.kinks:
         by_column.setdefault(column, []).append((row, jump))
@@ -367,42 +364,38 @@ def _named(error: ModelError, names: tuple[str, ...], bound: BoundModel) -> Mode
     )
 
 
-# The linear components of a scenario, and how they are wired: the parts of a sampled loop.
-
 Rows = list[int]
 
 
 @dataclass(frozen=True)
 class Link:
-    """Rows ``into`` of a component's inputs that read rows ``out`` of the port ``port``."""
+    """Connection of the rows ``into`` of a component's inputs to the rows ``out`` of ``port``."""
 
     port: str
     into: Rows
     out: Rows
     signals: tuple[str, ...]
-    """The signal of the port to which each row belongs."""
     early: bool = False
     """True if the reader comes after the sender in a declared order."""
 
 
 @dataclass(frozen=True)
 class LinearPlant:
-    """A plant: slopes by (x, z, u), wires, and the period of its steps."""
+    """A plant: its derivatives by (x, z, u), its connections, and the period of its steps."""
 
     name: str
     sizes: tuple[int, int, int, int]
-    """The numbers of states, discrete values, inputs and outputs."""
     slopes: PlantSlopes
     links: tuple[Link, ...]
     step: Period
     signals: Signals
     coupled: bool = False
-    """True if the plant reads a plant, or is read by one: its own steps then matter."""
+    """True if the plant reads or is read by a plant, so that its steps affect the result."""
 
 
 @dataclass(frozen=True)
 class LinearTask:
-    """A task: ``matrix`` computes its results from its inputs (docs of the subclasses)."""
+    """A task whose ``matrix`` computes its results from its inputs, as the subclasses define."""
 
     name: str
     period: Period | None
@@ -411,7 +404,7 @@ class LinearTask:
 
 @dataclass(frozen=True)
 class Sender(LinearTask):
-    """A controller or a sensor: (s', y) = matrix (s, u), and y is sent as a message.
+    """A controller or a sensor, which computes (s', y) = matrix (s, u) and sends y as a message.
 
     A sensor has no memory s, and its matrix is the unit matrix.
     """
@@ -424,12 +417,11 @@ class Sender(LinearTask):
     transport_ns: int
     successors: frozenset[str] = frozenset()
     triggers: frozenset[str] = frozenset()
-    """The tasks that a message of this sender triggers."""
 
 
 @dataclass(frozen=True)
 class Changer(LinearTask):
-    """An update or a timer of a plant: (x', z') = matrix (x, z, u)."""
+    """An update or a timer of a plant, which computes (x', z') = matrix (x, z, u)."""
 
     plant: str
     matrix: Matrix
@@ -437,21 +429,19 @@ class Changer(LinearTask):
 
 @dataclass(frozen=True)
 class Network:
-    """All linear components; tasks in reaction order."""
+    """All linear components of a scenario, with tasks in the order of their reactions."""
 
     plants: tuple[LinearPlant, ...]
     tasks: tuple[LinearTask, ...]
     ports: dict[str, Signals]
     notes: tuple[str, ...] = ()
     times: tuple[Period, ...] = field(default=())
-    """All periods of the scenario."""
 
 
 def links_of(
     wiring: Wiring | None, ports: dict[str, SignalPort], layout: Signals, owner: str,
     early: Sequence[str] = (),
 ) -> tuple[Link, ...]:  # fmt: skip
-    """Return the links of a component's inputs, one for each port that it reads."""
     found: dict[str, tuple[Rows, Rows, list[str]]] = {}
     for name, source in sorted((wiring.sources if wiring is not None else {}).items()):
         if not isinstance(source, str):
@@ -469,9 +459,9 @@ def links_of(
 
 
 def constant_delay(model: LatencyModel, size_bytes: int, link: str) -> int:
-    """Return the delay of a latency model in ns.
+    """Return the constant delay of a latency model in ns.
 
-    Raises :class:`ModelError` if it is random, or depends on other messages.
+    A latency that is random or depends on other messages raises :class:`ModelError`.
     """
     if isinstance(model, Fixed):
         return model.constant[0]
@@ -493,7 +483,6 @@ def constant_delay(model: LatencyModel, size_bytes: int, link: str) -> int:
 
 
 def common_period(periods: Sequence[Period]) -> Period:
-    """Return the shortest common multiple of the periods."""
     from math import gcd, lcm
 
     fractions = [p.ns for p in periods]
@@ -503,5 +492,4 @@ def common_period(periods: Sequence[Period]) -> Period:
 
 
 def port_signals(system: System) -> dict[str, Signals]:
-    """Return the signals of each port."""
     return {name: port.signals for name, port in system.ports.items()}

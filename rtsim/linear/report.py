@@ -1,4 +1,4 @@
-"""The contents of ``rtsim linearise``: a plant, and the loops that pass through its inputs."""
+"""Contents of ``rtsim linearise``: a plant, and the loops through its inputs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rtsim.scenario.scenario import Scenario
 
 @dataclass(frozen=True)
 class LoopReport:
-    """The margins of a loop that is cut at the signal ``name``.
+    """Margins of a loop that is cut at the signal ``name``.
 
-    ``margins`` is ``None`` for a loop with several signals.  ``delay`` is ``None`` if no delay up
-    to ``delay_searched`` s makes the loop unstable, if ``delay_problem`` says why there is none, or
-    if the signal is no message.  In the last case
-    ``approximate`` is the phase margin divided by the crossover frequency, s.
+    ``margins`` is ``None`` for a loop with several signals. ``delay`` is ``None`` if no delay up to
+    ``delay_searched`` s makes the loop unstable, or for the reason in ``delay_problem``. A signal
+    that is not sent as a message has no ``delay``; ``approximate`` then contains its approximate
+    delay margin in s.
     """
 
     name: str
@@ -54,7 +54,7 @@ class LoopReport:
         }
 
     def _searched(self) -> float | None:
-        """Return how far the search for a delay margin went without a result, s."""
+        """Return the end of an unsuccessful search for a delay margin, s; otherwise ``None``."""
         failed = self.delay is None and not self.delay_problem and self.approximate is None
         return self.delay_searched if failed else None
 
@@ -72,14 +72,13 @@ class LinearReport:
 
     @property
     def scalar_loops(self) -> dict[str, StateSpace]:
-        """Return the open loops with one input and one output."""
+        """The open loops with one input and one output, by name."""
         shown = {one.name: one.system for one in self.loops if one.margins is not None}
         if self.system is not None and self.system.d.shape == (1, 1):
             shown[self.system.name] = self.system
         return shown
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data: poles, matrices, margins and notes."""
         plant = self.plant
         return {
             "plant": self.plant_name,
@@ -108,7 +107,6 @@ def _poles(system: StateSpace) -> list[dict[str, float]]:
 
 
 def matrices(system: StateSpace) -> dict[str, Any]:
-    """Return names, units and matrices as plain data."""
     labels = {
         kind: [{"name": c, "unit": s.unit} for s in getattr(system, kind) for c in s.columns]
         for kind in ("states", "inputs", "outputs")
@@ -127,11 +125,14 @@ def linear_report(
     slow: float = 0.0,
     compile: Compilation = True,
 ) -> LinearReport:
-    """Return poles of a plant and margins of its loops at ``time`` s of a run.
+    """Return the poles of a plant and the margins of its loops at ``time`` s of a run.
 
-    Without ``start`` the loop is cut at each message that the plant reads: as a whole, and at each
-    of its signals alone.  With ``end`` there is one open loop, and no margins.  If a loop that was
-    not asked for has no linear model, the notes say why, and the poles of the plant remain.
+    By default, a loop is cut at each message that the plant reads: once for the whole message, and
+    once for each of its signals. ``start`` selects another cut. With both ``start`` and ``end``,
+    the report contains one open loop and no margins.
+
+    If a default loop has no linear model, the notes give the reason, and the report still contains
+    the poles of the plant. For a loop that ``start`` selects, the error is raised.
     """
     name, _ = plant_of(scenario, plant)
     system = system_at(scenario, time, compile=compile)
@@ -165,7 +166,6 @@ def _notes(*systems: StateSpace) -> tuple[str, ...]:
 
 
 def _cuts(system: System, plant: str, start: str) -> list[str]:
-    """Return the signals at which the loop is cut: each message, then its signals one by one."""
     wiring = next(p for p in system.plants if p.name == plant).wiring
     sources = [s for s in wiring.sources.values() if isinstance(s, str)] if wiring else []
     if start:

@@ -1,9 +1,10 @@
-"""A run of linear components over one common period, with matrices in place of numbers.
+"""Simulation of linear components over one common period, with matrices as values.
 
-The run follows docs/semantics.md: at an instant messages arrive, tasks react, writes take effect,
-and plants read their inputs, in microsteps.  Each value is a matrix: its rows are the elements of
-the value, its columns the elements of the state at the start of the period and of the inputs.
-Between two instants a plant moves by its exact transition with constant inputs.
+The run follows docs/semantics.md: in the microsteps of an instant, messages arrive, tasks react,
+writes take effect, and plants read their inputs. Each value is a matrix. The rows of the matrix are
+the elements of the value. The columns are the elements of the state at the start of the period,
+followed by those of the inputs. Between two instants, a plant moves by its exact transition with
+constant inputs.
 
 Source: K. J. Astrom, B. Wittenmark, Computer-Controlled Systems (1997), sections 2.3 and 3.2.
 """
@@ -27,10 +28,10 @@ MOST_INSTANTS = 20_000
 
 @dataclass(frozen=True)
 class Cut:
-    """What is changed at a signal: rows ``rows`` of the port ``port``.
+    """Change of a signal: the rows ``rows`` of the port ``port``.
 
-    With ``open`` its readers see inputs of their own instead.  ``gain`` multiplies the rows, and
-    ``delay_ns`` delays them further.
+    If ``open`` is true, the readers of the signal see separate inputs instead. ``gain`` multiplies
+    the rows, and ``delay_ns`` delays them.
     """
 
     port: str
@@ -42,7 +43,7 @@ class Cut:
 
 @dataclass
 class Transit:
-    """A message in transit: the rows ``rows`` of a port that it sets when it arrives."""
+    """A message in transit, which sets the rows ``rows`` of a port when it arrives."""
 
     arrival: tuple[Time, int]
     port: str
@@ -53,7 +54,7 @@ class Transit:
 
 @dataclass
 class PlantValues:
-    """The values of a plant as matrices; ``committed`` is what other components read."""
+    """The values of a plant as matrices. Other components read ``committed``."""
 
     plant: LinearPlant
     x: Matrix
@@ -69,16 +70,16 @@ class PlantValues:
 
 @dataclass
 class SampledRun:
-    """The state of the run; ``columns`` is the number of columns of all matrices."""
+    """State of the run. ``columns`` is the number of columns of all matrices."""
 
     network: Network
     cut: Cut | None
     columns: int = 0
     now: Time = Fraction(0)
     channel: Matrix | None = None
-    """The inputs (elements, columns) of the cut's signal, one block of rows for each use."""
+    """Inputs (elements, columns) that replace the cut signal, with a block of rows for each use."""
     taken: list[Matrix] = field(default_factory=list)
-    """The values of the cut's signal, one for each use, as its readers would have seen them."""
+    """Values that the readers of the cut signal would have seen, one for each use."""
     uses: dict[Time, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -190,7 +191,7 @@ class SampledRun:
         self, at: Time, step: int, ticking: list[LinearTask], triggered: frozenset[str],
         later: set[str],
     ) -> list[tuple[str, Rows, Matrix]]:  # fmt: skip
-        """Run the tasks; return what becomes visible at the end of the microstep."""
+        """Run the tasks, and return the writes that take effect at the end of the microstep."""
         writes: list[tuple[str, Rows, Matrix]] = []
         changed: list[tuple[PlantValues, Matrix]] = []
         now = set(triggered)
@@ -234,7 +235,7 @@ class SampledRun:
     def _parts(
         self, task: Sender, payload: Matrix, at: Time
     ) -> list[tuple[Rows, Matrix, Fraction]]:
-        """Return the parts of a message that have their own delays: rows, values, extra delay."""
+        """Return the parts of a message with different delays: rows, values, additional delay."""
         everything = list(range(task.outputs.size))
         cut = self.cut
         if cut is None or cut.port != task.name:
@@ -251,7 +252,7 @@ class SampledRun:
         return [*parts, (rows, payload[rows], cut.delay_ns)]
 
     def _use(self, at: Time, value: Matrix) -> Matrix:
-        """Return the inputs that replace ``value`` (rows, columns), and keep ``value``."""
+        """Return the inputs that replace ``value`` (rows, columns), and store ``value``."""
         rows = len(value)
         if at not in self.uses:
             self.uses[at] = len(self.taken)
@@ -279,7 +280,7 @@ class SampledRun:
         return (self.early if link.early else self.ports)[link.port]
 
     def _seen(self, cut: Cut, link: Link, value: Matrix, at: Time) -> Matrix:
-        """Return what a reader of a plant or a source sees instead of ``value``."""
+        """Return the value that a reader of a plant or a source sees instead of ``value``."""
         out = value.copy()
         mine = [i for i, row in enumerate(link.out) if row in cut.rows]
         if not mine:
@@ -295,17 +296,13 @@ class SampledRun:
         return self._value(link)[list(cut.rows)]
 
 
-# The matrices of a network over one common period.
-
 Label = tuple[str, str]
-"""Name and unit."""
 Ends = tuple[str, tuple[int, ...]]
-"""A port and its rows."""
 
 
 @dataclass(frozen=True)
 class PeriodMatrices:
-    """State at the end of a period, and outputs, by the state at its start and the inputs."""
+    """State at the end of a period, and outputs, as functions of initial state and inputs."""
 
     state: Matrix
     inputs: Matrix
@@ -316,7 +313,7 @@ class PeriodMatrices:
 
 @dataclass(frozen=True)
 class _Slot:
-    """Elements of the state: their labels, and how to read and write them."""
+    """Elements of the state: their labels, and functions that read and write them."""
 
     labels: list[Label]
     get: Callable[[], Matrix]
@@ -326,10 +323,10 @@ class _Slot:
 def over_a_period(
     network: Network, period: Period, cut: Cut | None, end: Ends | None = None
 ) -> PeriodMatrices:
-    """Return the matrices of ``network`` from just before an instant to a period later.
+    """Return the matrices of ``network`` over one period, from just before an instant.
 
-    With an open ``cut`` the inputs are those of the cut, and the outputs its own values, or the
-    elements ``end`` at the start of the period.
+    If ``cut`` is open, the inputs are those that replace the cut signal. The outputs are the values
+    of the cut signal, or of the elements ``end`` at the start of the period.
     """
     run = SampledRun(network, cut)
     first = _settled(network, period, cut)
@@ -358,7 +355,7 @@ def over_a_period(
 
 
 def _settled(network: Network, period: Period, cut: Cut | None) -> Time:
-    """Return a time after which the pattern of events repeats: a multiple of the period."""
+    """Return a multiple of the period after which the pattern of events repeats."""
     senders = [t for t in network.tasks if isinstance(t, Sender)]
     latest = max((t.offset_ns for t in network.tasks), default=0)
     delay = max((t.compute_ns + t.transport_ns for t in senders), default=0)
@@ -367,7 +364,6 @@ def _settled(network: Network, period: Period, cut: Cut | None) -> Time:
 
 
 def _uses(run: SampledRun, until: Time) -> int:
-    """Run a period, and return how often the cut's signal is used in it."""
     run.taken.clear()
     run.uses.clear()
     run.run(until)
@@ -378,13 +374,12 @@ def _uses(run: SampledRun, until: Time) -> int:
 
 
 def _cut_source(run: SampledRun) -> bool:
-    """Return whether the cut is at a port that nothing computes."""
     cut = run.cut
     return cut is not None and cut.port not in run.memory and cut.port not in run.plants
 
 
 def _slots(run: SampledRun) -> Iterator[_Slot]:
-    """Return the elements of the state, in an order that depends on the network alone."""
+    """Yield the elements of the state, in an order that depends only on the network."""
     for name, values in run.plants.items():
         n, d, _, _ = values.plant.sizes
         names = _labels(run, name)
@@ -441,7 +436,6 @@ def _rows(values: PlantValues, rows: list[int], labels: list[Label]) -> _Slot:
 
 
 def _sampled_inputs(run: SampledRun, values: PlantValues) -> list[int]:
-    """Return the inputs that hold a sample of a plant, or of the source at which the cut is."""
     source = run.cut.port if _cut_source(run) and run.cut is not None else ""
     return [
         i for link in values.plant.links if link.port in run.plants or link.port == source
@@ -454,7 +448,6 @@ def _messages(run: SampledRun, values: PlantValues) -> list[Link]:
 
 
 def _widen(run: SampledRun, columns: int) -> None:
-    """Set all values to 0, with ``columns`` columns."""
     run.columns = columns
     for values in run.plants.values():
         for name in ("x", "z", "u", "committed"):
@@ -467,7 +460,6 @@ def _widen(run: SampledRun, columns: int) -> None:
 
 
 def _fill(slots: list[_Slot], columns: int) -> None:
-    """Give each element of the state a column of its own."""
     first = 0
     for slot in slots:
         size = len(slot.labels)
@@ -478,7 +470,6 @@ def _fill(slots: list[_Slot], columns: int) -> None:
 
 
 def _settle_inputs(run: SampledRun) -> None:
-    """Set the inputs of plants that hold messages; these inputs are no state of their own."""
     for values in run.plants.values():
         for link in _messages(run, values):
             values.u[link.into] = run.ports[link.port][link.out]

@@ -1,4 +1,4 @@
-"""StateSpace: the matrices of a linear system, with names and units.
+"""StateSpace: a linear system as matrices with names and units.
 
 Source of the discretisation: C. F. Van Loan, "Computing integrals involving the matrix
 exponential", IEEE Transactions on Automatic Control 23 (1978).
@@ -21,8 +21,6 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration, Period
 from rtsim.record import markup
 
-# Linear systems of other packages, which are recognised by their attributes.
-
 _LABEL = re.compile(r"(?P<name>.*?)(?: \[(?P<unit>[^\]]*)\])?\Z", re.S)
 
 
@@ -36,14 +34,13 @@ def is_foreign(system: object) -> bool:
 
 
 def is_fraction(system: object) -> bool:
-    """Return whether ``system`` looks like a transfer function."""
     return hasattr(system, "num") and hasattr(system, "den") and hasattr(system, "dt")
 
 
 def labels_of(system: Any, kind: str, default: Signals) -> Signals:
-    """Return signals with the names and units of labels such as ``"name [unit]"``.
+    """Convert labels such as ``"name [unit]"`` to signals with names and units.
 
-    ``kind`` is "state", "input" or "output".  ``default`` is returned if there are no labels.
+    ``kind`` is "state", "input" or "output". Without labels, ``default`` is returned.
     """
     labels = getattr(system, f"{kind}_labels", None)
     if labels is None or len(labels) != default.size:
@@ -59,7 +56,7 @@ def labels_of(system: Any, kind: str, default: Signals) -> Signals:
 
 
 def period_of(system: Any) -> Period | None:
-    """Return the sample period of ``system``; ``None`` if it is continuous in time."""
+    """Return the sample period of ``system``, or ``None`` for continuous time."""
     dt = system.dt
     if dt is None or (dt is not True and dt == 0):
         return None
@@ -71,7 +68,6 @@ def period_of(system: Any) -> Period | None:
 
 
 def polynomials(system: Any) -> tuple[list[float], list[float]]:
-    """Return numerator and denominator of a transfer function with one input and one output."""
     out: list[list[float]] = []
     for name in ("num", "den"):
         given = getattr(system, name)
@@ -88,10 +84,7 @@ def polynomials(system: Any) -> tuple[list[float], list[float]]:
     return out[0], out[1]
 
 
-# What a notebook shows of a linear system: its names, its poles, and small matrices.
-
 _MOST_COLUMNS = 12
-"""Greatest number of states and inputs together whose matrices are shown."""
 
 
 def shown_system(
@@ -104,8 +97,8 @@ def shown_system(
 ) -> str:
     """Return a linear system as HTML.
 
-    ``poles``: value (rad/s), frequency (rad/s) and damping of each pole.  ``matrix``: [A B; C D],
-    with the names of its rows and of its columns.
+    ``poles`` contains value (rad/s), frequency (rad/s) and damping of each pole. ``matrix`` is [A
+    B; C D]; ``rows`` and ``columns`` are the names of its rows and columns.
     """
     seen = [[f"{value:.6g}", frequency, damping] for value, frequency, damping in poles]
     head = ("pole", "frequency [rad/s]", "damping")
@@ -120,7 +113,7 @@ def _rows(matrix: NDArray[np.float64], names: Sequence[str]) -> Iterator[list[ob
         yield [name, *map(float, row)]
 
 
-# The only module that imports python-control (extra ``control``; docs/decisions/139).
+# Export to python-control (extra ``control``; docs/decisions/139). No other module imports it.
 
 
 def to_control(
@@ -129,10 +122,6 @@ def to_control(
     period: Period | None,
     name: str,
 ) -> Any:
-    """Return a ``StateSpace`` of python-control.
-
-    ``matrices`` are A, B, C and D; ``signals`` are states, inputs and outputs.
-    """
     control = extra("control", "control", "a system of python-control")
     dt = 0 if period is None else period.seconds
     states, inputs, outputs = map(_column_labels, signals)
@@ -158,8 +147,8 @@ Matrix = NDArray[np.float64]
 class Pole:
     """A pole, or a pair of conjugate poles.
 
-    ``value`` is the pole in the plane of s (1/s) or, for a sampled system, of z (no unit).
-    ``rate`` is the pole in the plane of s; for a sampled system it is ``log(z) / period``.
+    ``value`` is the pole in the s plane (1/s) or, for a sampled system, in the z plane (no unit).
+    ``rate`` is the pole in the s plane; for a sampled system, it is ``log(z) / period``.
     """
 
     value: complex
@@ -167,12 +156,12 @@ class Pole:
 
     @property
     def frequency(self) -> float:
-        """Return the natural frequency in rad/s."""
+        """The natural frequency in rad/s."""
         return abs(self.rate)
 
     @property
     def damping(self) -> float:
-        """Return the damping ratio: 1 for a decaying real pole, -1 for a growing one."""
+        """The damping ratio, which is 1 for a decaying real pole and -1 for a growing one."""
         size = abs(self.rate)
         if math.isinf(self.rate.real):
             return 1.0
@@ -181,18 +170,16 @@ class Pole:
 
 @dataclass(frozen=True, eq=False, init=False)
 class StateSpace:
-    """A linear system with matrices A (n, n), B (n, m), C (r, n) and D (r, m).
+    """Linear system with matrices A (n, n), B (n, m), C (r, n) and D (r, m).
 
-    Without ``period`` the system is ``dx/dt = A x + B u``, ``y = C x + D u``.  With ``period`` it
-    is ``x[k+1] = A x[k] + B u[k]``, ``y[k] = C x[k] + D u[k]``.  ``states``, ``inputs`` and
-    ``outputs`` name the elements and give their units; by default they are ``x_0``, ``u_0``,
-    ``y_0`` and so on.
+    Without ``period``, the system is ``dx/dt = A x + B u``, ``y = C x + D u``. With ``period`` in
+    s, it is ``x[k+1] = A x[k] + B u[k]``, ``y[k] = C x[k] + D u[k]``. ``states``, ``inputs`` and
+    ``outputs`` contain names and units of the elements. The default names are ``x_0``, ``u_0``,
+    ``y_0`` and so on. Matrices or names that do not fit together raise :class:`ScenarioError`.
 
-    For a system that :func:`rtsim.linearise` returned, ``method`` says how each derivative was
-    found, ``errors`` (n + r, n + m) are estimates of the absolute error of the elements of
-    ``[A B; C D]``, and ``notes`` say what the system leaves out.
-
-    Raises :class:`ScenarioError` for matrices or names that do not fit together.
+    :func:`rtsim.linearise` sets further attributes. ``method`` describes how the derivatives were
+    computed. ``errors`` (n + r, n + m) estimates the absolute error of each element of
+    ``[A B; C D]``. ``notes`` lists effects that the linear model leaves out.
 
     Example:
         StateSpace([[0, 1], [-4, -0.4]], [0, 1], [1, 0])
@@ -251,11 +238,11 @@ class StateSpace:
 
     @classmethod
     def of(cls, system: Any) -> StateSpace:
-        """Return ``system`` as a :class:`StateSpace`.
+        """Convert a linear system of another package to a :class:`StateSpace`.
 
-        ``system`` is a :class:`StateSpace`, a ``StateSpace`` or ``TransferFunction`` of
-        python-control, or one of ``scipy.signal``.  Matrices and names are taken over unchanged.
-        Raises :class:`ScenarioError` for anything else.
+        ``system`` is a ``StateSpace`` or ``TransferFunction`` of python-control or scipy.signal.
+        Names are kept, and so are the matrices of a state space. A :class:`StateSpace` of rtsim is
+        returned unchanged. Anything else raises :class:`ScenarioError`.
         """
         if isinstance(system, StateSpace):
             return system
@@ -284,9 +271,9 @@ class StateSpace:
     ) -> StateSpace:
         """Return ``numerator / denominator`` in the controllable canonical form.
 
-        The coefficients begin with the highest power of s, or of z with ``period``.  Raises
-        :class:`ScenarioError` unless the degree of the denominator is at least 1, and at least
-        that of the numerator.
+        The coefficients begin with the highest power of s, or of z if ``period`` is given.
+        :class:`ScenarioError` is raised unless the degree of the denominator is at least 1, and at
+        least that of the numerator.
         """
         below = np.trim_zeros(np.atleast_1d(matrix_of("denominator", denominator)), "f")
         above = np.atleast_1d(matrix_of("numerator", numerator))
@@ -308,8 +295,8 @@ class StateSpace:
     def to_control(self) -> Any:
         """Return the system as a ``StateSpace`` of python-control (extra ``control``).
 
-        Labels are ``"name [unit]"``, or ``"name"`` without a unit.  :meth:`of` gives back a system
-        that is equal to this one.
+        Labels have the form ``"name [unit]"``, or ``"name"`` without a unit. :meth:`of` converts
+        the result back to an equal system.
         """
         matrices = (self.a, self.b, self.c, self.d)
         signals = (self.states, self.inputs, self.outputs)
@@ -322,9 +309,9 @@ class StateSpace:
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
     ) -> StateSpace:
-        """Return the rows and columns of the given elements, by name and in the given order.
+        """Return the system with a selection of states, inputs and outputs, in the given order.
 
-        ``None`` keeps all elements.  Other states are left out as if they were constant.
+        ``None`` keeps all elements. States that are left out are treated as constant.
         """
         x, u, y = (
             _chosen(kind, signals, names)
@@ -347,9 +334,9 @@ class StateSpace:
         )  # fmt: skip
 
     def sampled(self, period: Duration | Period) -> StateSpace:
-        """Return the system with inputs that are held over each ``period`` s (zero-order hold).
+        """Discretise the system with inputs held over each ``period`` s (zero-order hold).
 
-        Raises :class:`ScenarioError` for a system that is sampled already.
+        A system that is already sampled raises :class:`ScenarioError`.
         """
         if self.period is not None:
             raise ScenarioError(f"{self.name or 'the system'} is sampled already ({self.period})")
@@ -361,7 +348,7 @@ class StateSpace:
 
     @property
     def poles(self) -> list[Pole]:
-        """Return the poles by their frequency; a conjugate pair is one entry, with imag > 0."""
+        """The poles, sorted by frequency. A conjugate pair is one entry, with imag > 0."""
         values = np.linalg.eigvals(self.a) if len(self.a) else np.zeros(0)
         found = [Pole(complex(v), self._rate(complex(v))) for v in values if v.imag >= 0.0]
         return sorted(found, key=lambda p: (p.frequency, p.rate.real, p.rate.imag))
@@ -375,7 +362,7 @@ class StateSpace:
 
     @property
     def stable(self) -> bool:
-        """Return whether all poles are in the open left half-plane, or inside the unit circle."""
+        """True if all poles are in the open left half-plane, or inside the unit circle."""
         values = np.linalg.eigvals(self.a) if len(self.a) else np.zeros(0)
         if self.period is None:
             return bool((values.real < 0.0).all())
@@ -413,7 +400,7 @@ class StateSpace:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Return whether matrices, names, units and period are equal, exactly."""
+        """Return whether matrices, names, units and period are exactly equal."""
         if not isinstance(other, StateSpace):
             return NotImplemented
         return (
@@ -429,9 +416,9 @@ class StateSpace:
 
 
 def held(a: Matrix, b: Matrix, seconds: float) -> tuple[Matrix, Matrix]:
-    """Return the transition (n, n) over ``seconds``, and the effect (n, m) of constant inputs."""
+    """Return transition matrix (n, n) and effect of held inputs (n, m) over ``seconds``."""
     with needs("scipy", "a sampled linear model"):
-        from scipy.linalg import expm  # slow to load
+        from scipy.linalg import expm  # Imported here because it is slow to load.
 
     n, m = b.shape
     both = np.zeros((n + m, n + m))
@@ -441,7 +428,6 @@ def held(a: Matrix, b: Matrix, seconds: float) -> tuple[Matrix, Matrix]:
 
 
 def unit_of(signals: Signals, column: int) -> str:
-    """Return the unit of element ``column`` of the flat vector."""
     return [s.unit for s in signals for _ in s.columns][column]
 
 
@@ -474,7 +460,7 @@ def _seconds(period: Period | None) -> float | None:
 
 
 def matrix_of(name: str, given: object) -> Vector:
-    """Return ``given`` as an array of finite numbers; errors call it ``name``."""
+    """Convert ``given`` to an array of finite numbers. ``name`` appears in error messages."""
     try:
         made = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -485,7 +471,6 @@ def matrix_of(name: str, given: object) -> Vector:
 
 
 def _fitting(a: Vector, b: Vector, c: Vector, d: Vector) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-    """Return the matrices with fitting shapes, as copies that cannot be written."""
     a = np.zeros((0, 0)) if a.size == 0 else np.atleast_2d(a)
     n = len(a)
     if a.shape != (n, n):

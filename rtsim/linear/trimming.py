@@ -1,4 +1,4 @@
-"""trim: values of a model for which chosen states are steady, solved within bounds."""
+"""Trim: values of a model, within bounds, for which chosen states are steady."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ from rtsim.linear.state_space import Matrix
 from rtsim.record import markup
 from rtsim.scenario.scenario import Scenario
 
-# The equations of a trim: rates of states and values of outputs, as functions of free values.
-
 Free = Sequence[str] | Mapping[str, float]
 Residual = Callable[..., Vector]
-"""``residual(point, dx, y)`` returns what must be 0; dx (n,) per s, y (r,)."""
+"""``residual(point, dx, y)`` returns a vector that must be 0. dx (n,) are the rates of the states
+per s, y (r,) the outputs."""
 Place = Callable[[Mapping[str, float]], Mapping[str, object]]
 _LETTERS = "xup"
-"""The vectors that can have free values; discrete values cannot."""
 
 
 _RESIDUAL = Arguments("point, dx, y", does="returns what must be 0")
@@ -52,7 +50,7 @@ def _by_name(residual: Residual, model: Model) -> Residual:
 
 
 class TrimEquations:
-    """The residuals of a trim, for the values (n,) of ``names``."""
+    """The residuals of a trim as a function of the free values (n,), which ``names`` lists."""
 
     def __init__(
         self,
@@ -98,7 +96,6 @@ class TrimEquations:
         return np.ones(len(self.names))
 
     def point(self, values: Vector) -> Point:
-        """Return the operating point for the free values (n,)."""
         start, model = self._start, self._bound.model
         if self._place is not None:
             given = self._place(dict(zip(self.names, map(float, values), strict=True)))
@@ -109,7 +106,6 @@ class TrimEquations:
         return Point(start.t, vectors["x"], start.z, vectors["u"], vectors["p"])
 
     def outputs(self, at: Point) -> Vector:
-        """Return the outputs (r,) at a point."""
         y = np.zeros(self._bound.model.outputs.size)
         self._bound.output.call(at.t, at.x, at.z, at.u, at.p, y)
         return y
@@ -133,9 +129,9 @@ def free_values(
     start: Point,
     named: bool,
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """Return the start of the search and the bounds of each free element.
+    """Return the start of the search and the bounds for each free element.
 
-    ``named``: the free values are states, inputs or parameters of the model.
+    ``named`` is true if the free values are states, inputs or parameters of the model.
     """
     guess: dict[str, float] = {}
     limits: dict[str, tuple[float, float]] = {}
@@ -175,7 +171,6 @@ def _range(model: Model, letter: str, i: int) -> tuple[float, float]:
 
 
 def _elements(model: Model, name: str) -> list[tuple[str, str, int]]:
-    """Return name, vector and number of each element of a signal, or of one element."""
     layouts = {k: v for k, v in layouts_of(model).items() if k in _LETTERS}
     for letter, signals in layouts.items():
         if name in signals:
@@ -188,7 +183,10 @@ def _elements(model: Model, name: str) -> list[tuple[str, str, int]]:
 
 
 def _known(model: Model, name: str) -> tuple[str, str, int]:
-    """Return the scalar element ``name``, or a free value that the model does not have."""
+    """Return name, vector and index of a free value.
+
+    The vector is "" if the model does not have the value as a scalar.
+    """
     try:
         found = _elements(model, name)
     except UnknownName:
@@ -206,16 +204,16 @@ def _is_value(model: Model, name: str) -> bool:
 
 
 def _with(model: Model, start: Point, values: Mapping[str, object]) -> Point:
-    """Return ``start`` with other values by name, whose ranges are checked."""
+    """Return ``start`` with other values by name, after a check of their ranges."""
     for signals in layouts_of(model).values():
         signals.initial({name: value for name, value in values.items() if name in signals})
     return _placed(model, start, values)
 
 
 def _placed(model: Model, start: Point, values: Mapping[str, object]) -> Point:
-    """Return ``start`` with other values by name.
+    """Return ``start`` with other values by name, without a check of their ranges.
 
-    A derivative at the end of a range needs values beyond it, so ranges are not checked.
+    A derivative at the end of a range needs values beyond the range.
     """
     layouts = layouts_of(model)
     vectors = {letter: getattr(start, letter).copy() for letter in layouts}
@@ -239,7 +237,6 @@ def _placed(model: Model, start: Point, values: Mapping[str, object]) -> Point:
 def _rates(
     model: Model, steady: Sequence[str] | Mapping[str, float] | None
 ) -> list[tuple[int, float]]:
-    """Return the number of each state with a wanted rate, and the rate per s."""
     if steady is None:
         return [(i, 0.0) for i in range(model.states.size)]
     wanted = steady if isinstance(steady, Mapping) else dict.fromkeys(steady, 0.0)
@@ -269,15 +266,13 @@ def _wanted_outputs(model: Model, wanted: Mapping[str, object]) -> list[tuple[in
     return out
 
 
-# Solve equations within bounds, and describe how well they determine the solution.
-
 _RANK = 1e-7
 """Singular values below this share of the largest count as 0."""
 _POLISHINGS = 6
 
 
 class Equations(Protocol):
-    """Equations ``f(v) = 0`` with a name for each."""
+    """Interface of equations ``f(v) = 0`` with a label for each equation."""
 
     @property
     def labels(self) -> Sequence[str]: ...
@@ -290,7 +285,10 @@ class Equations(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """Values (n,), residuals (k,), condition, and the directions (n,) that are undetermined."""
+    """A solution (n,) of equations, with residuals (k,) and condition number.
+
+    ``free_directions`` contains the directions (n,) in which the solution is undetermined.
+    """
 
     at: Vector
     residuals: Vector
@@ -299,18 +297,17 @@ class Solution:
 
     @property
     def worst(self) -> float:
-        """Return the largest absolute residual."""
         return float(np.max(np.abs(self.residuals), initial=0.0))
 
 
 def solve(equations: Equations, first: Vector, low: Vector, high: Vector) -> Solution:
-    """Return the solution that least squares and Newton's method find from ``first`` (n,).
+    """Search for a solution by least squares and Newton's method, starting at ``first`` (n,).
 
-    The result need not solve the equations: check ``worst``.  Raises :class:`ModelError` for an
-    equation that is not finite, or that depends on no unknown.
+    The result need not solve the equations, so check ``worst``. :class:`ModelError` is raised for
+    an equation that is not finite, or that depends on none of the unknowns.
     """
     with needs("scipy", "a trim"):
-        from scipy.optimize import least_squares  # slow to load
+        from scipy.optimize import least_squares  # Imported here because it is slow to load.
 
     start = np.clip(first, low, high)
     scale = np.maximum(1.0, np.abs(start))
@@ -338,7 +335,6 @@ def _check(equations: Equations, values: Vector) -> None:
 
 
 def _polished(equations: Equations, at: Vector, low: Vector, high: Vector) -> Vector:
-    """Return ``at`` after steps of Newton's method, as long as they reduce the residuals."""
     best, size = at, float(np.max(np.abs(equations(at)), initial=0.0))
     for _ in range(_POLISHINGS):
         if size == 0.0:
@@ -355,14 +351,13 @@ def _polished(equations: Equations, at: Vector, low: Vector, high: Vector) -> Ve
 
 
 def _depends(equations: Equations, at: Vector, row: int) -> bool:
-    """Return whether equation ``row`` changes if all unknowns are moved far from ``at``."""
     size = np.maximum(1.0, np.abs(at))
     moved = (equations(at + share * size)[row] for share in (0.37, -0.61))
     return any(float(value) != float(equations(at)[row]) for value in moved)
 
 
 def _quality(equations: Equations, slopes: Matrix, at: Vector) -> tuple[float, tuple[Vector, ...]]:
-    """Return the condition number, and the undetermined directions of the unknowns."""
+    """Return the condition number and the undetermined directions of the unknowns."""
     scale = np.maximum(1.0, np.abs(at))
     scaled = slopes * scale
     lengths = np.linalg.norm(scaled, axis=1)
@@ -393,7 +388,7 @@ def _quality(equations: Equations, slopes: Matrix, at: Vector) -> tuple[float, t
 
 
 _SAME = 1e-6
-"""Relative distance below which two solutions are one."""
+"""Two solutions count as the same if their relative distance is smaller."""
 
 
 @dataclass(frozen=True)
@@ -401,15 +396,16 @@ class Trim:
     """A trimmed operating point.
 
     - ``free``: the values that were found, by name.
-    - ``values``: all states, discrete values, inputs and parameters, by name of their signal.
-    - ``outputs``: the outputs, by name of their element.
-    - ``residuals``: what is left of each equation, in its unit; ``residual`` is the largest.
-    - ``condition``: the condition number of the Jacobian of the equations by the free values; its
-      columns are scaled by ``max(1, |value|)``, its rows to length 1.  Each digit of the condition
-      costs a digit of the solution.
-    - ``unique``: whether the Jacobian determines all free values.  If not, ``undetermined`` holds
-      the directions in which the free values can move while the residuals stay 0, to first order.
-    - ``at_bounds``: the free values that lie at a bound.
+    - ``values``: all states, discrete values, inputs and parameters, by name of the signal.
+    - ``outputs``: the outputs, by name of the element.
+    - ``residuals``: the remaining error of each equation, in its unit. ``residual`` is the largest.
+    - ``condition``: condition number of the Jacobian of the equations by the free values. Its
+      columns are scaled by ``max(1, |value|)``, its rows to length 1. For each digit of the
+      condition number, the solution loses one digit.
+    - ``undetermined``: directions in which the free values can move while the residuals stay 0, to
+      first order; empty if the Jacobian determines all free values.
+    - ``unique``: whether all free values are determined and no other solution was found.
+    - ``at_bounds``: free values that lie at a bound.
     - ``others``: solutions that were found from other starts.
     """
 
@@ -425,9 +421,9 @@ class Trim:
     point: Point = field(repr=False, kw_only=True)
 
     def __getitem__(self, name: str) -> Any:
-        """Return the free value, signal or output called ``name``, such as ``level["throttle"]``.
+        """Return the free value, signal or output ``name``, such as ``level["throttle"]``.
 
-        Raises :class:`UnknownName` for another name.
+        An unknown name raises :class:`UnknownName`.
         """
         for known in (self.free, self.values, self.outputs):
             if name in known:
@@ -436,12 +432,12 @@ class Trim:
 
     @property
     def residual(self) -> float:
-        """Return the largest absolute residual."""
+        """The largest absolute residual."""
         return max(map(abs, self.residuals.values()), default=0.0)
 
     @property
     def unique(self) -> bool:
-        """Return whether the solution is locally unique, and no other one was found."""
+        """True if the solution is locally unique and no other solution was found."""
         return not self.undetermined and not self.others
 
     def _repr_html_(self) -> str:
@@ -464,10 +460,11 @@ class Trim:
         return "\n".join(lines)
 
     def set_in(self, scenario: Scenario, plant: str = "") -> None:
-        """Set the states, discrete values, parameters and inputs of a plant.
+        """Set the states, discrete values, parameters and inputs of a plant to the trimmed values.
 
-        A connected input has the value until the first message of its source arrives; an input that
-        is connected to a source or to another plant has the value of that.
+        An input that receives messages has its trimmed value until the first message arrives. An
+        input that is connected to a source or another plant has the value of that component
+        instead.
         """
         name, component = plant_of(scenario, plant)
         wired = {n for n, source in component.inputs.items() if isinstance(source, str)}
@@ -495,21 +492,31 @@ def trim(
 ) -> Trim:
     """Find ``free`` values for which the states in ``steady`` have the wanted rates.
 
-    - ``what``: a :class:`Model`, a ``Diagram``, or a :class:`Scenario`.  Of a scenario, ``plant``
-      is trimmed from its values at ``time`` s, and all its inputs can be free.
-    - ``free``: states, inputs or parameters to find: names, or names with the start of the search.
-    - ``fixed``: values of other states, inputs and parameters (default: as declared), and of
-      outputs.  Each fixed output is one more equation.
-    - ``bounds``: ``(low, high)`` by name; default: the range of the signal.
-    - ``steady``: names of states, or wanted rates by name of the state, per s (default: all, 0).
-    - ``place``: computes values of the model, by name, from the free values, which then need not be
-      names of the model.  ``residual(point, dx, y)`` replaces the equations by its own vector.
-    - ``tolerance``: the largest allowed residual, in the units of the equations.
-    - ``starts``: further starts of the search between the bounds, to look for other solutions.
+    SciPy's ``least_squares`` solves the equations, and Newton's method improves the solution. With
+    more free values than equations, the result is one of many solutions, and its ``unique`` is
+    false.
 
-    SciPy's ``least_squares`` solves the equations, and Newton's method improves the solution.  With
-    more free values than equations, the solution near the start is one of many, and the result says
-    so.  Raises :class:`ModelError` if no solution is found; the message names the worst equation.
+    Args:
+        what: A :class:`Model`, a ``Diagram`` or a :class:`Scenario`.
+        free: States, inputs or parameters to find, as names or as a mapping of names to start
+            values.
+        fixed: Values of other states, inputs and parameters (default: as declared), and of outputs.
+            Each fixed output adds an equation.
+        bounds: ``(low, high)`` by name. The default is the range of the signal.
+        steady: Names of states that must be steady, or a mapping of states to wanted rates per s.
+            By default, all states must be steady.
+        place: Function that computes values of the model, by name, from the free values. The free
+            values then need not be names of the model.
+        residual: Function ``residual(point, dx, y)`` that returns a vector of residuals and
+            replaces the equations of ``steady`` and of fixed outputs.
+        plant: The plant of a scenario to trim, with all its inputs available as free values.
+        time: Time in a run of the scenario from which the other values are taken, s.
+        tolerance: Largest allowed residual, in the units of the equations.
+        starts: Number of further random starts between the bounds, to look for other solutions.
+        compile: Whether to compile the model.
+
+    Raises:
+        ModelError: No solution was found. The message contains the worst equation.
 
     Example:
         trim(heater, free={"supply": 290.0}, fixed={"temperature": 300.0})
@@ -589,7 +596,6 @@ def _others(
     starts: int,
     tolerance: float,
 ) -> list[Vector]:
-    """Return further solutions from ``starts`` starts, drawn with a fixed seed."""
     if not starts:
         return []
     low, high = limits

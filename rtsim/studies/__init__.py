@@ -1,4 +1,7 @@
-"""Studies: many runs of one scenario, with factors that follow a design (docs/studies.md)."""
+"""Studies: many runs of one scenario whose factors follow a design.
+
+docs/studies.md explains studies with examples.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The loop of a study: batches go to the workers, rows come back and are stored.
+"""The main loop of a study, which sends batches to workers and stores the rows they return.
 
-A search runs generation by generation.  Differential evolution gives the same candidates if it is
-given the same margins, so a search is continued by a replay from its first generation, in which
-the stored rows take the place of runs.
+A search runs generation by generation. Equal margins lead to equal candidates in differential
+evolution. A search is therefore resumed by repeating it from the first generation, with stored rows
+in place of runs.
 """
 
 from __future__ import annotations
@@ -27,72 +27,66 @@ from rtsim.studies.one_run import check_worker, run_batch
 from rtsim.studies.plan import Ordered, Orders, seed_of_draw
 from rtsim.studies.progress import Tally
 
-# Where batches are executed.
-
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs that are executed together."""
-
     orders: Sequence[Ordered]
     alone: bool = False
-    """True for a single run that is suspected to end its process."""
+    """True for a single run that may end its process."""
     avoid: str = ""
-    """A worker that must not execute the batch, if there is another worker."""
+    """Address of a worker that must not execute the batch if there is another worker."""
     tries: int = 0
-    """How often the batch was submitted before."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A batch that has ended."""
+    """Result of a batch that has ended."""
 
     batch: Batch
     rows: Sequence[Row] = field(default_factory=tuple)
     died: str = ""
-    """Why the process of the batch ended before the batch was complete."""
     began: bool = True
     """False if the process ended before the first run of the batch began."""
     ran_s: float = 0.0
-    """If the process ended: wall-clock time since the first run began, s."""
+    """Wall-clock time from the start of the first run to the end of its process, s."""
     worker: str = ""
 
 
 class Pool(Protocol):
-    """Executes batches; used as a context."""
+    """Interface of a group of workers that executes batches."""
 
     @property
     def workers(self) -> int:
-        """The present number of workers."""
+        """Present number of workers."""
 
     @property
     def capacity(self) -> int:
-        """The number of batches that should be submitted at one time."""
+        """Number of batches that should be submitted at a time."""
 
     @property
     def about(self) -> str:
-        """Where the pool can be watched, such as the address of a dashboard; may be empty."""
+        """Where to watch the pool, such as the address of a dashboard; may be empty."""
 
     def check(self, order: Ordered) -> None:
         """Raise :class:`ScenarioError` if a worker cannot run the scenario with ``order``."""
 
     def submit(self, batch: Batch) -> None:
-        """Begin to execute ``batch``."""
+        """Start to execute ``batch``."""
 
     def finished(self) -> list[Outcome]:
         """Wait until at least one batch has ended, and return all that have ended.
 
-        After about 1 s the result may be empty.
+        After about 1 s without a result, the list is empty.
         """
 
     def close(self) -> None:
-        """End all workers that the pool has started."""
+        """End all workers that the pool started."""
 
 
 class InProcess:
-    """Executes batches in this process, one after the other, for example under a debugger.
+    """Pool that executes batches one after the other in this process, for example for a debugger.
 
-    A run that ends its process ends the study, and no run is ended after a time limit.
+    A run that ends its process ends the study, and time limits have no effect.
     """
 
     workers = 1
@@ -119,45 +113,40 @@ class InProcess:
 
 
 _BATCH_S = 0.5
-"""Wall-clock time that a batch should take."""
+"""Target wall-clock time of a batch, s."""
 _GROWTH = 4
 _MOST = 1000
 _TRIES = 12
-"""How often a batch whose worker ended before the batch began is submitted as it is.  Mostly
-another batch ended that worker; a batch that waits behind bad runs meets this several times."""
+"""How often a batch is submitted again if its worker ended before the batch began. Usually, another
+batch ended that worker. A batch that waits behind several bad runs needs several submissions."""
 
 
 class Ordering(Protocol):
-    """Runs by their number."""
-
     def __getitem__(self, run: int, /) -> Ordered:
         """Return run number ``run``."""
 
 
 @dataclass
 class _Suspect:
-    """A run that ended its process, or raised an error, and is tried once more."""
+    """A run that ended its process or raised an error, and that is executed again."""
 
     order: Ordered
     attempts: int = 0
     avoid: str = ""
     cause: str = ""
-    """What went wrong in a run that raised an error."""
 
 
 @dataclass
 class Campaign:
-    """Runs all runs of a folder that have no row yet."""
+    """Loop that executes all runs of a folder that have no row yet."""
 
     folder: Folder
     pool: Pool
     tally: Tally
     show: Callable[[Tally], object] = lambda _: None
-    """Called about once per second with the results so far."""
     stored: Callable[[Row], object] = lambda _: None
-    """Called with each row that is stored."""
     shuffled: Callable[[Iterable[int]], Iterable[int]] = iter
-    """Changes the order of the runs; the results do not depend on it."""
+    """Function that changes the order of the runs, which does not affect the results."""
 
     _suspects: deque[_Suspect] = field(default_factory=deque)
     _attempts: dict[int, _Suspect] = field(default_factory=dict)
@@ -165,18 +154,17 @@ class Campaign:
     _size: int = 1
     _in_flight: int = 0
     _alone: bool = False
-    """True while a run that may end its process runs: nothing else does."""
+    """True while a run that may end its process is executed; no other run is executed then."""
     _begun: bool = False
     _target: int = 0
-    """The number of rows after the present runs."""
 
     def run(self) -> None:
-        """Run until every run has a row; what was computed is stored in any case.
+        """Execute runs until every run has a row, and store all rows even if an error occurs.
 
-        Raises :class:`RtsimError` if the study cannot continue, and :class:`KeyboardInterrupt`.
+        :class:`RtsimError` is raised if the study cannot continue.
         """
         orders = Orders(self.folder.plan)
-        while True:  # once for each look
+        while True:
             self.tally.runs = needed(self.folder)
             left = self.folder.left(self.tally.runs)
             if not len(left):
@@ -187,7 +175,7 @@ class Campaign:
                 self.folder.write()
 
     def execute(self, runs: Sequence[int] | NDArray[np.int64], orders: Ordering) -> None:
-        """Run the numbers ``runs`` of ``orders``, and give their rows to the folder."""
+        """Execute the numbers ``runs`` of ``orders``, and add their rows to the folder."""
         self._target = self.tally.rows + len(runs)
         todo = (orders[int(k)] for k in self.shuffled(runs))
         try:
@@ -195,7 +183,8 @@ class Campaign:
                 self._begun = True
                 first = next(todo)
                 self.pool.check(first)
-                self._submit(Batch([first]))  # alone: only one worker compiles the models
+                # The first run is executed alone, so that only one worker compiles the models.
+                self._submit(Batch([first]))
                 while self._in_flight:
                     self._wait()
                     self.show(self.tally)
@@ -205,10 +194,11 @@ class Campaign:
             self.show(self.tally)
 
     def _check_first(self) -> None:
-        """Raise :class:`ScenarioError` if no run of a new study can have all its results.
+        """Raise :class:`ScenarioError` if the first run shows that no run can have all its results.
 
-        The first run says so by the name of a signal that the scenario does not have.  Factors that
-        are arguments of the scenario's function may change its signals; all runs then try.
+        The reason is a result that reads a signal which the scenario does not have. If a factor is
+        an argument of the scenario's function, the argument may change the signals, so the check is
+        skipped.
         """
         first = self._suspects[0] if self._suspects else None
         if first is None or self.tally.rows or not all("." in one for one in first.order.factors):
@@ -221,7 +211,8 @@ class Campaign:
         while True:
             while self._in_flight < capacity and not self._alone:
                 if self._suspects and self._in_flight:
-                    break  # a worker that it ends would take the results of others with it
+                    # If the suspect ends its worker, the results of other runs there would be lost.
+                    break
                 batch = self._next(todo)
                 if batch is None:
                     break
@@ -273,12 +264,12 @@ class Campaign:
         self._size = max(1, min(fitting, _GROWTH * self._size, _MOST))
 
     def _take_death(self, outcome: Outcome) -> None:
-        """Decide what happens to the runs of a batch whose process has ended."""
         batch = outcome.batch
         if not outcome.began and batch.tries < _TRIES:
             self._again.append(replace(batch, tries=batch.tries + 1))
             return
-        if not batch.alone:  # one of its runs is the cause, or none: each is tried alone
+        # Any of the runs may be the cause, or none, so each run is executed alone.
+        if not batch.alone:
             self._suspects.extend(_Suspect(order, 0, outcome.worker) for order in batch.orders)
             return
         (order,) = batch.orders
@@ -300,11 +291,11 @@ class Campaign:
         self.stored(row)
 
 
-# The loop of a search: the rows of a generation decide the next.
+# The loop of a search, in which the rows of a generation determine the next.
 
 
 class Searching:
-    """Runs the search of a campaign's folder to its end."""
+    """Loop that executes the search of a campaign's folder to its end."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
@@ -317,9 +308,9 @@ class Searching:
         self._rows: dict[int, Mapping[str, Any]] = {}
 
     def run(self) -> None:
-        """Search until the end, and store it; what was computed is stored in any case.
+        """Search until the end and store the reason; store all rows even if an error occurs.
 
-        Raises :class:`RtsimError` if the search cannot continue, and :class:`KeyboardInterrupt`.
+        :class:`RtsimError` is raised if the search cannot continue.
         """
         names = ("run", *self._plan.space.names, self._design.margin)
         self._rows = {row["run"]: row for row in self._folder.table(*names).to_pylist()}
@@ -349,7 +340,6 @@ class Searching:
         return [math.nan if margin is None else margin for margin in margins]
 
     def _check_equal(self, run: int, order: Ordered) -> None:
-        """Raise :class:`StudyError` if the row of a run was made with other factors."""
         row = self._rows.get(run)
         if row is None:
             return

@@ -1,8 +1,9 @@
-"""Factors: the values that differ from run to run, their distributions and their random numbers.
+"""Factors of a study: their distributions, correlations and random numbers.
 
-Each name has a Philox generator whose key is derived from the study's seed and the name, and whose
-counter is the number of the run.  The order, the number of workers, a resume and later runs
-therefore change nothing, and a new factor changes no value of another factor.
+The values of a factor depend only on the seed of the study, the name of the factor and the number
+of the run. They are independent of the order of the runs, the number of workers, a resume, further
+runs and other factors. Each name has its own Philox generator. The key of the generator is derived
+from seed and name, and its counter is the number of the run.
 """
 
 from __future__ import annotations
@@ -22,25 +23,24 @@ from rtsim.core.signals import Vector
 from rtsim.studies.texts import Value, call_of, made
 
 Values = NDArray[Any]
-"""Values of a factor, one for each run: float64, int64, bool or str."""
 
 
 class Bounds(NamedTuple):
-    """The coordinates between which a factor is searched, both included."""
+    """Smallest and largest coordinate of a factor in a search, both included."""
 
     low: float
     high: float
     whole: bool = False
-    """True if only whole numbers are coordinates."""
 
 
 class Spread(ABC):
-    """The possible values of one factor."""
+    """Abstract base class for the possible values of one factor."""
 
     @abstractmethod
     def at(self, unit: Vector) -> Values:
-        """Return the values (n,) at the numbers ``unit`` (n,) in (0, 1): the inverse of the
-        distribution function.
+        """Map numbers ``unit`` (n,) in (0, 1) to values (n,) of the factor.
+
+        For a distribution, the mapping is the inverse of its distribution function.
         """
 
     @abstractmethod
@@ -49,24 +49,26 @@ class Spread(ABC):
 
     @abstractmethod
     def middle(self) -> Value:
-        """Return the value of the factor while only other factors change."""
+        """Return the value that the factor has while only other factors change."""
 
     @abstractmethod
     def bounds(self, within: float) -> Bounds:
-        """Return the bounds of a search; ``within`` is the central share of a distribution."""
+        """Return the bounds of a search.
+
+        A distribution is bounded to its central share ``within``.
+        """
 
     def chosen(self, coordinate: float) -> Value:
-        """Return the value at a coordinate between :meth:`bounds`."""
-        return coordinate + 0.0  # not -0.0
+        return coordinate + 0.0  # Adding 0.0 turns -0.0 into 0.0.
 
     @abstractmethod
     def to_plain(self) -> dict[str, Any]:
-        """Return plain JSON data from which :func:`spread_of` makes the object again."""
+        """Return JSON data from which :func:`spread_of` recreates the object."""
 
 
 @dataclass(frozen=True)
 class Range(Spread):
-    """All values from ``low`` to ``high``, with equal probability."""
+    """Factor whose values from ``low`` to ``high`` all have the same probability."""
 
     low: float
     high: float
@@ -96,7 +98,7 @@ class Range(Spread):
 
 @dataclass(frozen=True)
 class Choice(Spread):
-    """Single values, each with the same probability."""
+    """Factor with a list of values that all have the same probability."""
 
     values: tuple[Value, ...]
 
@@ -109,7 +111,6 @@ class Choice(Spread):
         return self.array()[np.minimum((unit * n).astype(np.int64), n - 1)]
 
     def array(self) -> Values:
-        """Return all values as one array (n,)."""
         return column_of(self.values)
 
     def levels(self, count: int) -> list[Value]:  # noqa: ARG002
@@ -131,7 +132,7 @@ class Choice(Spread):
 
 @dataclass(frozen=True)
 class Distributed(Spread):
-    """A distribution of :mod:`scipy.stats` with its arguments."""
+    """Factor with a distribution of :mod:`scipy.stats`."""
 
     name: str
     values: tuple[float, ...] = ()
@@ -139,7 +140,7 @@ class Distributed(Spread):
 
     @classmethod
     def of(cls, frozen: Any) -> Distributed:
-        """Return the spread of a frozen distribution such as ``scipy.stats.norm(2, 0.1)``."""
+        """Convert a frozen distribution such as ``scipy.stats.norm(2, 0.1)``."""
         from scipy import stats
 
         name = str(frozen.dist.name)
@@ -157,7 +158,6 @@ class Distributed(Spread):
         return out
 
     def frozen(self) -> Any:
-        """Return the frozen distribution; raises :class:`ScenarioError` for wrong arguments."""
         from scipy import stats
 
         family = getattr(stats, self.name, None)
@@ -225,10 +225,10 @@ def column_of(values: Sequence[Value]) -> Values:
 
 
 def spread(given: object) -> Spread:
-    """Return the spread that a user gives for a factor.
+    """Convert the values that a user declares for a factor to a :class:`Spread`.
 
-    ``given``: a frozen distribution of scipy.stats, a range ``(low, high)``, a list of values, or a
-    text such as ``norm:2,0.1``, ``range:1,3`` or ``values:1,2,5``.
+    ``given`` is a frozen distribution of scipy.stats, a range ``(low, high)``, a list of values, or
+    a text such as ``norm:2,0.1``, ``range:1,3`` or ``values:1,2,5``.
     """
     if isinstance(given, Spread):
         return given
@@ -255,7 +255,6 @@ def _single(value: object) -> Value:
 
 
 def _spread_of_text(text: str) -> Spread:
-    """Return the spread of ``range:LOW,HIGH``, ``values:A,B,...`` or ``NAME:ARGUMENTS``."""
     call = call_of(text)
     if call.name == "range":
         return made(f"factor {text!r}", Range, call.values, call.named)
@@ -268,7 +267,6 @@ def _spread_of_text(text: str) -> Spread:
 
 
 def spread_of(plain: Mapping[str, Any]) -> Spread:
-    """Return the spread that :meth:`Spread.to_plain` stored."""
     if "range" in plain:
         return Range(*plain["range"])
     if "values" in plain:
@@ -278,21 +276,24 @@ def spread_of(plain: Mapping[str, Any]) -> Spread:
     )
 
 
-# Correlation: a Gaussian copula, which keeps the distribution of each factor.
+# Correlation by a Gaussian copula, which preserves the distribution of each factor.
 
 Pairs = Mapping[tuple[str, str], float]
 
 
 @dataclass(frozen=True)
 class Copula:
-    """Correlation coefficients of pairs of factors, before their distributions are applied."""
+    """Correlation coefficients of pairs of factors.
+
+    The coefficients apply to the normal variables of a Gaussian copula, before the distributions of
+    the factors are applied.
+    """
 
     pairs: tuple[tuple[str, str, float], ...] = ()
     _factors: dict[tuple[str, ...], list[list[float]]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, given: Pairs, names: Sequence[str]) -> Copula:
-        """Return the copula of the factors ``names``; raises :class:`ScenarioError`."""
         found: dict[tuple[str, str], float] = {}
         for (a, b), rho in given.items():
             for name in (a, b):
@@ -326,7 +327,7 @@ class Copula:
         return self._factors[names]
 
     def apply(self, names: tuple[str, ...], unit: list[Vector]) -> list[Vector]:
-        """Return correlated numbers in (0, 1) from independent ones, (n,) for each name."""
+        """Correlate independent numbers ``unit`` in (0, 1), one array (n,) per name."""
         if not self.pairs:
             return unit
         from scipy.special import ndtr, ndtri
@@ -335,7 +336,8 @@ class Copula:
         out = []
         for row in self.lower(names):
             total = np.zeros_like(normal[0])
-            for weight, one in zip(row, normal, strict=True):  # no BLAS: sums in a fixed order
+            # A loop instead of BLAS keeps the order of the additions fixed.
+            for weight, one in zip(row, normal, strict=True):
                 if weight:
                     total = total + weight * one
             out.append(np.clip(ndtr(total), 2.0**-53, 1.0 - 2.0**-53))
@@ -345,10 +347,12 @@ class Copula:
 def normals(
     names: Sequence[str], mean: Sequence[float], covariance: Sequence[Sequence[float]]
 ) -> tuple[dict[str, Distributed], dict[tuple[str, str], float]]:
-    """Return normal factors with a ``covariance`` matrix (n, n), and their correlations.
+    """Return jointly normal factors and their correlations, from means and a covariance matrix.
 
-    factors, correlation = normals(["a", "b"], [0, 1], [[1, 0.5], [0.5, 4]])
-    Study(factors=factors, correlation=correlation, ...)
+    ``covariance`` has the shape (n, n) for n names. Pass both results to :class:`Study`:
+
+        factors, correlation = normals(["a", "b"], [0, 1], [[1, 0.5], [0.5, 4]])
+        Study(factors=factors, correlation=correlation, ...)
     """
     matrix = np.asarray(covariance, dtype=float)
     n = len(names)
@@ -373,12 +377,11 @@ def normals(
     return factors, correlation
 
 
-# Random numbers, which depend on the study's seed and on the number of the run alone.
+# Random numbers. They depend only on the study's seed, a name and the number of the run.
 
 _OUTPUTS = 4
-"""64-bit outputs of Philox for each value of its counter; a run uses the first of them."""
 _SEED_BITS = 53
-"""Seeds of runs are below 2^53, so that programs that read JSON numbers as doubles keep them."""
+"""Seeds of runs are below 2^53, because some programs read JSON numbers as doubles."""
 
 
 def _key(seed: int, name: str) -> NDArray[np.uint64]:
@@ -387,18 +390,21 @@ def _key(seed: int, name: str) -> NDArray[np.uint64]:
 
 
 def uniforms(seed: int, name: str, first: int, count: int) -> Vector:
-    """Return the numbers (count,) in (0, 1) called ``name`` of the runs from ``first`` on."""
+    """Return random numbers (count,) in (0, 1), one for each run from ``first`` on.
+
+    ``name`` selects an independent sequence of numbers.
+    """
     stream = np.random.Philox(key=_key(seed, name), counter=first)
     raw = stream.random_raw(_OUTPUTS * count)[::_OUTPUTS]
     return ((raw >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def seed_of(seed: int, name: str) -> int:
-    """Return a seed below 2^53 that is derived from the study's ``seed`` by ``name``."""
+    """Derive a seed below 2^53 from the study's ``seed`` and ``name``."""
     digest = hashlib.sha256(f"{seed}/study/{name}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> (64 - _SEED_BITS)
 
 
 def seed32_of(seed: int, name: str) -> int:
-    """Like :func:`seed_of`, but below 2^32, for libraries that take no larger seed."""
+    """Derive a seed below 2^32, for libraries that accept no larger seed."""
     return seed_of(seed, name) & 0xFFFFFFFF

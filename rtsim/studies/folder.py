@@ -1,9 +1,9 @@
 """The folder of a study: its plan, its results as Parquet files, and a lock.
 
-Results are appended as files of their own, because a Parquet file cannot grow; every program that
-reads Parquet reads the folder ``results`` as one table.  Each file states its own name, the digest
-of the plan and the digest of each of its columns.  A file that was damaged, copied or edited is
-refused, and so is a run that has two rows.
+A Parquet file cannot grow, so each write adds a file to the folder ``results``. Programs that read
+Parquet read this folder as one table. Each file contains its own name, the digest of the plan and a
+digest of each column. Reading therefore rejects a file that was damaged, copied or edited. A run
+with two rows is rejected too.
 """
 
 from __future__ import annotations
@@ -35,11 +35,9 @@ from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.sources import SourcesChanged
 from rtsim.studies.study import OWN_COLUMNS
 
-# Tables in the format of pyarrow: their columns, and one file of them.
-
 
 def pyarrow() -> Any:
-    """Return the module; raises :class:`ScenarioError` if the extra ``study`` is not installed."""
+    """Return pyarrow, or raise :class:`ScenarioError` if the extra ``study`` is missing."""
     with needs("study", "a study"):
         import pyarrow as module
         import pyarrow.compute
@@ -48,11 +46,9 @@ def pyarrow() -> Any:
 
 
 _KEY = b"rtsim"
-"""The key of rtsim in the metadata of a file."""
 
 
 def _column_digests(table: Any) -> dict[str, str]:
-    """Return the SHA-256 of each column of a pyarrow table, as 64 hex digits, by its name."""
     return {name: _digest(table[name].combine_chunks()) for name in table.column_names}
 
 
@@ -72,15 +68,15 @@ def _digest(column: Any) -> str:
 
 
 def sealed(table: Any, about: Mapping[str, str]) -> Any:
-    """Return the table with ``about`` and the digests of its columns in its metadata."""
+    """Add ``about`` and the digests of the columns to the metadata of a pyarrow table."""
     seal = {**about, "columns": _column_digests(table)}
     return table.replace_schema_metadata({_KEY: json.dumps(seal)})
 
 
 def _broken_seal(table: Any, about: Mapping[str, str]) -> str:
-    """Return in which way a table that was read is not what :func:`sealed` made; empty if it is.
+    """Return why a table differs from the one that :func:`sealed` returned; empty if it does not.
 
-    ``table`` may have some of the columns only.
+    ``table`` may contain a subset of the columns.
     """
     try:
         seal = json.loads((table.schema.metadata or {})[_KEY])
@@ -97,10 +93,10 @@ def _broken_seal(table: Any, about: Mapping[str, str]) -> str:
 
 
 def read(path: Path, columns: list[str]) -> Any:
-    """Return columns of one file as a pyarrow table; raises what pyarrow raises.
+    """Read columns of one Parquet file into a pyarrow table.
 
-    One thread reads the file as it is.  ``pyarrow.parquet.read_table`` would load pyarrow's
-    datasets and start a pool of threads, which takes 10 MB.
+    Errors of pyarrow are raised unchanged. ``pyarrow.parquet.read_table`` is avoided because it
+    loads pyarrow's datasets and starts a thread pool, which takes 10 MB.
     """
     arrow = pyarrow()
     with arrow.parquet.ParquetFile(path) as file:
@@ -111,7 +107,6 @@ def read(path: Path, columns: list[str]) -> Any:
 
 
 def _array_of(column: Any) -> NDArray[Any]:
-    """Return a column as an array in which equal texts are one object."""
     if str(column.type) != "string" or column.null_count:
         return np.asarray(column)
     found = column.combine_chunks().dictionary_encode()
@@ -120,7 +115,6 @@ def _array_of(column: Any) -> NDArray[Any]:
 
 
 def _schema_of(plan: Plan) -> Any:
-    """Return the columns of the results of a study, as a pyarrow schema."""
     arrow = pyarrow()
     kinds = {
         "run": arrow.int64(), "seed": arrow.int64(), "state": arrow.string(),
@@ -139,13 +133,14 @@ def _schema_of(plan: Plan) -> Any:
     return arrow.schema(list(kinds.items()))
 
 
-# The study in a notebook: how its runs ended, and the range of each result.
+# Display of a study in a notebook: how its runs ended, and the range of each result.
 
 
 def _shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generic]]) -> str:
-    """Return a study as HTML: counts and ranges, which are facts of any design.
+    """Return a summary of a study as HTML.
 
-    ``path``: the folder of the study; ``columns``: its results, one element for each run.
+    The summary contains counts and ranges only, which are valid for every design. ``path`` is the
+    folder of the study; ``columns`` are its results, with one element per run.
     """
     states = columns["state"]
     counts = {state: int((states == state).sum()) for state in STATES}
@@ -156,7 +151,7 @@ def _shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generi
         "states": ", ".join(f"{count} {state}" for state, count in counts.items() if count),
     }
     for one in plan.job.required:
-        met = columns[margin_name(one)].astype(np.float64) >= 0.0  # False for NaN
+        met = columns[margin_name(one)].astype(np.float64) >= 0.0  # NaN >= 0 is False.
         facts[str(one)] = f"met in {int(met.sum())} of {len(met)} runs"
     rows = []
     for name in plan.results:
@@ -171,16 +166,14 @@ PLAN, RESULTS, HISTORIES = "plan.json", "results", "histories"
 LOCK, ENDED = "lock", "ended.json"
 _SHORTEST_NS = 2_000_000_000
 _SHARE = 50
-"""Rows are written after 2 s, and later after 1/50 of the time so far, which limits the number of
-files."""
+"""Rows are written after 2 s. Later they are written whenever 1/50 of the elapsed time has passed
+since the last write, which limits the number of files."""
 _MOST_ROWS = 10_000
-"""Rows that wait to be written, so that memory stays flat."""
 _MOST_VALUES = 1_000_000
-"""Rows are also written when they hold this many values of time histories: 8 MB."""
+"""Rows are also written when their time histories reach this number of values (8 MB)."""
 
 
 _UNFINISHED = re.compile(r"\..+\.\d+\.tmp")
-"""Matches the name of a file until it is complete."""
 
 
 class StudyError(RtsimError):
@@ -188,38 +181,33 @@ class StudyError(RtsimError):
 
 
 class Ended(NamedTuple):
-    """The end of a search."""
+    """The end of a search: the number of runs and the reason."""
 
     runs: int = 0
     why: str = ""
-    """Empty if the search goes on."""
 
 
 _ABOUT = frozenset(OWN_COLUMNS) - {"run", "state"}
-"""Columns that describe a run, and that no estimate needs."""
 
 
 class Folder:
-    """A folder on disk that holds one study."""
+    """A folder on disk that contains one study."""
 
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path, self.plan = path, plan
         self._schema: Any = None
         self._rows: list[tuple[Any, ...]] = []
-        """Rows that are not written yet: the values of the schema, then the time histories.  One
-        call adds a row, so that Ctrl-C cannot divide it."""
+        """Rows that are not written yet: the values of the schema, then the time histories. Each
+        row is added by one call, so that Ctrl-C cannot leave half a row."""
         self._kept: dict[Path, Any] | None = None
-        """The columns of each file that were read and checked so far; ``None`` outside of
-        :meth:`read_once`."""
         self._accepted: set[str] = set()
-        """The hashes of sources that were compared with those of the earlier runs."""
         self._began = self._written = stopwatch()
         self._next = self._free()
         values = POINTS * len(plan.job.histories)
         self._most = max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, values)))
 
     def __bool__(self) -> bool:
-        """Raise :class:`Undecided`: many runs have no single outcome."""
+        """Raise :class:`Undecided`, because many runs have no single outcome."""
         raise Undecided(
             f"the folder {self.path} is neither true nor false; the outcomes of its requirements "
             "are in rtsim.studies.summary.summarise(folder)['requirements']"
@@ -227,9 +215,9 @@ class Folder:
 
     @classmethod
     def new(cls, path: Path, plan: Plan) -> Folder:
-        """Make the folder; raises :class:`StudyError` if it exists and is not empty.
+        """Create the folder, or raise :class:`StudyError` if it exists and is not empty.
 
-        What a start left that was killed, or that found a full disk, counts as empty.
+        Files that an interrupted or failed start left behind do not count.
         """
         pyarrow()
         try:
@@ -242,7 +230,7 @@ class Folder:
             _sweep(path)
             _write(path / PLAN, lambda part: part.write_text(plan.to_text(), encoding="utf-8"))
         except OSError as error:
-            with suppress(OSError):  # an empty folder: the next start may use it in any case
+            with suppress(OSError):
                 (path / RESULTS).rmdir()
                 path.rmdir()
             raise StudyError(
@@ -253,7 +241,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Folder:
-        """Open the folder of an earlier study; raises :class:`StudyError` if there is none."""
+        """Open the folder of an earlier study, or raise :class:`StudyError` if there is none."""
         pyarrow()
         try:
             text = (path / PLAN).read_text(encoding="utf-8")
@@ -270,7 +258,7 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Reserve the folder for this process; raises :class:`StudyError` if another one has it."""
+        """Lock the folder, or raise :class:`StudyError` if another process has locked it."""
         busy = StudyError(
             f"another process works on {self.path}; wait until it ends, or give another folder"
         )
@@ -290,9 +278,10 @@ class Folder:
                 os.close(file)
                 raise busy from None
             except OSError:
-                pass  # the file system has no locks
+                pass
         try:
-            self._next = self._free()  # another process may have written until now
+            # Another process may have written files before the lock was taken.
+            self._next = self._free()
             for one in (self.path, self.path / RESULTS, self.path / HISTORIES):
                 _sweep(one)
             yield
@@ -310,7 +299,6 @@ class Folder:
             raise
 
     def _free(self) -> int:
-        """Return the number of the next file of results."""
         return 1 + max(map(_number, self._files()), default=0)
 
     def _files(self) -> list[Path]:
@@ -318,7 +306,7 @@ class Folder:
 
     @property
     def schema(self) -> Any:
-        """The columns of the results, as a pyarrow schema."""
+        """The columns of the results as a pyarrow schema."""
         if self._schema is None:
             self._schema = _schema_of(self.plan)
         return self._schema
@@ -329,16 +317,14 @@ class Folder:
 
     @cached_property
     def _sources(self) -> dict[str, str]:
-        """The hashes of all files that the stored runs read, by the names of the files."""
         out: dict[str, str] = {}
         for text in self.table("sources")["sources"].unique().to_pylist():
             out |= json.loads(text or "{}")
         return out
 
     def _check_sources(self, row: Row) -> None:
-        """Raise :class:`SourcesChanged` if a run depended on other files than the earlier runs."""
         if not row.sources or row.sources_sha256 in self._accepted:
-            return  # it did not end, or it depended on the same files as another run
+            return  # The run did not end, or its sources equal those of an accepted run.
         if row.sources_sha256 != self.plan.job.sources_sha256(row.sources):
             raise SourcesChanged(f"run {row.order.run} is not one of the study in {self.path}")
         for name, digest in json.loads(row.sources).items():
@@ -350,9 +336,9 @@ class Folder:
         self._accepted.add(row.sources_sha256)
 
     def add(self, row: Row) -> None:
-        """Keep ``row`` until :meth:`write`.
+        """Keep ``row`` in memory until the next :meth:`write`.
 
-        Raises :class:`SourcesChanged` if the run depended on other files than the earlier runs.
+        A run that used other files than the earlier runs raises :class:`SourcesChanged`.
         """
         self._check_sources(row)
         columns, histories = row.columns(), row.histories
@@ -361,14 +347,14 @@ class Folder:
         self._rows.append((*values, *paths))
 
     def write_if_due(self) -> None:
-        """Write the rows if they have waited long enough."""
+        """Write the kept rows if enough time has passed or enough rows are waiting."""
         now = stopwatch()
         due = self._written + max(_SHORTEST_NS, (now - self._began) // _SHARE)
         if self._rows and (now >= due or len(self._rows) >= self._most):
             self.write()
 
     def write(self) -> None:
-        """Write all rows that were added; raises :class:`StudyError` if the disk refuses them."""
+        """Write all kept rows, or raise :class:`StudyError` if writing fails."""
         if not self._rows:
             return
         arrow = pyarrow()
@@ -377,17 +363,18 @@ class Folder:
         values = zip(self.schema, columns[: len(self._names)], strict=True)
         arrays = {f.name: arrow.array(column, f.type) for f, column in values}
         name = f"part-{self._next:06d}.parquet"
-        if signals:  # first, because the file of results says which runs have ended
+        # Histories are written first, because a row in the results marks a run as ended.
+        if signals:
             lists = arrow.list_(arrow.float64())
             given = zip(signals, columns[len(self._names) :], strict=True)
             paths = {signal: arrow.array(one, lists) for signal, one in given}
             self._store(self.path / HISTORIES / name, {"run": arrays["run"], **paths})
         self._store(self.path / RESULTS / name, arrays)
-        self._next, self._rows = self._next + 1, []  # no call between them: Ctrl-C acts at calls
+        # One statement without a call, because Ctrl-C takes effect at calls.
+        self._next, self._rows = self._next + 1, []
         self._written = stopwatch()
 
     def _store(self, target: Path, arrays: dict[str, Any]) -> None:
-        """Write columns to a file; raises :class:`StudyError` if the disk refuses them."""
         arrow = pyarrow()
         table = sealed(arrow.table(arrays), self._about(target))
         try:
@@ -400,11 +387,10 @@ class Folder:
             ) from error
 
     def _about(self, path: Path) -> dict[str, str]:
-        """Return what the file ``path`` states about itself."""
         return {"plan": self.plan.digest, "name": f"{path.parent.name}/{path.name}"}
 
     def _part(self, path: Path, columns: list[str], remedy: str) -> Any:
-        """Return columns of a file; raises :class:`StudyError` if it is not as it was written."""
+        """Read columns of a file, or raise :class:`StudyError` if its contents were changed."""
         arrow = pyarrow()
         try:
             table = read(path, columns)
@@ -428,7 +414,6 @@ class Folder:
             self._kept = None
 
     def _results(self, path: Path, columns: list[str], remedy: str) -> Any:
-        """Return columns of a file of results as :meth:`_part` does."""
         if self._kept is None:
             return self._part(path, columns, remedy)
         table: Any = self._kept.get(path)
@@ -443,10 +428,10 @@ class Folder:
         return table.select(columns)
 
     def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
-        """Yield the time histories of ``signal``, file by file: runs (n,) and values (n, points).
+        """Yield the run numbers (n,) and time histories (n, points) of ``signal``, file by file.
 
-        The times are ``plan.job.grid``.  Runs without a history are left out, and so are files
-        without a file of results.  Raises :class:`StudyError` for a file that cannot be read.
+        The times are ``plan.job.grid``. Runs without a history are left out, and so are history
+        files without a file of results. :class:`StudyError` is raised for an unreadable file.
         """
         arrow = pyarrow()
         points = len(self.plan.job.grid)
@@ -456,7 +441,7 @@ class Folder:
             yield np.asarray(table["run"]), np.asarray(lists.flatten()).reshape(-1, points)
 
     def check_histories(self) -> None:
-        """Raise :class:`StudyError` if a file of histories is not as it was written."""
+        """Raise :class:`StudyError` if the contents of a file of histories were changed."""
         for signal in self.plan.job.histories:
             for _ in self._stored_histories(signal):
                 pass
@@ -469,11 +454,11 @@ class Folder:
                 yield self._part(path, ["run", signal], remedy)
 
     def table(self, *columns: str) -> Any:
-        """Return the results so far as a pyarrow table, in the order of the runs.
+        """Return the results so far as a pyarrow table, sorted by run number.
 
-        ``columns``: only these columns; default: all.  The margins are computed from the stored
-        results.  Raises :class:`StudyError` for a file that cannot be read, and for a run that has
-        two rows or that the study does not have.
+        ``columns`` selects columns; the default is all columns. Margins are computed from the
+        stored results. :class:`StudyError` is raised for an unreadable file, for a run with two
+        rows, and for a run that does not belong to the study.
         """
         arrow = pyarrow()
         names = list(columns) or self._names
@@ -503,7 +488,10 @@ class Folder:
         return table.select(names)
 
     def _check_runs(self, runs: list[Integers], files: list[Path]) -> None:
-        """Raise :class:`StudyError` if files (n,) have rows of runs that they must not have."""
+        """Raise :class:`StudyError` for runs that are duplicated or not part of the study.
+
+        ``runs`` contains the run numbers of each file.
+        """
         known = np.sort(np.concatenate([np.empty(0, np.int64), *runs]))
         whole = (known >= 0) & (known < self.plan.runs)
         if whole.all() and (known[1:] > known[:-1]).all():
@@ -527,7 +515,10 @@ class Folder:
 
     @property
     def ended(self) -> Ended:
-        """The end of a search; raises :class:`StudyError` if it cannot be read."""
+        """The end of a search.
+
+        An unreadable file raises :class:`StudyError`.
+        """
         path = self.path / ENDED
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -543,7 +534,6 @@ class Folder:
             ) from None
 
     def end(self, ended: Ended) -> None:
-        """Store the end of a search."""
         text = json.dumps({**ended._asdict(), "digest": self._ended_digest(ended)})
         try:
             _write(self.path / ENDED, lambda part: part.write_text(text, encoding="utf-8"))
@@ -560,8 +550,8 @@ class Folder:
     def digest(self) -> str:
         """The SHA-256 of the plan and of all rows, as 64 hex digits.
 
-        It does not depend on the number of workers, on the order of the runs or on a resume: the
-        wall-clock time and the number of attempts are left out.
+        Wall-clock times and numbers of attempts are left out. The digest is therefore independent
+        of the number of workers, the order of the runs and a resume.
         """
         kept = [name for name in self._names if name not in ("wall_s", "attempts")]
         columns = _column_digests(self.table(*kept))
@@ -569,40 +559,39 @@ class Folder:
 
     @property
     def orders(self) -> Orders | Stored:
-        """The runs by their number."""
+        """The runs of the study, by number."""
         return Orders(self.plan) if self.plan.sampled.planned else Stored(self)
 
     def columns(self, *names: str) -> dict[str, NDArray[Any]]:
-        """Return these columns of :meth:`table` as arrays (n,); a missing number is NaN.
+        """Return columns of :meth:`table` as arrays (n,), with NaN for missing numbers.
 
-        Default: the columns that estimates need, without those that only describe a run.
+        The default is all columns except those that only describe a run, such as its cause.
         """
         names = names or tuple(name for name in self.schema.names if name not in _ABOUT)
         table = self.table(*names)
         return {name: _array_of(table[name]) for name in names}
 
     def left(self, runs: int) -> NDArray[np.int64]:
-        """Return the numbers (n,) below ``runs`` of the runs that have no row, in their order."""
+        """Return the ascending numbers (n,) below ``runs`` of the runs that have no row."""
         left = np.ones(runs, np.bool_)
         done = self.table("run")["run"].to_numpy()
         left[done[done < runs]] = False
         return np.flatnonzero(left)
 
     def row(self, run: int) -> dict[str, Any] | None:
-        """Return the row of one run, or ``None`` if it has none yet."""
+        """Return the row of one run, or ``None`` if the run has no row yet."""
         table = self.table()
         found = table.filter(pyarrow().compute.equal(table["run"], run)).to_pylist()
         return found[0] if found else None
 
 
 class Stored:
-    """The runs of a search by their number: their values are in its results."""
+    """Runs of a search, by number. Their factors are read from the stored results."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def __getitem__(self, run: int) -> Ordered:
-        """Return run number ``run``; raises :class:`ScenarioError` if it has no row yet."""
         row = self._folder.row(run)
         if row is None:
             raise ScenarioError(
@@ -615,7 +604,6 @@ class Stored:
 
 
 def ranges(runs: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the numbers, in ascending order, as ranges from a first to a last number."""
     out: list[tuple[int, int]] = []
     for run in runs:
         if out and out[-1][1] == run - 1:
@@ -626,13 +614,13 @@ def ranges(runs: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def ranges_text(found: Sequence[tuple[int, int]], most: int = 5) -> str:
-    """Return ranges of numbers in words, such as ``0 to 3, 7``."""
+    """Return ranges of numbers as text, such as ``0 to 3, 7``."""
     texts = [str(a) if a == b else f"{a} to {b}" for a, b in found[:most]]
     return ", ".join([*texts, *(["..."] if len(found) > most else [])])
 
 
 def _unbegun(path: Path) -> bool:
-    """Return whether a folder has nothing but what a start leaves that ended before its plan."""
+    """Return whether a folder contains only files that exist before a study's plan is written."""
     if not path.is_dir():
         return False
     for one in path.iterdir():
@@ -643,7 +631,7 @@ def _unbegun(path: Path) -> bool:
 
 
 def _sweep(path: Path) -> None:
-    """Remove unfinished files of processes that were killed; call it for a reserved folder."""
+    """Remove unfinished files of processes that were killed. The folder must be locked."""
     with suppress(OSError):
         for one in path.iterdir():
             if _UNFINISHED.fullmatch(one.name):
@@ -656,7 +644,7 @@ def _number(path: Path) -> int:
 
 
 def _write(target: Path, write: Any) -> None:
-    """Write a file by ``write(path)`` so that it is either complete or not there."""
+    """Write a file atomically by calling ``write(path)`` with a temporary path."""
     part = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         write(part)

@@ -1,4 +1,4 @@
-"""Interim analyses of a study: after how many runs its results are looked at, and when it stops."""
+"""Interim analyses of a study, after which the study may stop early."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop after ``looks`` runs if the half-width of an interval is at most ``half_width``.
+    """Rule that stops a study early, after one of several numbers of runs (``looks``).
 
-    ``result`` names a result (the interval of its mean) or a requirement (the interval of its pass
-    rate).  ``looks`` are numbers of runs in rising order; the last look is the end of the study.
-    Because a study that may stop at several looks would else stop too often by chance, each
-    interval has the level 1 - (1 - ``level``) / (number of looks, with the end): Bonferroni's
-    correction.  All these intervals together cover the true value with at least ``level``.
+    At each look, the study stops if the half-width of the confidence interval of ``result`` is at
+    most ``half_width``. ``result`` is the name of a result (whose mean is estimated) or of a
+    requirement (whose pass rate is estimated). ``looks`` must be in ascending order. The end of the
+    study is the last look.
+
+    With several looks, a study would stop by chance too often. Bonferroni's correction therefore
+    raises the level of each interval to 1 - (1 - ``level``) / (number of looks, including the end).
+    All intervals together then cover the true value with a probability of at least ``level``.
     """
 
     result: str
@@ -47,12 +50,12 @@ class Stop:
 
     @property
     def corrected(self) -> float:
-        """The level of the interval at each look."""
+        """The corrected level of the interval at each look."""
         return 1.0 - (1.0 - self.level) / (len(self.looks) + 1)
 
     @property
     def stated(self) -> str:
-        """One sentence for a person: when the study stops, and the level of its intervals."""
+        """A sentence with the condition for the stop and the level of the intervals."""
         looks = ", ".join(map(str, self.looks))
         return (
             f"the study stops if the half-width of {self.result} is at most {self.half_width:g} "
@@ -69,18 +72,17 @@ class Stop:
 
     @classmethod
     def of_text(cls, text: str) -> Stop:
-        """Return the rule of a text such as ``peak:0.01,looks=100 200 400``."""
         call = call_of(text)
         named = {name: listed(value) for name, value in call.named.items()}
         return made(f"stop {text!r}", cls, [call.name, *call.values], named)
 
 
 def needed(folder: Folder) -> int:
-    """Return the number of runs that the study needs: up to the next look, or to its end.
+    """Return the number of runs that the study needs, up to the next look or to its end.
 
-    Looks are decided one after the other, each from exactly the runs before it.  The answer
-    therefore depends neither on the order of the runs nor on a resume.  A search needs its largest
-    number of runs until it has ended.
+    Each look uses exactly the runs with smaller numbers, and looks are decided in ascending order.
+    The number is therefore independent of the order of the runs and of a resume. A search that has
+    not ended needs its largest number of runs.
     """
     plan, stop = folder.plan, folder.plan.stopping
     if not plan.sampled.planned and folder.ended.why:
@@ -101,7 +103,7 @@ def needed(folder: Folder) -> int:
 
 
 def _interval_at(folder: Folder, stop: Stop, columns: dict[str, Any]) -> tuple[float, float]:
-    """Return the interval at an interim analysis from the rows in ``columns``."""
+    """Return the confidence interval at an interim analysis from the rows in ``columns``."""
     plan, level = folder.plan, stop.corrected
     ended = decided(columns["state"])
     for requirement in plan.job.required:
@@ -114,6 +116,7 @@ def _interval_at(folder: Folder, stop: Stop, columns: dict[str, Any]) -> tuple[f
     good = ended & np.isfinite(values)
     kept = {n: c[good] for n, c in columns.items()}
     estimate: Estimate | None = plan.sampled.mean(kept, values[good], level)
-    if estimate is None or np.ptp(values[good]) == 0.0:  # equal values tell no variance
+    # Equal values contain no information about the variance.
+    if estimate is None or np.ptp(values[good]) == 0.0:
         return -np.inf, np.inf
     return estimate.low, estimate.high

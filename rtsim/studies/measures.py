@@ -1,8 +1,8 @@
-"""The results of one run: what its rows are reduced to, and the row that the study stores of it.
+"""Results of one run: requirements, reductions of its rows, and the row that a study stores.
 
-A study keeps no recording of its runs.  :class:`Measures` takes the rows as they come and gives the
-results: reductions of a signal, functions of a recording, margins, time histories and a digest.
-A requirement is a result with a limit, which a run meets by a margin or misses.
+By default, a study keeps no recordings. :class:`Measures` therefore computes the results while the
+rows of a run arrive: reductions of signals, margins, time histories and a digest. Functions of a
+recording are the exception.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ _HELP = "write, for example, 'peak<0.2', '0.9<end<1.0' or 'NAME=peak<0.2'"
 
 @dataclass(frozen=True)
 class Requirement:
-    """The result ``result`` must be at most ``below``, at least ``above``, or both.
+    """Limit for a result: at most ``below``, at least ``above``, or both.
 
-    The margin is the distance from the nearest limit, in the unit of the result.  It is negative if
-    the run misses the requirement; a margin of 0 passes.  A result that is not a number misses it.
+    The margin is the distance of the result from the nearer limit, in the unit of the result. A
+    negative margin means that the run misses the requirement; a margin of 0 passes. A result that
+    is NaN misses the requirement.
     """
 
     result: str
@@ -75,10 +76,10 @@ class Requirement:
 
     @classmethod
     def of_text(cls, text: str) -> Requirement:
-        """Return the requirement of a text.
+        """Parse a requirement.
 
         ``peak < 0.2`` has one limit, ``0.9 < end < 1.0`` has two, and ``NAME = peak < 0.2`` also
-        has a name.  ``<`` and ``<=`` mean the same.
+        has a name. ``<`` and ``<=`` have the same meaning.
         """
         found = _TEXT.fullmatch(text)
         if found is None:
@@ -86,7 +87,8 @@ class Requirement:
         first, sign, second = found["first"], found["sign"][0], found["second"]
         name = found["name"] or ""
         if found["other"] is None:
-            if _number_of(second) is None and _number_of(first) is not None:  # 0.2 > peak
+            # The limit comes first, as in 0.2 > peak.
+            if _number_of(second) is None and _number_of(first) is not None:
                 first, sign, second = second, ">" if sign == "<" else "<", first
             limit = _limit(text, second)
             below, above = (limit, None) if sign == "<" else (None, limit)
@@ -98,7 +100,7 @@ class Requirement:
         return cls(second, high, low, name)
 
     def margin(self, value: float) -> float:
-        """Return the margin of a run with this result; NaN if ``value`` is NaN."""
+        """Return the margin of a run with the result ``value``; NaN if ``value`` is NaN."""
         margins = []
         if self.below is not None:
             margins.append(self.below - value)
@@ -107,7 +109,7 @@ class Requirement:
         return math.nan if math.isnan(value) else min(margins)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain JSON data; ``Requirement(**data)`` reads it."""
+        """Return JSON data, from which :meth:`of` recreates the requirement."""
         return {
             "result": self.result, "below": self.below, "above": self.above, "name": self.name,
         }  # fmt: skip
@@ -130,41 +132,40 @@ def _number_of(text: str) -> float | None:
 
 
 def _limit(text: str, part: str) -> float:
-    """Return the limit ``part`` of the requirement ``text``."""
     limit = _number_of(part)
     if limit is None:
         raise ScenarioError(f"requirement {text!r}: {part!r} is not a number; {_HELP}")
     return limit
 
 
-# Signals of a run, from the rows of their tracks.
-
 _MESSAGES = "messages/"
-"""The outputs of a controller are recorded as messages; a signal may leave this prefix out."""
+"""Track prefix of a controller's outputs, which may be omitted in the name of a signal."""
 _HELD = (_MESSAGES, "inputs/", "values/")
 Points = tuple[NDArray[np.int64], Vector]
-"""Times (n,) in ns, in ascending order, and the values (n,) at these times."""
+"""Times (n,) in ns, in ascending order, and values (n,) at these times."""
 _NO_POINTS: Points = (np.empty(0, np.int64), np.empty(0))
 
 
 class Column:
-    """Where the values of ``signal`` (``"component.name"``) are in the rows of its track."""
+    """Position of a signal (``"component.name"``) in the rows of its track."""
 
     def __init__(self, signal: str) -> None:
-        """Raise :class:`ScenarioError` if ``signal`` names no component."""
+        """Split ``signal`` into track and name.
+
+        A signal without a component raises :class:`ScenarioError`.
+        """
         self.track, dot, self.name = signal.rpartition(".")
         if not dot:
             raise ScenarioError(
                 f"{signal!r} is not a signal of a component; write COMPONENT.SIGNAL"
             )
         self.tracks = (self.track, f"{_MESSAGES}{self.track}")
-        """The tracks that may have the signal."""
         self._at = -1
 
     def of(self, spec: TrackSpec, words: NDArray[np.int64]) -> Vector:
-        """Return the values (n,) in the rows ``words`` (n, width).
+        """Return the values (n,) of the signal in the rows ``words`` (n, width).
 
-        Raises :class:`UnknownName` if the track has no such signal.
+        :class:`UnknownName` is raised if the track does not contain the signal.
         """
         if self._at < 0:
             columns = spec.signals.columns
@@ -174,38 +175,40 @@ class Column:
         return words[:, self._at].view(np.float64)
 
     def initial(self, spec: TrackSpec) -> float:
-        """Return the declared initial value of the signal."""
         return float(spec.signals.initial()[spec.signals.columns.index(self.name)])
 
 
 class Series:
-    """The values of one signal over a window of one run; rows come in, points in time come out.
+    """Values of one signal over a window of a run, computed while the rows arrive.
 
-    A signal of messages or of an external input is *held*: it has its declared initial value from
-    0 s on, and each message changes it when the message arrives.  The last value holds until the
-    end of the run.  The signal of a plant is linear between two rows.  The points therefore begin
-    and end exactly with the window, whether or not rows lie there.
+    The points start and end exactly at the ends of the window, even if no row has these times.
+
+    - A signal of messages or of an external input is *held*: each value holds until the next
+      arrival or the end of the run. Until the first arrival, the signal has its declared initial
+      value.
+    - A signal of a plant is interpolated linearly between two rows.
     """
 
     def __init__(self, signal: str, after: float = 0.0, before: float = math.inf) -> None:
-        """``after`` and ``before``: the window, s; both ends belong to it."""
+        """Set the window, which includes both times ``after`` and ``before``, in s."""
         self.column = Column(signal)
         self.held = False
-        """True if each value holds until the next point; known after the first :meth:`take`."""
+        """True if each value holds until the next point. The attribute is valid after the first
+        :meth:`take`."""
         self._begin = round(after * NS_PER_S)
         self._end = None if before == math.inf else round(before * NS_PER_S)
         self._spec: TrackSpec | None = None
         self._value = math.nan
-        """Held: the value at the latest time that is decided."""
+        """For a held signal, the value at the latest time that is final."""
         self._t = -1
-        """Time of the last point, ns; negative before the first."""
         self._waiting: tuple[NDArray[np.int64], Vector] = (np.empty((0, 2), np.int64), np.empty(0))
-        """Held: the arrivals (n, 2) that a later row may still precede, and their values (n,)."""
+        """For a held signal, arrival tags (n, 2) and values (n,) that later rows may still precede.
+        """
         self._last: Points = _NO_POINTS
-        """Linear: the latest row; it may lie outside the window."""
+        """For a linear signal, the latest row, which may lie outside the window."""
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> Points:
-        """Take further rows (n, width), and return the points that are known now."""
+        """Process further rows (n, width), and return the points that are final."""
         values = self.column.of(spec, words)
         if self._spec is None:
             self._spec, self.held = spec, spec.name.startswith(_HELD)
@@ -219,13 +222,13 @@ class Series:
         values = np.concatenate((self._waiting[1], values))
         order = np.lexsort((arrivals[:, 1], arrivals[:, 0]))
         arrivals, values = arrivals[order], values[order]
-        # No later row arrives before the time at which the last one was sent.
+        # A message arrives no earlier than it was sent, so times before the last row are final.
         known = int(np.searchsorted(arrivals[:, 0], words[-1, 0], side="left"))
         self._waiting = arrivals[known:], values[known:]
         return self._changes(arrivals[:known, 0], values[:known])
 
     def rows(self, spec: TrackSpec, words: NDArray[np.int64]) -> Points:
-        """Return the rows (n, width) in the window as they are, at the times of their messages."""
+        """Return the rows within the window, at the times at which their messages were sent."""
         ns, values = words[:, 0], self.column.of(spec, words)
         inside = ns >= self._begin
         if self._end is not None:
@@ -233,7 +236,7 @@ class Series:
         return ns[inside], values[inside]
 
     def end(self, ended_ns: int) -> Points:
-        """Return the last points of a run that ended at ``ended_ns``."""
+        """Return the remaining points of a run that ended at ``ended_ns``."""
         if not self.held:
             return _NO_POINTS
         there = int(np.searchsorted(self._waiting[0][:, 0], ended_ns, side="right"))
@@ -248,7 +251,7 @@ class Series:
         return np.append(t, closing).astype(np.int64), np.append(v, [self._value] * len(closing))
 
     def uncovered(self, ended_ns: int) -> str:
-        """Return which part of the window a run that ended at ``ended_ns`` lacks; empty if none."""
+        """Return why a run ending at ``ended_ns`` does not cover the window; empty if it does."""
         for name, at in (("begins", self._begin), ("ends", self._end)):
             if at is not None and ended_ns < at:
                 ended = f"the run ended at {ended_ns / NS_PER_S:g} s"
@@ -256,7 +259,6 @@ class Series:
         return ""
 
     def _changes(self, ns: NDArray[np.int64], values: Vector) -> Points:
-        """Return the points of a held signal that changes at ``ns`` (n,) to ``values`` (n,)."""
         if self._end is not None:
             inside = int(np.searchsorted(ns, self._end, side="right"))
             ns, values = ns[:inside], values[:inside]
@@ -273,7 +275,6 @@ class Series:
         return ns, values
 
     def _on_lines(self, ns: NDArray[np.int64], values: Vector) -> Points:
-        """Return the points of a signal whose rows (n,) are joined by lines."""
         old = len(self._last[0])
         t, v = np.concatenate((self._last[0], ns)), np.concatenate((self._last[1], values))
         self._last = t[-1:], v[-1:]
@@ -293,7 +294,7 @@ class Series:
 
 
 def _arrivals(spec: TrackSpec, words: NDArray[np.int64], values: Vector) -> Points:
-    """Return the tags (n, 2) at which rows take effect, without lost ones, and their values."""
+    """Return the arrival tags (n, 2) of rows and their values, without lost messages."""
     if "arrival" not in spec.integers:
         return np.stack((words[:, 0], np.zeros(len(words), np.int64)), axis=1), values
     at = [1 + spec.integers.index(name) for name in ("arrival", "arrival_step")]
@@ -302,26 +303,24 @@ def _arrivals(spec: TrackSpec, words: NDArray[np.int64], values: Vector) -> Poin
 
 
 def _between(t: NDArray[np.int64], v: Vector, after: int, at: int) -> float:
-    """Return the value at ``at`` ns on the line that ends with the row number ``after``."""
     share = (at - t[after - 1]) / (t[after] - t[after - 1])
     return float(v[after - 1] + share * (v[after] - v[after - 1]))
 
 
-# Time histories: signals at times that are common to all runs of a study.
+# Time histories: signals at times that all runs of a study share.
 
 POINTS = 200
-"""The largest number of times."""
 
 
 def grid_of(until_ns: int) -> NDArray[np.int64]:
-    """Return the times (n,) in ns, n <= ``POINTS``, from 0 to ``until_ns``."""
+    """Return at most ``POINTS`` equally spaced times (n,) in ns, from 0 to ``until_ns``."""
     return np.unique(np.round(np.linspace(0, until_ns, POINTS)).astype(np.int64))
 
 
 class History:
-    """One signal of one run at the times ``grid`` (n,) in ns.
+    """Values of one signal of a run at the times ``grid`` (n,) in ns.
 
-    The value at a time is that of the last row at or before it.  A signal of messages has its
+    The value at each time is the latest value at or before that time. A signal of messages has its
     declared initial value until the first message arrives.
     """
 
@@ -332,13 +331,12 @@ class History:
         self._next, self._last = 0, np.nan
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
-        """Take further rows (n, width) of the signal's track, in their order."""
         self._take(*self._series.take(spec, words))
 
     def _take(self, ns: NDArray[np.int64], values: Vector) -> None:
         if not len(ns):
             return
-        # A later point may have the time of the last one, so only earlier times are decided.
+        # A later point may have the same time as the last one, so only earlier times are final.
         end = int(np.searchsorted(self._grid, ns[-1], side="left"))
         if end > self._next:
             row = np.searchsorted(ns, self._grid[self._next : end], side="right") - 1
@@ -347,9 +345,9 @@ class History:
         self._last = float(values[-1])
 
     def values(self, ended_ns: int) -> Vector:
-        """Return the values (n,) of a run that ended at ``ended_ns``; later times have NaN.
+        """Return the values (n,) of a run that ended at ``ended_ns``; NaN at later times.
 
-        Call this once, after the last row.
+        Call this method once, after the last row.
         """
         self._take(*self._series.end(ended_ns))
         out = self._out.copy()
@@ -359,23 +357,18 @@ class History:
 
 
 FromRecording = Callable[["Recording"], float]
-"""A result that is a function of the recording of a run."""
 Result = Reduction | FromRecording
 
 
 def margin_name(requirement: Requirement) -> str:
-    """Return the column that holds the margin of ``requirement``."""
     return margin_column(requirement.name)
 
 
 def margin_column(requirement: str) -> str:
-    """Return the column that holds the margin of the requirement with this name."""
     return f"{requirement}.margin"
 
 
 class _Reduced:
-    """One reduction of one run: the series that it reads, and its value so far."""
-
     def __init__(self, of: Reduction) -> None:
         self.of, self.series = of, Series(of.signal, of.after, of.before)
         self.column = self.series.column
@@ -402,7 +395,7 @@ class _Reduced:
 
 
 class Measures:
-    """Takes the rows of one run and gives its results."""
+    """Computation of the results of one run while its rows arrive."""
 
     def __init__(
         self,
@@ -423,11 +416,10 @@ class Measures:
 
     @property
     def needs_recording(self) -> bool:
-        """True if a result is a function of the recording."""
         return len(self._reduced) < len(self._results)
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
-        """Take further rows (n, width) of a track."""
+        """Process further rows (n, width) of a track."""
         self._tracks.add(spec.name)
         if spec.deterministic:
             if spec.name not in self._digests:
@@ -439,7 +431,6 @@ class Measures:
             one.take(spec, words)
 
     def take_recording(self, recording: Recording) -> None:
-        """Take all rows of a recording."""
         for track in recording.tracks.values():
             self.take(track.spec, np.asarray(track.words))
 
@@ -454,10 +445,10 @@ class Measures:
         return out.hexdigest()
 
     def values(self, ended_ns: int, recording: Callable[[], Recording]) -> dict[str, float]:
-        """Return all results and the margins of the requirements, by the names of their columns.
+        """Return all results and the margins of the requirements, by column.
 
-        ``ended_ns``: the end of the run.  Call this once, after the last row.  Raises
-        :class:`UnknownName` if a reduction reads a track that the run does not have.
+        Call this method once, after the last row of a run that ended at ``ended_ns``. A reduction
+        of a track that the run does not have raises :class:`UnknownName`.
         """
         out: dict[str, float] = {}
         for name, result in self._results.items():
@@ -474,14 +465,14 @@ class Measures:
         return out
 
     def uncovered(self, ended_ns: int) -> list[str]:
-        """Return for each result whose window exceeds the run why it has no value."""
+        """Return one sentence per result whose window extends beyond the run."""
         whys = {name: one.series.uncovered(ended_ns) for name, one in self._reduced.items()}
         return [f"result {name}: {why}" for name, why in whys.items() if why]
 
     def histories(self, ended_ns: int) -> dict[str, Vector]:
         """Return the time histories (points,) of a run that ended at ``ended_ns``, by signal.
 
-        Raises :class:`UnknownName` if the run does not have the track of a signal.
+        A signal whose track the run does not have raises :class:`UnknownName`.
         """
         for one in self._histories:
             self._check(one.column, f"the history of {one.signal}")
@@ -494,7 +485,6 @@ class Measures:
 
 @cache
 def _layout(name: str, integers: tuple[str, ...], columns: tuple[str, ...]) -> str:
-    """Return the names of a track as JSON text, without the brackets around it."""
     return json.dumps([name, integers, columns])[1:-1]
 
 
@@ -507,58 +497,55 @@ def _number(name: str, value: object) -> float:
         ) from None
 
 
-# The row that a study stores of a run.
-
 OK, NAN, FAILED, ERROR, TIMEOUT, LOST = "ok", "nan", "failed", "error", "timeout", "lost"
 STATES = (OK, NAN, FAILED, ERROR, TIMEOUT, LOST)
-"""``ok``: the run has all its results.  ``nan``: a result is not a number.  ``failed``: the run
-ended at a guard that declares a failure.  ``error``: the run, or the function of a result, raised
-an error.  ``timeout``: the run took longer than its limit.  ``lost``: the process of the run
-ended."""
+"""States of a run.
+
+- ``ok``: the run has all its results.
+- ``nan``: a result is NaN.
+- ``failed``: the run ended at a guard that declares a failure.
+- ``error``: the run, or the function of a result, raised an error.
+- ``timeout``: the run exceeded its time limit.
+- ``lost``: the process of the run ended.
+"""
 DECIDED = (OK, NAN, FAILED)
-"""The states of runs that count in pass rates; a failed run misses every requirement."""
+"""States of runs that count in pass rates. A ``failed`` run misses every requirement."""
 
 
 def decided(states: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which of the runs (n,) with these states count in pass rates."""
+    """Return a mask of the runs (n,) whose ``states`` count in pass rates."""
     return np.isin(states.astype(np.str_), DECIDED)
 
 
 def guard_of(cause: str) -> str:
-    """Return the guard, ``component.guard``, from the cause of a failed run."""
     return cause.partition(": ")[0]
 
 
 class Row(NamedTuple):
-    """The results of one run, or why it has none."""
+    """Results of one run, or the reason why the run has no results."""
 
     order: Ordered
     state: str
     cause: str = ""
-    """Why the state is not ``ok``."""
     reason: str = ""
-    """Why the run ended, as in a recording: ``end``, ``terminal``, ..."""
+    """Why the run ended, such as ``end`` or ``terminal``; the same as in a recording."""
     ended_s: float | None = None
-    """Simulated time at the end of the run."""
     values: Mapping[str, float] = MappingProxyType({})
-    """Results and margins by the names of their columns."""
     digest: str = ""
     wall_s: float = 0.0
     attempts: int = 1
     histories: Mapping[str, Vector] = MappingProxyType({})
-    """Time histories (points,) by signal; they are stored in files of their own."""
+    """Time histories (points,) by signal, which are stored in separate files."""
     sources: str = ""
-    """The files that the run read, with their hashes, as JSON text; without imported modules."""
+    """JSON text with the files that the run read and their hashes, without imported modules."""
     sources_sha256: str = ""
-    """Hash of all that the run depended on: its files, the scenario's modules, the versions."""
+    """Hash of everything that the run depends on: its files, the scenario's modules, versions."""
 
     @property
     def complete(self) -> bool:
-        """True if the run ended with all its results."""
         return self.state == OK
 
     def columns(self) -> dict[str, Any]:
-        """Return the values of all columns that this row has."""
         order = self.order
         return {
             "run": order.run,

@@ -1,4 +1,4 @@
-"""The runs of a study in the calling process: one run, a batch of runs, and the check before them.
+"""Execution of a study's runs in the calling process, singly or in batches.
 
 Only this module runs a scenario for a study; workers call :func:`run_batch`.
 """
@@ -40,92 +40,84 @@ if TYPE_CHECKING:
 
 
 Live = Callable[[Scenario], AbstractContextManager[Connections]]
-"""Opens what shows a run while it is in progress, such as a window."""
+"""Function that opens displays of a run in progress, such as a window."""
 _KEPT = 16
-"""Number of scenarios that are kept, one for each combination of the function's arguments."""
 _FASTEST, _UNSEEN = Pace(), Connections()
 
 
 class _Made:
-    """A scenario with some arguments of its function, and the same prepared for many runs."""
+    """A scenario with given arguments of its function, prepared for many runs."""
 
     def __init__(
         self, make: Callable[[], Scenario], sources: Sources, files: dict[str, str]
     ) -> None:
         self._sources = sources
         self.files = files
-        """The files that were read to make and to prepare the scenario, with their hashes."""
         with sources.watched(self.files):
             self.scenario = make()
         self.runs = 0
-        """How often it was run."""
 
     @cached_property
     def prepared(self) -> Prepared | None:
-        """``None`` if each run builds the scenario anew in any case."""
+        """The prepared scenario, or ``None`` if every run must build the scenario again."""
         try:
             with self._sources.watched(self.files):
                 prepared = prepare(self.scenario)
         except SourcesChanged:
             raise
         except Exception:
-            return None  # a plain run says what is wrong with the scenario
+            return None
         return None if prepared.rebuilt else prepared
 
 
 _ENGINE_NS = 10 * NS_PER_S
-"""Processor time that the compilation of the engine takes."""
 
 
 class Runner:
-    """Runs a scenario again and again with other factors; use it in one thread only."""
+    """Runner that executes a scenario repeatedly with different factors, in one thread only."""
 
     def __init__(self, job: Job, *, prepared: bool = True, checked: bool = False) -> None:
-        """Load the scenario and the results; raises :class:`ScenarioError`.
+        """Load the scenario and the results, or raise :class:`ScenarioError`.
 
-        ``checked``: refuse source files that are not those of the job.
-
-        ``prepared``: build a scenario once for many runs where that is possible.  The rows are the
-        same without it, apart from their wall-clock time.
+        ``prepared`` builds a scenario once for many runs where possible, which changes only the
+        wall-clock times in the rows. ``checked`` raises :class:`SourcesChanged` for source files
+        that differ from those of the job.
         """
         self.job = job
         self._prepares = prepared
         self._sources = Sources(job.scenario, job.study, data=job.data)
         self._files: dict[str, str] = {}
-        """The files that were read when the modules were loaded, with their hashes."""
         with self._sources.watched(self._files):
             self._maker = ScenarioMaker(job.scenario)
             _ = job.reduced
-        if checked:  # after the load, and the maker has the hash from before it
+        # The check comes after the load; the maker contains the hash from before the load.
+        if checked:
             job.check_unchanged()
             if self._maker.sha256 != job.sha256:
                 raise SourcesChanged(f"{job.scenario} changed while it was loaded; try again")
         self._made: OrderedDict[tuple[tuple[str, str], ...], _Made] = OrderedDict()
         self._latest: tuple[tuple[tuple[str, str], ...] | None, dict[str, str]] = None, {}
-        """Arguments of the latest scenario to be made, and the files that were read for it, also if
-        an error ended that."""
+        """Arguments of the latest created scenario, and the files read for it. The entry exists
+        even if the creation failed."""
         self.ready = False
         """True if this process has built and compiled the scenario."""
         self._spent_ns = 0
-        """Processor time of runs without the compiled engine."""
 
     def check(self, order: Ordered) -> None:
-        """Raise :class:`ScenarioError` if the scenario does not take the factors of ``order``."""
         self._scenario(self._of(order), order)
 
     def make_ready(self, order: Ordered) -> None:
-        """Do what a process does once: build the scenario, and compile its models.
+        """Build the scenario and compile its models, which happens once per process.
 
-        What is wrong with the scenario is left to the run to say.
+        Errors are ignored here, because the run reports them.
         """
         self.ready = True
-        with suppress(Exception):  # the run says what is wrong
+        with suppress(Exception):  # The run reports what is wrong.
             made = self._of(order)
             if made.prepared is None:
                 self._scenario(made, order).build().close()
 
     def until_ns(self, order: Ordered) -> int:
-        """Return the end of the run ``order`` in ns."""
         return RunRequest(self._scenario(self._of(order), order), until=self.job.until).until_ns
 
     def row(
@@ -136,11 +128,11 @@ class Runner:
         recorder: Recorder | None = None,
         live: Live | None = None,
     ) -> Row:
-        """Run once and return the row; an error of the run is part of the row.
+        """Execute one run and return its row, which contains an error of the run.
 
-        ``pace`` as in ``simulate``.  ``recorder`` also takes the rows of the run.  ``live`` shows
-        the run; an error of ``live`` is raised.  Raises :class:`KeyboardInterrupt` if the user
-        ended the run.
+        ``pace`` has the same meaning as in ``simulate``. ``recorder`` receives the rows of the run
+        too. ``live`` shows the run in progress; its errors are raised. If the user ends the run,
+        :class:`KeyboardInterrupt` is raised.
         """
         pace, scenario, connections = Pace.of(pace), None, Connections()
         files: dict[str, str] = {}
@@ -167,7 +159,6 @@ class Runner:
         )  # fmt: skip
 
     def _all_files(self, order: Ordered, files: Mapping[str, str]) -> dict[str, str]:
-        """Return what the run ``order`` depended on: the files of its scenario, and ``files``."""
         out = dict(self._files)
         arguments = self._arguments(order)
         made, (latest, read) = self._made.get(arguments), self._latest
@@ -178,7 +169,7 @@ class Runner:
         return out
 
     def _unseen(self, order: Ordered, pace: Pace, into: Recorder | None) -> _Done:
-        """Run once, in the fastest way that gives the same rows."""
+        """Execute a run without a display, in the fastest way that gives the same rows."""
         made = self._of(order)
         if into is None and pace.rate is None and self._worth_preparing(made, order):
             return self._prepared(made, order)
@@ -188,21 +179,21 @@ class Runner:
         return done
 
     def _worth_preparing(self, made: _Made, order: Ordered) -> bool:
-        """Return whether more runs with the same arguments of the function can be expected."""
+        """Return whether the scenario can be prepared and further runs with it are likely."""
         made.runs += 1
         repeats = made.runs > 1 or all("." in name for name in order.factors)
         return self._prepares and repeats and self._engine_pays and made.prepared is not None
 
     @property
     def _engine_pays(self) -> bool:
-        """True if the compiled engine is in the cache, or if runs have taken as long as compiling.
+        """True if the compiled engine is cached, or if runs have taken as long as its compilation.
 
-        A run with a limit must not wait for the compiler, so it is compiled before.
+        A run with a time limit must not wait for the compiler; :meth:`make_ready` compiles first.
         """
         return self.ready or self._spent_ns >= _ENGINE_NS or engine_kept()
 
     def _prepared(self, made: _Made, order: Ordered) -> _Done:
-        """Run the prepared scenario; a plain run says what is wrong if anything is."""
+        """Run the prepared scenario; after an error, run the plain scenario, which reports it."""
         assert made.prepared is not None
         measures: list[Measures] = []
 
@@ -233,7 +224,6 @@ class Runner:
         self, order: Ordered, scenario: Scenario, pace: Pace = _FASTEST,
         into: Recorder | None = None, live: Connections = _UNSEEN,
     ) -> _Done:  # fmt: skip
-        """Build the scenario, and run it once."""
         measures = self.job.measures()
         reduced = ReducingRecorder(measures.take, keep=measures.needs_recording)
         request = RunRequest(
@@ -253,7 +243,7 @@ class Runner:
         return {**self.job.settings, **order.factors}
 
     def _set(self, order: Ordered) -> dict[str, Value]:
-        """Return the values that :meth:`Scenario.set` takes; the others are arguments."""
+        """Return the values for :meth:`Scenario.set`. The others are arguments of the function."""
         values = {name: value for name, value in self._values(order).items() if "." in name}
         for name, value in values.items():
             if isinstance(value, str):
@@ -261,11 +251,9 @@ class Runner:
         return values
 
     def _settings(self, order: Ordered) -> dict[str, str]:
-        """Return all values as text; a replay of a recording of the run sets the same values."""
         return {name: text_of(value) for name, value in self._values(order).items()}
 
     def _of(self, order: Ordered) -> _Made:
-        """Return the scenario with the arguments of its function that ``order`` gives."""
         arguments = self._arguments(order)
         made = self._made.get(arguments)
         if made is None:
@@ -283,7 +271,6 @@ class Runner:
         return tuple((name, text_of(value)) for name, value in values if "." not in name)
 
     def _scenario(self, made: _Made, order: Ordered) -> Scenario:
-        """Return a scenario with the factors of ``order``."""
         scenario = made.scenario.copy()
         for name, value in self._set(order).items():
             scenario.set(name, value)
@@ -293,15 +280,12 @@ class Runner:
 
 @dataclass(frozen=True)
 class _Done:
-    """A run that has ended, with its rows."""
-
     result: RunResult
     measures: Measures
     recording: Callable[[], Recording]
 
 
 def _row_of(order: Ordered, done: _Done) -> Row:
-    """Return the row of a run; an error of a result is part of the row."""
     result, measures = done.result, done.measures
     if result.reason == "interrupted":
         raise Interrupted
@@ -320,7 +304,7 @@ def _row_of(order: Ordered, done: _Done) -> Row:
     if result.reason not in TO_THE_END:
         ended_s = result.ended.ns / NS_PER_S
         return row(ERROR, f"the run was ended by the command quit at {ended_s:g} s")
-    if result.ending.failed:  # its results would be those of a part of the run
+    if result.ending.failed:  # The results would cover only a part of the run.
         return row(FAILED, result.ending.error)
     try:
         values = measures.values(result.ended.ns, done.recording)
@@ -334,30 +318,26 @@ def _row_of(order: Ordered, done: _Done) -> Row:
 
 
 def _cause(error: BaseException) -> str:
-    """Return one line that says what went wrong."""
     text = f"{type(error).__name__}: {error}" if isinstance(error, RtsimError) else in_words(error)
     return " ".join(text.split())
 
 
-# What a worker is called with.
-
 _RUNNERS: dict[str, Runner] = {}
-"""The scenario of the latest study, loaded and compiled once in this process."""
 _ONE_AT_A_TIME = threading.Lock()
-"""A worker with several threads runs one batch after the other."""
+"""Lock by which a worker with several threads executes one batch after the other."""
 _NOWHERE: list[IO[str]] = []
 _GRACE_S = 1.0
-"""A run ends so much after its limit, so that the study, which sees its begin later, sees the
-limit passed."""
+"""Extra time after the limit until the worker ends a run, s. The study sees the start of the run
+later than the worker; the extra time ensures that the study sees the limit exceeded."""
 _READY_S = 60.0
-"""Wall-clock time that a new process has to build and compile its scenario, at least."""
+"""Shortest wall-clock limit for building and compiling the scenario in a new process, s."""
 
 
 def _runner_of(job_text: str) -> Runner:
-    """Return the runner of a job; the scenario is loaded at the first call.
+    """Return the runner of a job. The first call loads the scenario.
 
-    Raises :class:`ScenarioError` if this process has other versions, or other source files, than
-    the study began with.
+    :class:`ScenarioError` is raised if the versions or source files of this process differ from
+    those with which the study began.
     """
     if job_text not in _RUNNERS:
         job = Job.of_text(job_text)
@@ -379,11 +359,12 @@ def run_batch(
     began: Callable[[], object] = lambda: None,
     limited: bool = True,
 ) -> list[Row]:
-    """Run ``orders`` one after the other and return their rows.
+    """Execute the runs ``orders`` one after the other, and return their rows.
 
-    ``began`` is called before the first run, and once more when a new process is ready for it.  If
-    ``limited``, a run that takes longer than the limit of the job ends this process.  The limit
-    does not include what is done once in a process: loading, building and compiling the scenario.
+    ``began`` is called before the first run, and again when a new process has compiled the
+    scenario. If ``limited`` is true, a run that exceeds the limit of the job ends this process. The
+    limit does not include the loading, building and compiling of the scenario, which happens once
+    per process.
     """
     with _ONE_AT_A_TIME:
         runner = _runner_of(job_text)
@@ -403,7 +384,7 @@ def run_batch(
 def check_worker(job_text: str, order: Ordered) -> str:
     """Return why this process cannot run the scenario with ``order``; empty if it can.
 
-    The scenario is loaded anew, because its files may have changed since an earlier study.
+    The scenario is loaded again, because its files may have changed since an earlier study.
     """
     try:
         with _ONE_AT_A_TIME:
@@ -415,7 +396,7 @@ def check_worker(job_text: str, order: Ordered) -> str:
 
 
 class _Limit:
-    """A context that ends the process after ``seconds``, even if compiled code never returns."""
+    """Context that ends the process after ``seconds``, even if compiled code never returns."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds

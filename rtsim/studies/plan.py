@@ -1,7 +1,7 @@
-"""The plan of a study as plain JSON data: all that is needed to run, continue or repeat it.
+"""The plan of a study as JSON data: everything needed to run, resume or repeat the study.
 
-No pickle is stored.  Functions of the user (results that read a recording) are stored by the name
-of the result, and read again from the function ``study()`` of the scenario file.
+The plan contains no pickled objects. If a result is a function of the user, the plan stores only
+its name. The function is loaded again from the function ``study()`` of the scenario file.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from rtsim.studies.texts import Value
 
 FORMAT = 2
 BLOCK = 256
-"""Factors are computed for blocks of runs that begin at a multiple of this number.  A run's values
-are therefore always the result of the same call, down to the last bit."""
+"""Designs are evaluated for blocks of runs that start at a multiple of this number. The values of a
+run therefore always come from the same call, and are equal to the last bit."""
 
 
 def text_of(value: Value) -> str:
-    """Return ``value`` as the text of ``--set``, from which exactly this value is read."""
+    """Convert ``value`` to the text that ``--set`` parses to exactly the same value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)
 
 
 def find_study(reference: str) -> Study | None:
-    """Return what the function ``study`` of a scenario file returns.
+    """Return the study that a scenario file declares in its function ``study``.
 
-    ``reference``: ``FILE.py``, ``FILE.py:FUNCTION`` with another function, or the name of a
-    scenario, which has no study (``None``).  A file without a function ``study`` has none either.
-    Raises :class:`ScenarioError`.
+    ``reference`` is ``FILE.py``, or ``FILE.py:FUNCTION`` for another function. The result is
+    ``None`` for a file without a function ``study``, and for the name of a scenario. An error in
+    the file, or a function that does not return a :class:`Study`, raises :class:`ScenarioError`.
     """
     path = file_of(reference)
     if path is None:
@@ -81,7 +81,6 @@ def find_study(reference: str) -> Study | None:
 
 
 def _check_no_study(path: Path) -> None:
-    """Raise :class:`ScenarioError` if a file has a study, but no function that returns it."""
     module = sys.modules.get(module_name(path))
     names = [n for n, value in vars(module or object).items() if isinstance(value, Study)]
     if names:
@@ -103,7 +102,7 @@ def _hash(reference: str) -> str | None:
 
 
 def _declared(data: Sequence[str], study: Path | None, scenario: Path | None) -> list[str]:
-    """Return paths relative to the folder of ``study`` as relative to that of ``scenario``."""
+    """Convert paths relative to the folder of ``study`` to be relative to that of ``scenario``."""
     base = Path.cwd() if study is None else study.resolve().parent
     if scenario is not None:
         base = Path(os.path.relpath(base, scenario.resolve().parent))
@@ -112,10 +111,9 @@ def _declared(data: Sequence[str], study: Path | None, scenario: Path | None) ->
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker must know of a study: the scenario and the results, but not the design."""
+    """The part of a study that a worker needs: the scenario and the results, not the design."""
 
     scenario: str
-    """Reference of the scenario, with a full path."""
     sha256: str | None
     study: str
     """Reference of the function that returns the study; empty if no result is a function."""
@@ -125,19 +123,15 @@ class Job:
     until: str | None = None
     limit: float | None = None
     histories: list[str] = field(default_factory=list)
-    """Signals whose time histories are stored."""
     history_ns: int = 0
-    """Simulated time at which the histories end, ns."""
     rtsim: str = __version__
     versions: Mapping[str, str] = field(default_factory=versions)
-    """Versions on which the results depend; every worker must have them."""
+    """Versions on which the results depend. Every worker must have the same versions."""
     study_sha256: str | None = None
-    """Hash of the file of ``study``; ``None`` if there is none."""
     data: list[str] = field(default_factory=list)
     """Declared files and folders, relative to the folder of the scenario's file if it has one."""
 
     def to_text(self) -> str:
-        """Return the job as JSON text."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
@@ -150,7 +144,10 @@ class Job:
 
     @cached_property
     def reduced(self) -> dict[str, Result]:
-        """The results as objects; loads the user's file if one of them is a function."""
+        """The results as objects.
+
+        If one of the results is a function, the file of the user is loaded.
+        """
         found = find_study(self.study) if self.study else None
         out: dict[str, Result] = {}
         for name, plain in self.results.items():
@@ -165,17 +162,15 @@ class Job:
         return out
 
     def measures(self) -> Measures:
-        """Return the results of one run, before its first row."""
         histories = [History(signal, self.grid) for signal in self.histories]
         return Measures(self.reduced, self.required, histories)
 
     @cached_property
     def grid(self) -> Integers:
-        """The times (points,) of the histories, ns."""
         return grid_of(self.history_ns)
 
     def check_unchanged(self) -> None:
-        """Raise :class:`SourcesChanged` if a file or a version is not that of the study."""
+        """Raise :class:`SourcesChanged` if a source file has changed since the study began."""
         for reference, then in ((self.scenario, self.sha256), (self.study, self.study_sha256)):
             if then is not None and _hash(reference) != then:
                 raise SourcesChanged(
@@ -185,13 +180,16 @@ class Job:
                 )
 
     def sources_sha256(self, sources: str) -> str:
-        """Return the hash of all that a run depends on, which reads the files ``sources``."""
+        """Return the hash of everything on which a run depends.
+
+        ``sources`` lists the files that the run read.
+        """
         return digest_of(self.sha256, self.study_sha256, dict(self.versions), sources)
 
     def check_trusted(self, source: str) -> Job:
-        """Return the job with the code that may run; raises :class:`TrustError`.
+        """Return a copy of the job with references to trusted code, or raise :class:`TrustError`.
 
-        ``source`` is the file that names the scenario and the functions of results.
+        ``source`` is the file in which the job is stored.
         """
         origin = {"reference": self.scenario, "sha256": self.sha256}
         scenario, study = scenario_to_load(origin, source), self.study
@@ -201,7 +199,7 @@ class Job:
         return replace(self, scenario=scenario, study=study)
 
     def _functions_in(self, given: str) -> str:
-        """Return the function of ``study`` in a file that the user gives in its place."""
+        """Return a reference to the study's function in ``given``, which replaces its file."""
         path, (_, _, function) = file_of(given), self.study.partition(".py:")
         if path is None:
             raise ScenarioError(
@@ -213,7 +211,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study with its scenario, as it is stored in the folder of the study."""
+    """A study and its scenario, in the form that the folder of the study stores."""
 
     job: Job
     seed: int
@@ -226,7 +224,7 @@ class Plan:
 
     @classmethod
     def of(cls, study: Study, reference: str) -> Plan:
-        """Return the plan of ``study``; ``reference`` is the file or name that the user gave."""
+        """Return the plan of ``study``. ``reference`` is the file or name that the user gave."""
         path = file_of(reference)
         scenario = study.scenario or (str(path) if path is not None else reference)
         if file_of(scenario) is None and scenario not in known_scenarios():
@@ -267,24 +265,26 @@ class Plan:
         )
 
     def to_text(self) -> str:
-        """Return the plan as JSON text, with its digest."""
         return json.dumps({**self._plain, "digest": self.digest}, indent=1)
 
     @property
     def _plain(self) -> dict[str, Any]:
         plain = asdict(self)
-        if not self.job.data:  # plans of earlier versions do not have the key
+        if not self.job.data:  # Plans of earlier versions do not contain this key.
             del plain["job"]["data"]
         return plain
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the whole plan, as 64 hex digits; each file of results contains it."""
+        """The SHA-256 of the whole plan, as 64 hex digits.
+
+        Each file of results contains the digest.
+        """
         return hashlib.sha256(json.dumps(self._plain, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def of_text(cls, text: str, source: str | Path) -> Plan:
-        """Return the plan from its JSON text; raises :class:`ScenarioError` if it is invalid."""
+        """Parse a plan from JSON text, or raise :class:`ScenarioError` if it is invalid."""
         try:
             data = json.loads(text)
             if data.get("format") != FORMAT:
@@ -305,34 +305,29 @@ class Plan:
         return out
 
     def with_histories_until(self, ns: int) -> Plan:
-        """Return the plan whose time histories end at ``ns``."""
         return replace(self, job=replace(self.job, history_ns=ns))
 
     @cached_property
     def sampled(self) -> Design:
-        """The design as an object."""
         return design_of(self.design)
 
     @cached_property
     def space(self) -> Space:
-        """The factors as objects."""
         factors = {name: spread_of(plain) for name, plain in self.factors.items()}
         pairs = tuple((str(a), str(b), float(rho)) for a, b, rho in self.correlation)
         return Space(self.seed, factors, Copula(pairs))
 
     @cached_property
     def runs(self) -> int:
-        """The number of runs."""
         return self.sampled.count(self.space)
 
     @cached_property
     def stopping(self) -> Stop | None:
-        """The rule for an early stop as an object."""
         return None if self.stop is None else Stop.of(self.stop)
 
     @property
     def level(self) -> float:
-        """The level of the intervals; that of a study which may stop early is corrected."""
+        """The confidence level of intervals, corrected if the study may stop early."""
         return LEVEL if self.stopping is None else self.stopping.corrected
 
     @property
@@ -345,11 +340,10 @@ class Plan:
 
     @cached_property
     def example(self) -> Points:
-        """One run with typical values, whose columns have the types of all runs."""
+        """One run with typical values, whose columns have the same types as all runs."""
         return self.sampled.example(self.space)
 
     def block(self, number: int) -> Points:
-        """Return the factors of the runs of block ``number``."""
         first = number * BLOCK
         return self.sampled.points(self.space, first, min(BLOCK, self.runs - first))
 
@@ -364,15 +358,12 @@ class Ordered(NamedTuple):
 
 
 class Orders:
-    """The runs of a plan by their number."""
-
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._number = -1
         self._listed: _Listed
 
     def __getitem__(self, run: int) -> Ordered:
-        """Return run number ``run``; raises :class:`ScenarioError` if the study has no such run."""
         if not 0 <= run < self._plan.runs:
             raise ScenarioError(
                 f"the study has no run {run}; its runs have the numbers 0 to {self._plan.runs - 1}"
@@ -384,17 +375,16 @@ class Orders:
 
 
 def ordered(plan: Plan, run: int, points: Points, row: int) -> Ordered:
-    """Return run number ``run`` of a plan, whose values are in ``row`` of ``points``."""
     return _Listed(plan.seed, points).order(run, row)
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
-    """Return the seed of the runs with the number ``draw`` in ``Points.draws``."""
+    """Return the seed of the runs whose entry in ``Points.draws`` is ``draw``."""
     return seed_of(seed, f"run/{draw}")
 
 
 class _Listed:
-    """Points as lists of Python's numbers, which are read faster than arrays one by one."""
+    """Points as Python lists, whose elements are read faster than those of arrays."""
 
     def __init__(self, seed: int, points: Points) -> None:
         self._seed, self._draws = seed, points.draws.tolist()

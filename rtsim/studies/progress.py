@@ -1,4 +1,4 @@
-"""The progress of a study: running totals, and the line that shows them with the speed."""
+"""Progress of a study: running totals and the line that shows them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rtsim.studies.texts import runs_of
 
 
 class _Kept:
-    """The values of one result, with the columns by which the design weights its runs."""
+    """Values of one result, with the columns by which the design weights its runs."""
 
     def __init__(self, plan: Plan, result: str) -> None:
         self.result = result
@@ -45,7 +45,6 @@ class _Kept:
             mark.append(marks[name])
 
     def extend(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the values of many runs; ``columns`` are those of :attr:`columns`, each (n,)."""
         finite = np.isfinite(columns[self.result])
         self._values.extend(columns[self.result][finite])
         for name, mark in self._marks.items():
@@ -59,28 +58,26 @@ class _Kept:
 
 
 class Tally:
-    """Counts of states and of passed requirements, and the estimate of the first result."""
+    """Numbers of runs by state and requirement, and the estimate of the first result."""
 
     def __init__(self, plan: Plan) -> None:
         self.runs = plan.runs
         self._level = plan.level
         self.states: Counter[str] = Counter()
         self.new = 0
-        """Rows that were added, without those of earlier processes."""
         self.passed = {one.name: 0 for one in plan.job.required}
         self._margins = {one.name: margin_name(one) for one in plan.job.required}
         design = plan.sampled
         self.estimated = design.planned and design.pooled and "weight" not in plan.example.marks
         """True if the share of runs that meet a requirement is an estimate of its probability."""
         self.worst = dict.fromkeys(self.passed, math.inf)
-        """The smallest margin of each requirement so far."""
         self.without_margin = dict.fromkeys(self.passed, 0)
-        """The number of runs without a margin, which counts as worse than every margin."""
+        """Number of runs without a margin for each requirement. Having no margin counts as worse
+        than every margin."""
         self._first = [_Kept(plan, name) for name in list(plan.results)[:1]]
 
     @classmethod
     def of(cls, folder: Folder) -> Tally:
-        """Return the totals of the rows that the folder has already."""
         out = cls(folder.plan)
         first = [name for one in out._first for name in one.columns]
         names = ("state", *first, *out._margins.values())
@@ -92,7 +89,7 @@ class Tally:
             one.extend({name: columns[name][ended] for name in one.columns})
         for name, column in out._margins.items():
             margins = columns[column]
-            out.passed[name] = int((margins >= 0.0).sum())  # False for NaN
+            out.passed[name] = int((margins >= 0.0).sum())  # NaN >= 0 is False.
             out.worst[name] = float(np.fmin.reduce(margins, initial=math.inf))
             out.without_margin[name] = int(np.isnan(margins).sum())
         return out
@@ -113,49 +110,45 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """The number of runs that have a row."""
         return self.states.total()
 
     @property
     def failures(self) -> int:
-        """The number of runs without all their results."""
         return self.rows - self.states[OK]
 
     @property
     def decided(self) -> int:
-        """The number of runs that count in pass rates."""
         return sum(self.states[state] for state in DECIDED)
 
     def estimates(self) -> list[tuple[str, Estimate]]:
-        """Return the mean of the first result so far, if the study has enough runs for one."""
+        """Return the mean of the first result so far; empty with too few runs."""
         found = ((one.result, one.estimate()) for one in self._first)
         return [(name, estimate) for name, estimate in found if estimate is not None]
 
     def rate(self, requirement: str) -> Rate | None:
-        """Return the share of runs that meet a requirement, if it can be counted."""
+        """Return the share of runs that meet a requirement, or ``None`` if it is no estimate."""
         if not self.estimated or not self.decided:
             return None
         return rate(self.passed[requirement], self.decided, self._level)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of runs in each state."""
         return {state: self.states[state] for state in STATES}
 
 
 _LATELY_NS, _LATELY_RUNS = 10_000_000_000, 10
-"""The speed is that of the last 10 s, or of a longer time that has 10 runs."""
+"""The speed is measured over the last 10 s, or over a longer time that contains 10 runs."""
 _EVERY_NS = 500_000_000
 
 
 class Speed:
-    """Runs per second of late."""
-
     def __init__(self) -> None:
         self._seen: deque[tuple[int, int]] = deque()
-        """Times of earlier questions [ns], and the numbers of runs that had ended."""
 
     def of(self, now: int, runs: int) -> float:
-        """Return the runs per second of late; workers that start and compile do not count."""
+        """Return the recent runs per second.
+
+        ``runs`` is the number of runs that have ended at the time ``now``, ns.
+        """
         seen = self._seen
         seen.append((now, runs))
         while (
@@ -167,27 +160,28 @@ class Speed:
 
 
 class Watched(Protocol):
-    """What runs a study."""
-
     @property
     def about(self) -> str:
-        """Where it can be watched, such as the address of a dashboard; may be empty."""
+        """Where to watch the study, such as the address of a dashboard; may be empty."""
 
 
 class StudyProgress:
-    """Shows the progress of a study twice per second.
+    """Display of the progress of a study, updated twice per second.
 
-    The address of the dashboard gets a line of its own, which stays.
+    The address of the dashboard is printed on a separate line, which remains.
     """
 
     def __init__(self, display: Display | None, first_ns: int = FIRST_NS) -> None:
-        """``display``: where progress appears; ``None``: nowhere.  ``first_ns`` as in Pulse."""
+        """Show progress on ``display``, or nowhere if ``display`` is ``None``.
+
+        The first line appears after ``first_ns``.
+        """
         self._display = display
         self._pulse, self._speed = Pulse(first_ns, _EVERY_NS), Speed()
         self._about, self._records = "", False
 
     def show(self, tally: Tally, pool: Watched) -> None:
-        """Show the totals so far, if it is time to."""
+        """Show the totals so far if an update is due."""
         if self._display is None or not (now := self._pulse.due()):
             return
         if pool.about != self._about:
@@ -197,22 +191,21 @@ class StudyProgress:
         self._display.write(text, tally.rows / max(1, tally.runs))
 
     def recordings(self, done: int, wanted: int) -> None:
-        """Show how many of the ``wanted`` recordings are there: the first time, then if due."""
+        """Show how many of the ``wanted`` recordings exist, at the first call and when due."""
         due = self._pulse.due()
         if self._display is not None and (due or not self._records):
             self._display.write(f"{done} / {wanted} recordings written", done / wanted)
         self._records = True
 
     def close(self) -> None:
-        """Remove what is shown."""
         if self._display is not None:
             self._display.close()
 
 
 def text_of(tally: Tally, speed: float) -> str:
-    """Return the progress as one line; ``speed`` in runs per second, 0 if it is not known yet.
+    """Return the progress as one line. ``speed`` is in runs per second, or 0 if unknown.
 
-    What is most often wanted comes first, because a narrow terminal cuts the line.
+    The most important figures come first, because a narrow terminal truncates the line.
     """
     words = [f"{tally.rows} / {tally.runs} runs"]
     if speed:
@@ -231,7 +224,6 @@ def text_of(tally: Tally, speed: float) -> str:
 
 
 def _worst(tally: Tally, requirement: str) -> str:
-    """Return how many runs have no margin, which is the worst, and the smallest margin so far."""
     none, words = tally.without_margin[requirement], []
     if none:
         words.append(f"no margin in {runs_of(none)}")

@@ -1,6 +1,6 @@
-"""Running reductions: results that are computed row by row, without a recording.
+"""Reductions: results that are computed row by row during a run, without a recording.
 
-Each is one class, registered in :data:`REDUCTIONS`; other packages add reductions by the entry
+Each reduction is a class in :data:`REDUCTIONS`. Other packages can add reductions through the entry
 point ``rtsim.reductions`` (docs/studies.md).
 """
 
@@ -22,18 +22,20 @@ from rtsim.studies.texts import call_of, made
 
 @dataclass(frozen=True)
 class Reduction(ABC):
-    """One number of a run, from the values of ``signal`` (``"component.name"``).
+    """Abstract base class of results that reduce one ``signal`` of a run to one number.
 
-    Only the window from ``after`` to ``before`` s counts; it begins at 0 and ends with the run if
-    they are not given.  A signal of messages has its declared initial value from 0 s on, and keeps
-    its last value until the end of the run; a signal of a plant is linear between two rows.  A run
-    that ends before ``after``, or before a given ``before``, has the result NaN.
+    Only the window from ``after`` to ``before``, in s, counts. By default, the window is the whole
+    run. If the run ends before ``after``, or before a given ``before``, the result is NaN.
+
+    A signal of a plant is interpolated linearly between rows. Each value of a signal of messages
+    holds until the next arrival or the end of the run. Before the first arrival, the signal has its
+    declared initial value.
     """
 
     name: ClassVar[str]
     of_rows: ClassVar[bool] = False
-    """True if the reduction takes the recorded rows alone, at the times at which messages are sent.
-    Else it also takes the values at both ends of the window, and messages when they arrive."""
+    """True if only recorded rows count, at the times at which their messages were sent. False adds
+    the values at both ends of the window, and counts messages when they arrive."""
 
     signal: str
     after: float = field(default=0.0, kw_only=True)
@@ -48,37 +50,36 @@ class Reduction(ABC):
 
     @abstractmethod
     def begin(self) -> Running:
-        """Return the reduction of one run, before its first row."""
+        """Return an object that computes the result of one run."""
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain JSON data; :func:`reduction_of` reads it."""
+        """Return JSON data, from which :func:`reduction_of` recreates the reduction."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         own = {k: v for k, v in own.items() if not (k == "before" and v == math.inf)}
         return {"reduction": self.name, **own}
 
 
 class Running(ABC):
-    """A reduction during one run."""
+    """Abstract base class of the computation of one reduction during one run."""
 
     held: bool = False
-    """True if the signal is one of messages: each value then holds until the next point.  Set
-    before the first point."""
+    """True if each value of the signal holds until the next point, as for messages. The attribute
+    is set before the first point."""
 
     @abstractmethod
     def take(self, t: Vector, v: Vector) -> None:
-        """Take further times ``t`` (n,) in s, in ascending order, and values ``v`` (n,), n >= 1.
+        """Process further times ``t`` in s, in ascending order, and values ``v``.
 
-        The first and the last of all these points lie at the ends of the window.
+        Both have the shape (n,), n >= 1. Unless ``of_rows`` is true, the first and the last of all
+        points of the run lie at the ends of the window.
         """
 
     @abstractmethod
     def value(self) -> float:
-        """Return the result; NaN if no point was taken."""
+        """Return the result, or NaN if there were no points."""
 
 
 class _Fold(Running):
-    """A running value that a function changes with each new array of values."""
-
     def __init__(self, fold: Callable[[float, Vector], float]) -> None:
         self._fold, self._value = fold, math.nan
 
@@ -101,7 +102,7 @@ def _smallest(so_far: float, v: Vector) -> float:
 
 @dataclass(frozen=True)
 class Last(Reduction):
-    """The last value."""
+    """Last value of the signal."""
 
     name: ClassVar[str] = "last"
 
@@ -111,7 +112,7 @@ class Last(Reduction):
 
 @dataclass(frozen=True)
 class Max(Reduction):
-    """The largest value."""
+    """Largest value of the signal."""
 
     name: ClassVar[str] = "max"
 
@@ -121,7 +122,7 @@ class Max(Reduction):
 
 @dataclass(frozen=True)
 class Min(Reduction):
-    """The smallest value."""
+    """Smallest value of the signal."""
 
     name: ClassVar[str] = "min"
 
@@ -131,7 +132,7 @@ class Min(Reduction):
 
 @dataclass(frozen=True)
 class MaxAbs(Reduction):
-    """The largest distance of the signal from ``target``."""
+    """Largest distance of the signal from ``target``."""
 
     name: ClassVar[str] = "max_abs"
 
@@ -143,7 +144,7 @@ class MaxAbs(Reduction):
 
 
 def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector], float]:
-    """Return ``fold`` for one run, with a NaN that was taken once kept as the result."""
+    """Wrap ``fold`` for one run, so that the result stays NaN after the first NaN."""
     bad = False
 
     def folded(so_far: float, v: Vector) -> float:
@@ -155,15 +156,15 @@ def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector],
 
 
 def _added(so_far: float, v: Vector) -> float:
-    """Add ``v`` one after the other, so that the sum does not depend on how rows are divided."""
+    """Add ``v`` element by element, so that the sum does not depend on how rows are grouped."""
     return float(np.cumsum(np.concatenate(([so_far], v)))[-1])
 
 
 class _Integral(Running):
-    """The integral over time; between two rows the signal is linear, or has its first value.
+    """Integral of a function of the signal over time, or its average.
 
-    ``between`` returns the exact average of the integrand over pieces on which the signal is
-    linear, from the values (n,) at the beginning and (n,) at the end of each piece.
+    ``between`` returns the exact average of the integrand on n pieces, from the values of the
+    signal at their beginnings (n,) and ends (n,). On each piece, the signal is linear or constant.
     """
 
     def __init__(self, between: Callable[[Vector, Vector], Vector], average: bool) -> None:
@@ -181,7 +182,8 @@ class _Integral(Running):
 
     def value(self) -> float:
         lasted = self._t - self._begin
-        if math.isnan(lasted) or math.isnan(self._v):  # the last held value adds nothing
+        # The last value is checked too, because a held last value does not enter the sum.
+        if math.isnan(lasted) or math.isnan(self._v):
             return math.nan
         if not self._average:
             return self._sum
@@ -190,11 +192,11 @@ class _Integral(Running):
 
 @dataclass(frozen=True)
 class Mean(Reduction):
-    """The average over the time of the window.
+    """Average of the signal over the time of the window.
 
-    A signal of a plant is linear between two rows.  A message holds its value until the next one
-    arrives, as the length of a queue does.  For the average of one value per message, such as the
-    wait of each customer, use :class:`MeanOfRows`.
+    A message holds its value until the next message arrives, which suits the length of a queue. For
+    an average with one value per message, such as the wait of each customer, use
+    :class:`MeanOfRows`.
     """
 
     name: ClassVar[str] = "mean"
@@ -217,7 +219,7 @@ class _Rows(Running):
 
 @dataclass(frozen=True)
 class MeanOfRows(Reduction):
-    """The average in which each row has the same weight, such as the mean wait of the customers."""
+    """Average in which each row has the same weight, such as the mean wait of customers."""
 
     name: ClassVar[str] = "mean_of_rows"
     of_rows: ClassVar[bool] = True
@@ -228,9 +230,9 @@ class MeanOfRows(Reduction):
 
 @dataclass(frozen=True)
 class IntegralSquaredError(Reduction):
-    """The integral over time of (signal - ``target``)^2.
+    """Integral of (signal - ``target``)^2 over time.
 
-    It is exact for the signal between its rows: linear for a plant, held for a message.
+    The integral is exact for a signal that is linear between its rows (a plant) or held (messages).
     """
 
     name: ClassVar[str] = "ise"
@@ -247,10 +249,11 @@ class IntegralSquaredError(Reduction):
 
 
 def _crossed(t: Vector, d: Vector) -> float:
-    """Return when the line through the first two values ``d`` (n,) at ``t`` (n,), in s, is 0.
+    """Return the time in s at which the line through the first two points crosses 0.
 
-    The first value is not 0, and the second one has not its sign.  From an infinite value the line
-    is a jump at the second time.
+    The points have the values ``d`` at the times ``t``, both (n,) with n >= 2. The first value must
+    not be 0, and the second must not have the sign of the first. If the first value is infinite,
+    the crossing is at the second time.
     """
     share = float(d[0] / (d[0] - d[1])) if math.isfinite(d[0]) else 1.0
     return float(t[0] + share * (t[1] - t[0]))
@@ -287,10 +290,11 @@ class _Crossing(Running):
 
 @dataclass(frozen=True)
 class FirstCrossing(Reduction):
-    """The time (s) at which the signal first crosses ``level``; infinite if it never does.
+    """Time in s at which the signal first crosses ``level``; infinite if it never does.
 
-    ``direction``: 1 for rising, -1 for falling, 0 for both.  Between two rows a signal of a plant
-    is linear, and a message holds its value.  A NaN before the crossing makes the result NaN.
+    ``direction`` is 1 for rising, -1 for falling, or 0 for both. A NaN before the crossing makes
+    the result NaN. A signal of a plant is interpolated linearly between rows. A signal of messages
+    can cross the level only at an arrival.
     """
 
     name: ClassVar[str] = "first_crossing"
@@ -325,7 +329,7 @@ class _Settling(Running):
         self._t, self._v = float(t[-1]), float(v[-1])
 
     def _entry(self, t: Vector, v: Vector) -> float:
-        """Return when the signal enters the band, between a row outside and the next one inside."""
+        """Return when the signal enters the band between a point outside and the next one."""
         side = math.copysign(1.0, v[0] - self._target)
         beyond = side * (v[:2] - self._target) - self._band
         return float(t[1]) if self.held else _crossed(t, beyond)
@@ -336,10 +340,11 @@ class _Settling(Running):
 
 @dataclass(frozen=True)
 class SettlingTime(Reduction):
-    """The time (s) from ``after`` until the signal stays within ``band`` of ``target``.
+    """Time in s from ``after`` until the signal stays within ``band`` of ``target``.
 
-    A signal of a plant is linear between two rows, so it enters the band between them; a message
-    enters it when it arrives.  Infinite if the last value is outside, and NaN if a value is NaN.
+    The result is infinite if the last value is outside the band, and NaN if a value is NaN. A
+    signal of a plant is interpolated linearly between rows. A signal of messages can enter the band
+    only at an arrival.
     """
 
     name: ClassVar[str] = "settling_time"
@@ -369,7 +374,10 @@ class _Overshoot(Running):
 
 @dataclass(frozen=True)
 class Overshoot(Reduction):
-    """How far the signal goes beyond ``target``, as a share of the step from its first value."""
+    """Largest excess of the signal over ``target``, as a share of the step to ``target``.
+
+    The step is the distance from the first value of the signal to ``target``.
+    """
 
     name: ClassVar[str] = "overshoot"
 
@@ -395,18 +403,16 @@ _SHIPPED: tuple[type[Reduction], ...] = (
 REDUCTIONS: ExtensionPoint[type[Reduction]] = ExtensionPoint(
     "rtsim.reductions", "reduction", {one.name: one for one in _SHIPPED}, _checked
 )
-"""The class of each reduction, by its name."""
+"""Classes of the reductions, by name."""
 
 
 def reduction_of(plain: Mapping[str, Any]) -> Reduction:
-    """Return the reduction that :meth:`Reduction.to_plain` stored."""
     given = dict(plain)
     make = REDUCTIONS.get_or_raise(str(given.pop("reduction", "")))
     return made(f"reduction {make.name}", make, [], given)
 
 
 def reduction_of_text(text: str) -> Reduction:
-    """Return the reduction of a text such as ``max_abs:plant.x,after=2``."""
     call = call_of(text)
     make = REDUCTIONS.get_or_raise(call.name)
     return made(f"result {text!r}", make, call.values, call.named)

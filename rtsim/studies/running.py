@@ -1,4 +1,4 @@
-"""Start, continue and repeat a study, and record selected runs of it."""
+"""Functions that start, resume and repeat a study, and that record selected runs."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ from rtsim.studies.progress import StudyProgress, Tally
 from rtsim.studies.study import EXTREMES, FAILURES, Study
 from rtsim.studies.workers import LOCAL, DaskPool, Where
 
-# Recordings of selected runs: each of them is run again, with a recorder.
+# Recordings of selected runs. Each selected run is executed again with a recorder.
 
 RECORDINGS = "recordings"
 
 
 def chosen(folder: Folder) -> list[int]:
-    """Return the numbers of the runs whose recordings the plan keeps.
+    """Return the numbers of the runs that get a recording, as ``plan.keep`` selects them.
 
-    Runs that were lost or took too long are left out, because running them again could end this
-    process.
+    Lost and timed-out runs are left out, because executing them again could end this process.
     """
     plan = folder.plan
     table = folder.columns("run", "state", *plan.results, *plan.margins)
@@ -61,10 +60,10 @@ def chosen(folder: Folder) -> list[int]:
 
 
 def _record_selected(folder: Folder, job: Job, show: ShowRecordings = lambda *_: None) -> None:
-    """Write the recordings that the plan keeps and that are not there yet.
+    """Record the selected runs that have no recording yet.
 
-    ``show`` is called with the numbers of recordings that are written and that are wanted.  Raises
-    :class:`StudyError` if a run gives other rows than before.
+    ``show`` is called with the number of recordings that exist and the number selected. A run that
+    produces other rows than before raises :class:`StudyError`.
     """
     if not folder.plan.keep:
         return
@@ -87,12 +86,11 @@ def _record_selected(folder: Folder, job: Job, show: ShowRecordings = lambda *_:
             raise StudyError(
                 f"run {run} gives other rows than before, so its recording is not kept; see {part}"
             )
-        if part.exists():  # it does not if the run failed before its first row
+        if part.exists():
             part.replace(target)
 
 
 def recording_of(folder: Folder, run: int) -> Path:
-    """Return the file in which the recording of ``run`` is kept."""
     return folder.path / RECORDINGS / f"run-{run:06d}.mcap"
 
 
@@ -105,12 +103,13 @@ def run_into(
     overwrite: bool = True,
     live: Live | None = None,
 ) -> Row:
-    """Run number ``run`` once more and record it to ``path``; ``None``: without a recording.
+    """Execute run number ``run`` again and record it to ``path``, unless ``path`` is ``None``.
 
-    ``pace`` and ``live`` as in :meth:`Runner.row`.
+    :meth:`Runner.row` explains ``pace`` and ``live``.
     """
     recorder = None if path is None else FileRecorder(path, stopwatch, overwrite=overwrite)
-    with recorder or nullcontext():  # a run that fails at its beginning does not close it
+    # The context manager closes the recorder if the run fails at its beginning.
+    with recorder or nullcontext():
         return runner.row(orders[run], pace=pace, recorder=recorder, live=live)
 
 
@@ -128,13 +127,17 @@ def start(
 ) -> Folder:
     """Run a study of ``scenario`` and return its folder.
 
-    ``scenario``: a name, or ``FILE.py[:FUNCTION]``, as :func:`find_study` takes it.  ``study``: the
-    study, if the file has none.  ``workers``: number of processes; 0: this process; ``None``: one
-    for each CPU.  A program that asks for processes needs ``if __name__ == "__main__":``.
-    ``progress``: whether the progress is shown; ``None``: in a notebook and on a terminal.
-
         folder = start("tank.py", "runs/tank-study")
         print(folder.table().to_pandas())
+
+    Args:
+        scenario: A name, or ``FILE.py[:FUNCTION]``.
+        folder: The folder to create.
+        study: The study to run. The default is the study that the scenario's file declares.
+        workers: Number of worker processes. With 0 the runs are executed in this process, with
+            ``None`` there is one process per CPU. A program that uses worker processes needs
+            ``if __name__ == "__main__":``.
+        progress: Whether to show progress. ``None`` shows it in a notebook and on a terminal.
     """
     study = study or find_study(scenario)
     if study is None:
@@ -153,10 +156,11 @@ def start(
 
 
 def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL) -> Folder:
-    """Make the folder of a study; ``None``: the first free folder ``studies/NAME-NNN``.
+    """Create the folder of a study.
 
-    Raises :class:`ScenarioError` if the scenario does not take the factors, or if the workers
-    ``where`` cannot keep the limit of the study or cannot be reached.
+    If ``folder`` is ``None``, the first free folder ``studies/NAME-NNN`` is used.
+    :class:`ScenarioError` is raised if the scenario rejects the factors, if the workers cannot
+    enforce the time limit of the study, or if the workers cannot be reached.
     """
     where.check()
     where.check_limit(study.limit)
@@ -174,7 +178,10 @@ def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL
 
 
 def resume(folder: str | Path, *, workers: int | None = 0, progress: bool | None = None) -> Folder:
-    """Run what is missing in ``folder``, and return it; arguments as in :func:`start`."""
+    """Execute the missing runs of the study in ``folder`` and return the folder.
+
+    ``workers`` and ``progress`` are the same as in :func:`start`.
+    """
     out = Folder.open(Path(folder))
     shown = StudyProgress(display_of(progress))
     with out.locked(), closing(shown):
@@ -190,11 +197,12 @@ def carry_out(
     recordings: ShowRecordings = lambda *_: None,
     named: bool = False,
 ) -> Tally:
-    """Run all runs of a locked folder that have no row yet; return the totals.
+    """Execute all runs of a locked folder that have no row yet, and return the totals.
 
-    The scenario that the plan names must be trusted (docs/trust.md), unless the user has just
-    ``named`` it.  ``show`` is called about once per second, and then
-    ``recordings`` as :func:`_record_selected` calls it.
+    ``show`` is called about once per second with the totals. ``recordings`` is called while
+    recordings are written, with the number of recordings that exist and the number selected.
+    ``named`` is true if the user has just named the scenario; otherwise the scenario in the plan
+    must be trusted (docs/trust.md).
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
@@ -213,7 +221,7 @@ def carry_out(
 
 @contextmanager
 def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
-    """Give the workers, and end them afterwards if they were started here."""
+    """Provide the workers, and end the workers that were started here after use."""
     where.check()
     pool: Pool = InProcess(job_text) if where.in_process else DaskPool(job_text, where)
     try:
@@ -224,18 +232,16 @@ def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
 
 @dataclass(frozen=True)
 class Repeated(Judged):
-    """A run of a study that was run again."""
+    """Result of executing a run of a study again."""
 
     row: Row
-    """The row of the new run."""
     stored: str | None
-    """The digest in the folder; ``None`` if the run has none there."""
+    """The digest that the folder stores; ``None`` if it stores none for this run."""
     ended: str = ""
-    """Why the run ended in the study, as in a recording."""
 
     @property
     def undecided(self) -> str:
-        """Why the digests are not compared; empty if they are."""
+        """Why the digests cannot be compared; empty if they can."""
         run = self.row.order.run
         if not self.stored:
             return f"the study has no digest of run {run}, so nothing is compared"
@@ -244,26 +250,24 @@ class Repeated(Judged):
         return ""
 
     def _judge(self) -> Outcome:
-        """Failed if the digests differ; undecided if they are not compared."""
         if self.undecided:
             return Outcome.UNDECIDED
         return Outcome.PASSED if self.equal else Outcome.FAILED
 
     @property
     def in_words(self) -> str:
-        """What was found about the two digests."""
         differs = "equals" if self.equal else "differs from"
         run = f"run {self.row.order.run}"
         return self.undecided or f"the digest of {run} {differs} the stored one"
 
     @property
     def equal(self) -> bool | None:
-        """Return whether both digests are equal; ``None`` if they are not compared."""
+        """True if both digests are equal; ``None`` if they cannot be compared."""
         return None if self.undecided else self.row.digest == self.stored
 
 
 def repeat(folder: Folder, run: int) -> Repeated:
-    """Run number ``run`` of a study once more in this process, and compare its digest."""
+    """Execute run number ``run`` of a study again in this process, and compare the digests."""
     return recorded(folder, run)
 
 
@@ -276,9 +280,9 @@ def recorded(
     overwrite: bool = False,
     live: Live | None = None,
 ) -> Repeated:
-    """Like :func:`repeat`, and record the run to ``path``.
+    """Execute a run again as :func:`repeat` does, and record it to ``path``.
 
-    ``pace`` as in ``simulate``; ``live`` shows the run, as in :meth:`Runner.row`.
+    :meth:`Runner.row` explains ``pace`` and ``live``.
     """
     orders = folder.orders
     _ = orders[run]

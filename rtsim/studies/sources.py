@@ -1,4 +1,4 @@
-"""What the rows of a study depend on besides their factors: files that were read, and versions."""
+"""Inputs of a study besides its factors: the files that runs read, and software versions."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _HASHES: dict[Path, tuple[Signature, str]] = {}
 
 
 class SourcesChanged(ScenarioError):
-    """What a run depends on is not what the study began with."""
+    """A file or version that a run depends on has changed since the study began."""
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions on which results depend, with a hash of rtsim's own source files."""
+    """Return the versions on which results depend, and a hash of rtsim's own source files."""
     found = fingerprint()
     own = [tree_hash(folder) for folder in _own_folders()]
     return {**{name: found[name] for name in _VERSIONS}, "source of rtsim": "".join(own)[:32]}
 
 
 def check_versions(wanted: Mapping[str, str]) -> None:
-    """Raise :class:`SourcesChanged` if this process has other versions than a study began with."""
+    """Raise :class:`SourcesChanged` if the versions of this process differ from ``wanted``."""
     for name, here in versions().items():
         then = wanted.get(name, "")
         if then != here:
@@ -51,17 +51,20 @@ def check_versions(wanted: Mapping[str, str]) -> None:
 class Sources:
     """The files that the runs of one scenario read, and the data files that its study declares.
 
-    Files of the system, of installed packages and of rtsim are left out, and so are caches, and the
-    modules that :func:`modules_of` finds, whose hash is that of the scenario.
+    Files of the system, of installed packages and of rtsim are left out, and so are caches. The
+    modules that :func:`modules_of` finds are left out too, because the hash of the scenario covers
+    them.
     """
 
     def __init__(self, *references: str, data: Sequence[str] = ()) -> None:
-        """``references``: the scenario, and the file of the study if it is another one.
+        """Find the folder, the modules and the declared data of the scenario.
 
-        ``data``: declared files and folders, relative to the scenario's folder.
+        ``references`` are the scenario, and the file of the study if that is another file. ``data``
+        contains declared files and folders, relative to the folder of the scenario.
         """
         found = (path for path in map(file_of, references) if path is not None)
-        files = [path for path in found if path.is_file()]  # loading says what is wrong with others
+        # Loading the scenario later reports what is wrong with the other paths.
+        files = [path for path in found if path.is_file()]
         self._files = files
         self._home = files[0].resolve().parent if files else None
         self._data = [(self._home or Path()) / one for one in data]
@@ -76,16 +79,14 @@ class Sources:
         )
         self._left_out = tuple(Path(one).resolve() for one in prefixes)
         self._imported: dict[Path, Signature | None] = {}
-        """The files of the modules that the scenario imported, when they were last checked."""
         self._counted: dict[Path, Signature | None] = {}
-        """Those of them whose hashes a row has."""
 
     @contextmanager
     def watched(self, into: dict[str, str]) -> Iterator[None]:
-        """Add the files that are read within the context to ``into``: name and hash.
+        """Add the name and hash of each file that is read within the context to ``into``.
 
-        An error of the context does not change that.  Raises :class:`SourcesChanged` if a file
-        changed since it was read, or if a module is not the one of the scenario's hash.
+        Files are also added if the context raises an error. If a file changed after it was read, or
+        a module differs from the one in the scenario's hash, :class:`SourcesChanged` is raised.
         """
         declared = [(path, _content(path)) for path in self._data]
         found: dict[Path, Signature] = {}
@@ -113,11 +114,11 @@ class Sources:
             self._add(into, source, _hash(source, before if source == path else None))
 
     def _imports(self) -> dict[Path, Signature | None]:
-        """Return the imported files that count, with what they were at their import."""
         imported: dict[Path, Signature | None] = {}
         for file in self._files:
             imported |= imported_by(file)
-        if imported != self._imported:  # the same for thousands of runs; SciPy is 600 files
+        # The result is the same for thousands of runs, and SciPy alone has 600 files.
+        if imported != self._imported:
             for path, before in imported.items():
                 if self._modules.get(real := path.resolve(), before) != before:
                     raise SourcesChanged(
@@ -137,16 +138,16 @@ class Sources:
         if real in self._modules or _INSTALLED & set(real.parts) or path.suffix == ".pyc":
             return False
         if home is not None and inside is not None:
-            real = home / inside  # a link in the folder counts, wherever it leads
+            # A link in the folder counts as a file of the folder, even if its target is elsewhere.
+            real = home / inside
         around = home.parents if home is not None and inside is not None else ()
         out = (one in real.parents and one != home and one not in around for one in self._left_out)
         return path.is_file() and not any(out)
 
     def _inside(self, path: Path) -> Path | None:
-        """Return the path relative to the scenario's folder; ``None`` if it is not in it.
+        """Return the path relative to the scenario's folder, or ``None`` if it is outside.
 
-        Links inside the folder keep their names, so that a link which is switched to another file
-        is noticed.
+        Links inside the folder keep their names, so that a link to a new target is noticed.
         """
         if self._home is None:
             return None
@@ -154,18 +155,16 @@ class Sources:
         return next((path.relative_to(one) for one in parents), None)
 
     def _name(self, path: Path) -> str:
-        """Return the path relative to the scenario's folder, so that the folder can be moved."""
+        """Return a name for the path that does not change when the scenario's folder is moved."""
         inside = self._inside(path)
         return str(path) if inside is None else inside.as_posix()
 
 
 def text_of_files(files: Mapping[str, str]) -> str:
-    """Return names and hashes of files as JSON text."""
     return json.dumps(dict(sorted(files.items())), separators=(",", ":"))
 
 
 def digest_of(*parts: object) -> str:
-    """Return the SHA-256 of plain data, as 64 hex digits."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -175,15 +174,14 @@ def _own_folders() -> list[Path]:
 
 
 def _source_of(path: Path) -> Path:
-    """Return the Python file of compiled bytecode; any other file is its own source."""
+    """Return the Python file of a bytecode file; return any other path unchanged."""
     if path.suffix != ".pyc" or path.parent.name != "__pycache__":
         return path
-    # not source_from_cache, which refuses the names that pytest gives to bytecode
+    # source_from_cache rejects the names that pytest gives to bytecode.
     return path.parent.with_name(f"{path.name.partition('.')[0]}.py")
 
 
 def _content(path: Path) -> str:
-    """Return the hash of a declared file, or of the names and contents of all files in a folder."""
     if not path.is_dir():
         if signature(path) is None:
             raise SourcesChanged(
@@ -195,10 +193,10 @@ def _content(path: Path) -> str:
 
 
 def _tree(folder: Path) -> list[tuple[Path, str]]:
-    """Return the files in a folder, also those behind links, with their hashes.
+    """Return all files in a folder with their hashes, and follow links.
 
-    A folder that links lead to again has the name at which it was met first in place of a hash, so
-    that links in a circle end.
+    A folder that was visited before is not entered again; its entry contains its first name in
+    place of a hash. Circular links therefore end.
     """
     found: list[tuple[Path, str]] = []
     met: dict[Path, Path] = {}

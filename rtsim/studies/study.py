@@ -1,4 +1,4 @@
-"""A study: many runs of one scenario, and what is computed from each of them."""
+"""The declaration of a study: factors, design, results and requirements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ OWN_COLUMNS = (
     "run", "seed", "state", "cause", "reason", "ended_s", "attempts", "wall_s", "digest",
     "sources", "sources_sha256",
 )  # fmt: skip
-"""Columns of the results of every study."""
 FAILURES, EXTREMES = "failures", "extremes"
 
 
@@ -32,9 +31,9 @@ def _is_share(kind: str | float) -> bool:
 
 @dataclass(frozen=True)
 class Study:
-    """Factors, a design, results and requirements.
+    """Declaration of many runs of one scenario, and of the results to compute from each run.
 
-    Return one from a function ``study()`` beside ``scenario()`` in a scenario file::
+    To declare a study in a scenario file, return this object from a function ``study()``::
 
         def study():
             return Study(
@@ -46,35 +45,36 @@ class Study:
     """
 
     factors: Mapping[str, object] = field(default_factory=dict)
-    """For each value that ``Scenario.set`` accepts, or argument of the scenario's function: a
-    frozen distribution of scipy.stats, a range ``(low, high)``, or a list of values."""
+    """Distribution of each factor, by name. A name is one that ``Scenario.set`` accepts, or an
+    argument of the scenario's function. A distribution is a frozen distribution of scipy.stats, a
+    range ``(low, high)``, or a list of values."""
     design: Design | str = MonteCarlo()
     results: Mapping[str, Reduction | FromRecording | str] = field(default_factory=dict)
-    """For each name a reduction, or a function of a :class:`Recording`."""
+    """A reduction, or a function of a :class:`Recording`, for each name of a result."""
     requirements: Sequence[Requirement | str] = ()
     correlation: Pairs = field(default_factory=dict)
-    """Correlation coefficients of pairs of factors: ``{("a", "b"): 0.5}``."""
+    """Correlation coefficients of pairs of factors, such as ``{("a", "b"): 0.5}``."""
     seed: int = 0
     settings: Mapping[str, Value] = field(default_factory=dict)
-    """Values that are equal in all runs."""
+    """Values that are the same in all runs."""
     until: Duration | None = None
-    """End of each run, s; default: the scenario's own."""
+    """End time of each run, s. The default is the end time of the scenario."""
     limit: float | None = None
-    """Longest time for one run, wall-clock s; a run that takes longer is ended.  A limit needs
+    """Longest wall-clock time of one run, s. A run that takes longer is stopped, which requires
     worker processes."""
     keep: Sequence[str | float] = ()
-    """Recordings that are kept: ``"failures"``, ``"extremes"`` of each result, or a share of the
-    runs, such as 0.01."""
+    """Which runs keep a recording: ``"failures"``, ``"extremes"`` (of each result), or a share of
+    all runs such as 0.01."""
     histories: Sequence[str] = ()
-    """Signals (``"component.name"``) whose values at up to 200 times from 0 to ``until`` are stored
-    for each run; ``rtsim study report`` draws them."""
+    """Signals (``"component.name"``) whose time histories are stored for each run. A history has at
+    most 200 times, from 0 to ``until``. ``rtsim study report`` plots the histories."""
     stop: Stop | str | None = None
-    """When to stop before the last run of the design."""
+    """Rule by which the study stops before the last run of the design."""
     data: Sequence[str] = ()
-    """Files and folders on which the runs depend and whose reading rtsim does not see, such as a
-    Parquet file; relative to the file of the study (docs/studies.md)."""
+    """Files and folders that the runs read without rtsim noticing, such as a Parquet file. Paths
+    are relative to the file of the study."""
     scenario: str = ""
-    """Name or file of the scenario; default: the function ``scenario`` of the same file."""
+    """Name or file of the scenario. The default is the function ``scenario`` of the same file."""
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
@@ -146,11 +146,10 @@ class Study:
 
     @property
     def runs(self) -> int:
-        """The number of runs."""
+        """Number of runs in the design."""
         return self.sampled.count(self.space)
 
     def _check_columns(self, taken: Sequence[str], factors: Collection[str]) -> None:
-        """Raise :class:`ScenarioError` if a name stands for two columns of the results."""
         names = [*taken, *factors, *self.results, *map(margin_name, self.required)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

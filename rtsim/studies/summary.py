@@ -32,23 +32,24 @@ from rtsim.studies.texts import Value, runs_of
 
 
 class Reason(NamedTuple):
-    """Why the outcome of a study is not passed."""
+    """Why the outcome of a study is not "passed"."""
 
     outcome: Outcome
-    """Failed or undecided."""
     why: str
     strict: bool = False
-    """True if it changes the exit status of a command only with ``--strict``."""
+    """True if the exit status of a command reports the reason only with ``--strict``."""
     resumed: bool = False
-    """True if ``rtsim study resume`` removes it."""
+    """True if ``rtsim study resume`` can remove the reason."""
 
 
 class Summary(Judged, dict[str, Any]):
     """The results of a study as plain data, whose truth value is the outcome of the study.
 
-    The outcome is failed if a run misses a requirement, ended at a guard that declares a failure,
-    raised an error or has a result that is not a number.  It is undecided if runs are missing or
-    were lost, if no run was compared with a requirement, and after a search, which proves nothing.
+    - Failed: a run misses a requirement, ended at a guard that declares a failure, raised an error,
+      or has a result that is NaN.
+    - Undecided: runs are missing or lost, or no run was compared with a requirement. A search that
+      found no miss is undecided too, because it proves nothing.
+    - Passed: none of these cases applies.
     """
 
     def _judge(self) -> Outcome:
@@ -56,9 +57,9 @@ class Summary(Judged, dict[str, Any]):
         return Outcome.of_all(reasons) if reasons else Outcome.PASSED
 
     def reasons(self) -> Iterator[Reason]:
-        """Yield why the study has not passed, the most important reason first; nothing if it has.
+        """Yield the reasons why the study has not passed, the most important first.
 
-        A search that found no miss has not passed.
+        A study that has passed has no reasons. A search that found no miss has not passed.
         """
         failed, undecided = Outcome.FAILED, Outcome.UNDECIDED
         states, runs, required = self["states"], self["runs"], self["requirements"]
@@ -96,7 +97,7 @@ class Summary(Judged, dict[str, Any]):
 
     @property
     def in_words(self) -> str:
-        """The outcome, how many runs pass each requirement, and why the study has not passed."""
+        """A sentence with the outcome, the runs that pass each requirement, and the main reason."""
         met = [
             f"{one['requirement']}: {one['passed']} of {one['count']} runs pass"
             for one in self["requirements"].values()
@@ -109,15 +110,19 @@ class Summary(Judged, dict[str, Any]):
 def summarise(folder: Folder) -> Summary:
     """Return the results of a study as plain data, with an outcome.
 
-    Raises :class:`StudyError` if a file of the folder is not as it was written.
+    A file whose contents were changed raises :class:`StudyError`. Some of the keys are:
 
-    ``runs`` and ``rows`` count the runs that the study needs and the runs that have a row;
-    ``missing`` has the runs without a row, as ranges.  ``digest`` is that of the whole study.
-    ``planned`` is the largest number of runs.  ``states`` counts the rows in each state.
-    ``results`` takes the runs in the states ``ok`` and ``nan``; ``requirements`` also takes failed
-    runs, which miss every requirement.  ``failures`` counts the failed runs by the guard that
-    declares the failure, with its text and the first such run.  ``ended`` says why a
-    search has ended; it is empty if the search goes on.
+    - ``runs``, ``rows``: the number of runs that the study needs, and of runs that have a row.
+    - ``missing``: runs without a row, as ranges.
+    - ``digest``: digest of the whole study.
+    - ``planned``: largest number of runs.
+    - ``states``: number of rows in each state.
+    - ``results``: figures of each result, from runs in the states ``ok`` and ``nan``.
+    - ``requirements``: figures of each requirement. Failed runs count too, and miss every
+      requirement.
+    - ``failures``: for each guard that declares a failure, its text, the number of failed runs and
+      the first of them.
+    - ``ended``: why a search has ended; empty if the search has not ended.
     """
     with folder.read_once():
         return _summary(folder)
@@ -158,8 +163,8 @@ def _summary(folder: Folder) -> Summary:
 def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
     """Return the figures of one result.
 
-    The mean and the extremes are those of the finite values, whose number is ``finite``.  The
-    quantiles also count infinite values.
+    Mean and extremes use only the finite values, whose number is ``finite``. Quantiles also count
+    infinite values.
     """
     values = np.asarray(columns[name], np.float64)
     finite = np.isfinite(values)
@@ -180,20 +185,20 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
 
 
 def rows_of(columns: Columns, which: Marks) -> Columns:
-    """Return the rows with a true entry of ``which`` (n,); all of them are not copied."""
+    """Return the rows for which ``which`` (n,) is true, without a copy if all are."""
     return columns if which.all() else {name: column[which] for name, column in columns.items()}
 
 
 def quantiles(
     values: Vector, weights: Vector | None, at: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> Vector:
-    """Return the quantiles (len(at),) of ``values`` (n,), n >= 1, with their weights (n,).
+    """Return the quantiles ``at`` of ``values`` (n,), n >= 1, with ``weights`` (n,) or ``None``.
 
     Values may be infinite, but not NaN.
     """
     if weights is None:
         below, above = (np.quantile(values, at, method=kind) for kind in ("lower", "higher"))
-        with np.errstate(invalid="ignore"):  # infinite values, which have no value between them
+        with np.errstate(invalid="ignore"):  # There is no value between two infinite values.
             between = np.quantile(values, at)
         end = np.where(np.isposinf(above) & (below < above), above, below)
         return np.asarray(np.where(np.isnan(between), end, between))
@@ -204,14 +209,15 @@ def quantiles(
 
 
 def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> dict[str, Any]:
-    """Return how many runs meet a requirement; a weighted design gives the share as an estimate.
+    """Return how many runs meet a requirement, and an estimate of the share.
 
-    ``columns``: those of the runs that count; ``rows``: the number of all runs so far.  The first
-    run whose result is not a number is the worst; failed runs have no margin.
+    ``columns`` contains the runs that count; ``rows`` is the number of all runs so far. The worst
+    run is the first run whose result is NaN. If there is none, the run with the smallest margin is
+    the worst. Failed runs have no margin.
     """
     margins = columns[margin_name(requirement)].astype(np.float64)
     failed = columns["state"] == FAILED
-    met = (margins >= 0.0) & ~failed  # False for NaN
+    met = (margins >= 0.0) & ~failed  # NaN >= 0 is False.
     out: dict[str, Any] = {
         "requirement": str(requirement), "result": requirement.result,
         "passed": int(met.sum()), "count": len(met),
@@ -227,12 +233,11 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
     if failed.all():
         return out
     runs, margins = columns["run"][~failed], margins[~failed]
-    worst = int(np.argmin(margins))  # the first NaN, if there is one
+    worst = int(np.argmin(margins))  # argmin returns the first NaN if there is one.
     return {**out, "worst_margin": float(margins[worst]), "worst_run": int(runs[worst])}
 
 
 def _failures(folder: Folder) -> dict[str, dict[str, Any]]:
-    """Return for each guard that failed runs: their number, the failure and the first run."""
     out: dict[str, dict[str, Any]] = {}
     for row in folder.table("run", "state", "cause").to_pylist():
         if row["state"] == FAILED:
@@ -244,7 +249,6 @@ def _failures(folder: Folder) -> dict[str, dict[str, Any]]:
 
 
 def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]]]:
-    """Return for each result its mean in each alternative; empty if the design has none."""
     found = {
         name: plan.sampled.compared(
             plan.space, columns, np.asarray(columns[name], np.float64), plan.level
@@ -254,15 +258,12 @@ def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]
     return {name: rows for name, rows in found.items() if rows}
 
 
-# Sensitivity indices, as the design computes them.
-
-
 def sensitivity(folder: Folder, result: str) -> Indices:
-    """Return the indices of ``result`` for each factor.
+    """Return the sensitivity indices of ``result`` for each factor.
 
-    Runs without a finite result are left out, as the design needs it.  Raises
-    :class:`UnknownName` for a result that the study does not have, and :class:`ScenarioError` for a
-    design without indices, and if too few runs have a result.
+    Runs without a finite result are left out. The designs ``morris`` and ``saltelli`` also leave
+    out the other runs of their group. An unknown result raises :class:`UnknownName`. A design
+    without indices, or too few runs with a result, raises :class:`ScenarioError`.
     """
     design = folder.plan.sampled
     if not design.has_indices():
@@ -272,16 +273,15 @@ def sensitivity(folder: Folder, result: str) -> Indices:
 
 
 def interactions(folder: Folder, result: str) -> PairIndices:
-    """Return the second-order indices of ``result`` by pairs of factors.
+    """Return the second-order indices of ``result`` for each pair of factors.
 
-    Empty unless the design is ``saltelli`` with ``second=True``.  Raises what :func:`sensitivity`
-    raises for a result that is not there, and for too few runs.
+    The indices are empty unless the design is ``saltelli`` with ``second=True``. Errors are the
+    same as in :func:`sensitivity`.
     """
     return folder.plan.sampled.interactions(folder.plan.space, _values(folder, result))
 
 
 def _values(folder: Folder, result: str) -> Vector:
-    """Return the result of each planned run (runs,); NaN for a run without a row."""
     plan = folder.plan
     if result not in plan.results:
         raise UnknownName("result", result, plan.results, "the study")
@@ -290,8 +290,6 @@ def _values(folder: Folder, result: str) -> Vector:
     values[columns["run"]] = columns[result].astype(np.float64)
     return values
 
-
-# What a search has found: the command line and the page say the same.
 
 _ENDS = {
     "converged": "the margins of the population are nearly equal",
@@ -307,18 +305,14 @@ class WorstCase:
     """The worst run of a search so far."""
 
     ended: str
-    """Why the search has ended."""
     counts: list[str]
-    """How many runs miss the requirement or have no margin."""
     run: int | None
-    """The number of the worst run; ``None`` if there is no run yet."""
     worst: str
-    """The worst run and its margin, or why it has none; empty if there is no run yet."""
+    """The worst run and its margin, or why it has no margin; empty before the first run."""
     factors: Mapping[str, Value]
 
 
 def worst_case(folder: Folder, found: Mapping[str, Any]) -> WorstCase:
-    """Return the worst run of a search; ``found`` is what ``summarise`` returns."""
     one, run = found["search"], found["search"]["worst_run"]
     ended, worst = _ENDS.get(found["ended"], found["ended"]), ""
     if one["worst_margin"] is not None:
@@ -333,12 +327,10 @@ def worst_case(folder: Folder, found: Mapping[str, Any]) -> WorstCase:
 
 
 def shown(value: Value) -> str:
-    """Return a value of a factor as the command line shows it."""
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def command(folder: Folder, run: int, recording: str) -> str:
-    """Return the command that repeats a run and records it."""
     return f"rtsim study run {shlex.quote(str(folder.path))} {run} -o {recording}"
 
 

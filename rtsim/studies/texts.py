@@ -1,4 +1,7 @@
-"""Texts such as ``norm:2,0.1`` or ``max:plant.x,after=2``: a name, its values and named values."""
+"""Parser for texts such as ``norm:2,0.1`` or ``max:plant.x,after=2``.
+
+A text consists of a name, positional values and named values.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,16 @@ from rtsim.core.errors import ScenarioError
 
 T = TypeVar("T")
 Value = float | str | bool
-"""One value of a factor."""
 
 
 class Call(NamedTuple):
-    """A name with positional and named arguments."""
-
     name: str
     values: list[Any]
     named: dict[str, Any]
 
 
 def value_of(text: str) -> Value:
-    """Return ``text`` as an int, a float or a bool if it is one, else as a str."""
+    """Convert ``text`` to int, float or bool if possible; otherwise return it as str."""
     text = text.strip()
     if text in ("true", "false"):
         return text == "true"
@@ -35,7 +35,7 @@ def value_of(text: str) -> Value:
 
 
 def call_of(text: str) -> Call:
-    """Return ``NAME`` or ``NAME:VALUE,NAME=VALUE,...`` in its parts."""
+    """Parse ``NAME`` or ``NAME:VALUE,NAME=VALUE,...``."""
     name, _, rest = (part.strip() for part in text.partition(":"))
     values: list[Any] = []
     named: dict[str, Any] = {}
@@ -49,16 +49,16 @@ def call_of(text: str) -> Call:
 
 
 def listed(value: object) -> Any:
-    """Return numbers that are separated by blanks as a tuple, and any other value unchanged."""
+    """Convert values separated by blanks to a tuple; return any other value unchanged."""
     if isinstance(value, str) and " " in value.strip():
         return tuple(value_of(one) for one in value.split())
     return value
 
 
 def made(what: str, make: Callable[..., T], values: list[Any], named: dict[str, Any]) -> T:
-    """Return ``make(*values, **named)``; raise :class:`ScenarioError` if the arguments are wrong.
+    """Return ``make(*values, **named)``, or raise :class:`ScenarioError` for wrong arguments.
 
-    ``what`` names the text in the message.
+    ``what`` describes the text in the error message.
     """
     try:
         inspect.signature(make).bind(*values, **named)
@@ -75,7 +75,7 @@ def made(what: str, make: Callable[..., T], values: list[Any], named: dict[str, 
 
 
 def split(text: str, option: str) -> tuple[str, str]:
-    """Return ``NAME=TEXT`` of ``option`` in its two parts."""
+    """Split the argument ``NAME=TEXT`` of the command-line ``option`` into its two parts."""
     name, equals, rest = text.partition("=")
     if not equals or not name.strip() or not rest.strip():
         raise ScenarioError(f"{option} {text!r} is incomplete; write {option} NAME=TEXT")
@@ -83,5 +83,4 @@ def split(text: str, option: str) -> tuple[str, str]:
 
 
 def runs_of(count: int) -> str:
-    """Return ``1 run`` or ``2 runs``."""
     return f"{count} run" if count == 1 else f"{count} runs"

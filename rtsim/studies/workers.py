@@ -1,9 +1,9 @@
-"""The workers of a study: processes of this machine, or a Dask cluster that the user has started.
+"""The workers of a study: processes on this machine, or a Dask cluster of the user.
 
-Only this module imports :mod:`distributed`.  Dask starts workers, sends batches of runs to them and
-notices workers that end.  :class:`LocalWorkers` does what Dask leaves open: a nanny of Dask starts
-a worker again whose process has ended, but not if the process ends while it starts.  Such a worker
-would be missing until the end of the study.
+Only this module imports :mod:`distributed`. Dask starts the workers, sends batches of runs to them
+and detects workers that end. If the process of a worker ends, Dask's nanny starts it again, but not
+if the process ends during its start. Such a worker would be missing until the end of the study, so
+:class:`LocalWorkers` replaces it.
 """
 
 from __future__ import annotations
@@ -43,20 +43,18 @@ _CERTIFICATES = (
 
 
 def distributed() -> Any:
-    """Return the module; raises :class:`ScenarioError` if the extra ``study`` is not installed."""
+    """Return the module, or raise :class:`ScenarioError` if the extra ``study`` is missing."""
     return extra("distributed", "study", "a study with workers (--workers 0 has none)")
 
 
 @dataclass(frozen=True)
 class Where:
-    """The workers that a study uses: processes of this machine, or a cluster of the user."""
+    """The workers that a study uses: processes on this machine, or a cluster of the user."""
 
     workers: int | None = None
-    """Number of local processes; ``None``: one for each CPU that this process may use."""
+    """Number of local processes. ``None`` means one per CPU that this process may use."""
     address: str = ""
-    """Address of a scheduler, such as ``tcp://10.0.0.1:8786``."""
     scheduler_file: str = ""
-    """File that a scheduler wrote with its address."""
 
     @property
     def remote(self) -> bool:
@@ -67,14 +65,14 @@ class Where:
         return self.workers == 0 and not self.remote
 
     def check(self) -> None:
-        """Raise :class:`ScenarioError` if the number of workers is negative."""
         if self.workers is not None and self.workers < 0:
             raise ScenarioError(f"workers is {self.workers}; give a whole number >= 0")
 
     def check_reachable(self) -> None:
         """Raise :class:`ScenarioError` if these workers cannot be used.
 
-        Dask may be missing, the scheduler of a cluster may not answer, or it may have no workers.
+        Possible reasons are that Dask is not installed, that the scheduler of a cluster does not
+        answer, or that the cluster has no workers.
         """
         self.check()
         if self.in_process:
@@ -85,7 +83,7 @@ class Where:
                 joined(self).close()
 
     def check_limit(self, limit: float | None) -> None:
-        """Raise :class:`ScenarioError` if these workers cannot end a run after ``limit`` s."""
+        """Raise :class:`ScenarioError` if these workers cannot stop a run after ``limit`` s."""
         if limit is not None and self.in_process:
             raise ScenarioError(
                 f"the limit of {limit:g} s needs worker processes, because a run in this process "
@@ -94,12 +92,14 @@ class Where:
 
 
 LOCAL = Where()
-"""One process for each CPU of this machine."""
 
 
 def dask_setup(worker: Any) -> None:  # noqa: ARG001
-    """Let a worker ignore Ctrl-C, which a terminal sends to all processes; Dask calls this."""
-    with suppress(ValueError):  # not in the main thread
+    """Make a worker ignore Ctrl-C, which a terminal sends to all processes.
+
+    Dask calls this function when a worker starts.
+    """
+    with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_client()
 
@@ -108,24 +108,23 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _end_with_client() -> None:
-    """Let Linux end this worker when the study's process is gone.
+    """Make Linux end this worker when the study's process ends.
 
-    Dask ends it too, by a thread of Python; compiled code that never returns keeps that thread
-    waiting.
+    Dask also ends the worker, but uses a Python thread, which compiled code that never returns can
+    block.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def has_dashboard() -> bool:
-    """Return whether the package that Dask's dashboard needs is installed."""
     from importlib.util import find_spec
 
     return find_spec("bokeh") is not None
 
 
 def settings() -> Any:
-    """Return a context with Dask's settings for a study; Dask's log is quiet from now on."""
+    """Return a context with Dask's settings for a study, and silence Dask's log."""
     distributed()
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     import dask
@@ -133,30 +132,32 @@ def settings() -> Any:
     return dask.config.set(
         {
             "distributed.scheduler.allowed-failures": 0,
-            "distributed.admin.low-level-log-length": 20,  # it keeps whole messages
+            # Each entry of this log contains a whole message.
+            "distributed.admin.low-level-log-length": 20,
             "distributed.admin.system-monitor.interval": "5s",
-            # by default the client's process wakes 200 times a second, and takes 2 % from the runs
+            # By default, the client's process wakes up 200 times per second, which takes 2 % of the
+            # runs' processor time.
             "distributed.admin.tick.interval": "1s",
             "distributed.worker.memory.monitor-interval": "500ms",
-            # Dask would look this long after each death whether the worker is there, and end it if
-            # it just starts again; LocalWorkers does that
+            # After each death, Dask would check for this time whether the worker exists, and end
+            # the worker if it is just restarting. LocalWorkers does this instead.
             "distributed.deploy.lost-worker-timeout": "365 days",
             "distributed.worker.preload": [__name__],
             "distributed.worker.profile.enabled": False,
-            "distributed.worker.memory.pause": False,  # a paused worker would never go on
+            "distributed.worker.memory.pause": False,  # A paused worker would never continue.
         }
     )
 
 
 def joined(where: Where) -> Any:
-    """Return a client of a cluster that the user has started."""
     name = where.address or where.scheduler_file
     place = {"scheduler_file": name} if where.scheduler_file else {"address": name}
     _check_certificates(where.address)
     try:
         _check_open(where.address)
         client = distributed().Client(**place, timeout=_JOIN_S)
-    except TypeError as error:  # Dask's word for an address of TLS in the scheduler file
+    # Dask raises TypeError if the address in the scheduler file uses TLS.
+    except TypeError as error:
         if "ssl_context" not in str(error):
             raise
         raise ScenarioError(f"the Dask scheduler of {name} uses TLS; {_CERTIFICATES}") from None
@@ -174,7 +175,10 @@ def joined(where: Where) -> Any:
 
 
 def _check_open(address: str) -> None:
-    """Raise :class:`OSError` at once if nothing listens at ``address``; Dask would try for 20 s."""
+    """Raise :class:`OSError` at once if nothing listens at ``address``.
+
+    Dask would try to connect for 20 s.
+    """
     if not address:
         return
     addressing = distributed().comm.addressing
@@ -184,13 +188,13 @@ def _check_open(address: str) -> None:
 
 
 def _check_certificates(address: str) -> None:
-    """Raise :class:`ScenarioError` if Dask has no certificates for the address, or unusable ones.
+    """Raise :class:`ScenarioError` if Dask lacks usable certificates for the address.
 
-    Dask itself reads them, from its environment variables and its configuration files.
+    Dask reads the certificates from its environment variables and configuration files.
     """
     try:
         context = distributed().Security().get_connection_args("client").get("ssl_context")
-    except OSError as error:  # also that of ssl
+    except OSError as error:
         raise ScenarioError(
             f"Dask cannot use the certificates of its configuration ({error}); {_CERTIFICATES}"
         ) from None
@@ -199,12 +203,10 @@ def _check_certificates(address: str) -> None:
 
 
 def count_of(where: Where) -> int:
-    """Return the number of local workers."""
     return where.workers or len(usable_cpus())
 
 
 def started(where: Where, stack: ExitStack) -> Any:
-    """Return a client of a new cluster of processes that listens on the loopback interface."""
     module = distributed()
     count = count_of(where)
     cluster = module.LocalCluster(
@@ -219,10 +221,10 @@ def started(where: Where, stack: ExitStack) -> Any:
 
 
 def _folder() -> str | None:
-    """Return the folder for the files of local workers; ``None``: Dask's own, for all programs.
+    """Return the folder for the files of local workers, or ``None`` for Dask's default.
 
-    Dask removes from it what killed workers left.  It is the user's, because workers import
-    modules from their files.
+    Dask removes files that killed workers left there. Dask's default folder is shared by all users,
+    which is unsafe because workers import modules from its files.
     """
     folder = cache_folder() / "workers"
     try:
@@ -232,24 +234,19 @@ def _folder() -> str | None:
     return str(folder)
 
 
-# Local workers that have no process.
-
 _PATIENCE_NS = 5_000_000_000
-"""A worker that has no process for longer than this is replaced."""
 
 
 class LocalWorkers:
-    """The workers of a local cluster, of which there should be ``count``."""
+    """Guard that keeps the number of workers of a local Dask cluster at ``count``."""
 
     def __init__(self, cluster: Any, count: int) -> None:
-        """``cluster``: a ``LocalCluster`` of Dask."""
         self._cluster, self._count = cluster, count
         self._scaled = stopwatch()
         self._since: dict[Any, int] = {}
-        """When a nanny was first seen without a process, for nannies that still have none, ns."""
 
     def replace_lost(self) -> None:
-        """Replace workers that have no process; to be called about once per second."""
+        """Replace workers that have no process. Call this method about once per second."""
         now = stopwatch()
         nannies = list(self._cluster.workers.values())
         missing = [nanny for nanny in nannies if not nanny.is_alive()]
@@ -262,27 +259,25 @@ class LocalWorkers:
             self._cluster.loop.add_callback(self._replace, lost)
 
     async def _replace(self, lost: set[Any]) -> None:
-        """Forget ``lost`` and start what is missing; runs in the thread of the cluster."""
+        """Remove the workers ``lost`` and start new ones, in the thread of the cluster."""
         for name, nanny in list(self._cluster.workers.items()):
             if nanny in lost and not nanny.is_alive():
                 del self._cluster.workers[name]
         self._cluster.scale(self._count)
         for nanny in (one for one in lost if not one.is_alive()):
-            with suppress(Exception):  # whatever a nanny without a process says at its end
+            # A nanny without a process may raise any error when it is closed.
+            with suppress(Exception):
                 await asyncio.wait_for(nanny.close(), _PATIENCE_NS * 1e-9)
 
 
-# Batches of runs: what comes back, and what is lost.
-
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
-"""Time in which a worker sends what it has reported, before a run may block it for ever."""
+"""Time that a worker needs to send its report before a run may block it forever."""
 _WAIT_S = 1.0
 _FETCH_S = 20.0
 _EMPTY_S = 60.0
 """Longest time for which a study waits while the cluster has no worker."""
 _EACH = 2
-"""Batches for each worker: one that runs, and one that waits."""
 
 
 LOST_TEXT = (
@@ -296,13 +291,13 @@ NO_WORKER_TEXT = (
 
 
 class ClusterLost(RtsimError):
-    """The connection to Dask's scheduler is lost, or the cluster has lost all its workers."""
+    """The connection to Dask's scheduler is lost, or the cluster has no workers left."""
 
 
 def _in_worker(job_text: str, batch: Batch, key: str) -> tuple[str, list[Row]]:
-    """Run a batch in a worker of Dask, and report when its first run begins.
+    """Execute a batch in a Dask worker, and report the start of its first run.
 
-    Returns the worker's address and the rows.
+    The result contains the worker's address and the rows.
     """
     worker = distributed().get_worker()
 
@@ -317,17 +312,16 @@ def _in_worker(job_text: str, batch: Batch, key: str) -> tuple[str, list[Row]]:
 
 
 class DaskPool:
-    """Executes batches on the workers of a Dask cluster."""
+    """Pool that executes batches on the workers of a Dask cluster."""
 
     def __init__(self, job_text: str, where: Where) -> None:
-        """Start or join the cluster; raises :class:`ScenarioError` if that fails."""
+        """Start or join the cluster, or raise :class:`ScenarioError` if that fails."""
         self._job_text, self._where = job_text, where
         self._ended: queue.SimpleQueue[tuple[Any, Batch, str]] = queue.SimpleQueue()
         self._futures: dict[str, Any] = {}
         self._began: dict[str, int] = {}
         self._number = 0
         self._present = stopwatch()
-        """When the cluster last had a worker, as far as is known."""
         self._local: LocalWorkers | None = None
         with ExitStack() as stack:
             stack.enter_context(settings())
@@ -344,7 +338,6 @@ class DaskPool:
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses of the present workers."""
         return list(self._client.scheduler_info(n_workers=-1)["workers"])
 
     @property
@@ -372,12 +365,15 @@ class DaskPool:
                 raise ScenarioError(f"the worker {address} cannot run the scenario: {problem}")
 
     def _answer(self, address: str, task: Any) -> str:
-        """Wait for the check of one worker; Dask itself would wait for ever for one that left."""
+        """Wait for the check of one worker.
+
+        Dask would wait forever for a worker that has left the cluster.
+        """
         while True:
             try:
                 return str(task.result(timeout=_WAIT_S))
             except Exception as error:
-                # it can have finished just after the time was over
+                # The task may have finished just after the timeout.
                 late = isinstance(error, TimeoutError) and task.status == "finished"
                 if task.status != "pending" and not late:
                     return f"{type(error).__name__}: {error}"
@@ -415,7 +411,7 @@ class DaskPool:
         return [one for one in out if one is not None]
 
     def _check_present(self) -> None:
-        """Raise :class:`ClusterLost` if the scheduler is gone, or for long all workers."""
+        """Raise :class:`ClusterLost` without a scheduler, or after 60 s without workers."""
         if self._client.status != "running":
             raise ClusterLost(LOST_TEXT)
         now = stopwatch()
@@ -425,7 +421,7 @@ class DaskPool:
             raise ClusterLost(NO_WORKER_TEXT)
 
     def _outcome(self, future: Any, batch: Batch, key: str) -> Outcome | None:
-        """Return what became of a batch, or ``None`` if Dask runs the batch again.
+        """Return the outcome of a batch, or ``None`` if Dask executes the batch again.
 
         Dask does so if the worker ended after the batch, but before its rows were fetched.
         """

@@ -1,4 +1,7 @@
-"""Conformance checks and test doubles for your own components; no module imports pytest."""
+"""Conformance checks and test doubles for your own components.
+
+No module of this package imports pytest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock for tests, and conformance checks for clocks.  This module does not sleep."""
+"""A clock for tests, and conformance checks for clocks. Nothing in this module sleeps."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from fractions import Fraction
 from rtsim.core.clock import Clock, Timeline, Wake
 from rtsim.core.errors import ScenarioError
 
-FAKE_START = 1_152_921_504_606_846_976  # 2**60, unlike any simulated time
+FAKE_START = 1_152_921_504_606_846_976  # 2**60, far from any simulated time.
 
 
 @dataclass(frozen=True)
 class Wait:
-    """One wait until simulated ``ns``: its begin, due time and end, ns of the clock's own time."""
+    """A wait until the simulated time ``ns``.
+
+    Its start, due time and end are in ns of the clock's own time.
+    """
 
     ns: int
     asked: int
@@ -27,15 +30,15 @@ class Wait:
 
 
 class FakeClock:
-    """A paced clock that a test controls: its time advances by :meth:`advance` and in waits.
+    """Clock for tests, whose time advances only in waits and by :meth:`advance`.
 
-    - ``late`` lists wake-up latencies [ns], one for each wait that does not return at once; further
-      waits have a latency of 0.
+    - ``late`` contains wake-up latencies in ns, one for each wait that does not return at once.
+      Further waits have a latency of 0.
     - :meth:`advance` simulates computing time.
     - :meth:`call_at` runs an action during a wait, such as ``wake.set``.
     - ``waits`` lists all waits.
-    - With ``autojump=False`` a wait blocks until another thread advances the clock.  After
-      ``patience`` s of wall-clock time it raises ``TimeoutError``.
+    - With ``autojump=False``, a wait blocks until another thread advances the clock. After
+      ``patience`` s of wall-clock time, the wait raises ``TimeoutError``.
     """
 
     paced = True
@@ -91,13 +94,13 @@ class FakeClock:
             self.advance(ns)
 
     def call_at(self, own: int, action: Callable[[], object]) -> None:
-        """Call ``action`` when the clock's own time reaches ``own``."""
+        """Call ``action`` when the clock's own time reaches ``own``, ns."""
         with self._moved:
             self._agenda.append((own, next(self._order), action))
             self._agenda.sort(key=lambda entry: entry[:2])
 
     def wake_late(self, *late: int) -> None:
-        """Append wake-up latencies [ns] for the next waits."""
+        """Append wake-up latencies in ns for the next waits."""
         self._late.extend(late)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
@@ -116,7 +119,8 @@ class FakeClock:
                         "autojump=True"
                     )
                 else:
-                    self._moved.wait(0.001)  # a Wake cannot notify this condition, so poll it
+                    # A Wake cannot notify this condition, so the loop polls it.
+                    self._moved.wait(0.001)
                     turns -= 1
             reached = not (wake is not None and wake.is_set())
             if reached and asked < due and self._late:
@@ -136,7 +140,7 @@ class FakeClock:
 def check_clock(make_clock: Callable[[], Clock]) -> None:
     """Assert the contract of :class:`rtsim.core.clock.Clock`.
 
-    ``make_clock()`` returns a new clock at rate 1.  All waits together take a few milliseconds.
+    ``make_clock()`` must return a new clock at rate 1. All waits together take a few milliseconds.
     """
     _check_map(make_clock())
     _check_rates(make_clock())
@@ -183,7 +187,6 @@ def _check_rates(clock: Clock) -> None:
 
 
 def _check_waiting(clock: Clock) -> None:
-    """Check that waits are never early, that time never goes back, and that anchors take effect."""
     clock.anchor(0)
     last = clock.now()
     for ns in (0, 300_000, 300_000, 900_000):
@@ -192,7 +195,7 @@ def _check_waiting(clock: Clock) -> None:
         assert now >= clock.wall(ns), f"returned {clock.wall(ns) - now} ns before {ns} was due"
         assert now >= last, f"own time went back by {last - now} ns"
         last = now
-    for there in (10**15, 500):  # a restore moves time forward or back
+    for there in (10**15, 500):  # A restore moves the time forward or back.
         clock.anchor(there)
         before = clock.now()
         assert clock.wait_until(there + 200_000)

@@ -1,4 +1,4 @@
-"""Conformance checks for commands of ``rtsim``, also those of other packages."""
+"""Conformance checks for commands of ``rtsim``, including those of other packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WITHIN_S = 60
 
 
 def check_command(name: str) -> None:
-    """Assert the contract of a command of ``rtsim``; each call runs in a new process.
+    """Assert the contract of a command of ``rtsim``, with a new process for each call.
 
     - ``rtsim --help`` lists the command with a sentence.
     - ``rtsim NAME --help`` exits with 0 and shows the usage.

@@ -1,4 +1,4 @@
-"""Conformance checks for components, those of rtsim and your own."""
+"""Conformance checks for components of rtsim and of users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import check_determinism, trace_of
 
 NAME = "component"
-"""The default name of a checked component in its scenario."""
 
 
 def check_component(
@@ -33,10 +32,16 @@ def check_component(
 ) -> None:
     """Assert the contract of :class:`rtsim.scenario.Component`.
 
-    ``make`` returns a new component at each call. ``beside`` adds the other components of the
-    scenario, which are connected with the component ``name``. Each run lasts ``until`` s. Raises
-    AssertionError that names the necessary change. Errors that the component itself raises
-    (:class:`rtsim.core.errors.RtsimError`) are passed on.
+    Args:
+        make: Function that returns a new component at each call.
+        beside: Function that adds the other components of the scenario, connected to ``name``.
+        until: Duration of each run, s.
+        name: Name of the checked component in the scenario.
+
+    Raises:
+        AssertionError: The component violates the contract. The message describes the necessary
+            change.
+        RtsimError: The component itself raised this error.
     """
     checked = _Checked(make, beside, until, name)
     checked.check_description()
@@ -50,8 +55,6 @@ def check_component(
 
 @dataclass
 class _Checked:
-    """The checks of one component, in a scenario of its own."""
-
     make: Callable[[], Component]
     beside: Callable[[Scenario], object] | None
     until: Duration
@@ -65,7 +68,6 @@ class _Checked:
         return out
 
     def check_description(self) -> None:
-        """Check that describe() returns equal plain data for equal components and after build."""
         scenario = self.scenario()
         before = _plain(f"describe() of {self.name}", scenario.component(self.name).describe())
         assert "kind" in before, f"describe() of {self.name} has no 'kind'; add it"
@@ -82,7 +84,6 @@ class _Checked:
         )
 
     def check_copy(self) -> None:
-        """Check that a copy does not share its declared values."""
         component = self.make()
         twin = component.copy()
         assert type(twin) is type(component), f"copy() of {self.name} is a {type(twin).__name__}"
@@ -93,7 +94,6 @@ class _Checked:
             )
 
     def check_settable(self) -> None:
-        """Check that each value can be set, and that a run can change only the live values."""
         scenario = self.scenario()
         for values, signals, live in scenario.component(self.name).settable():
             for signal in signals:
@@ -109,7 +109,6 @@ class _Checked:
                 )
 
     def check_built(self) -> None:
-        """Check that the port has the declared signals, and that two builds share no vector."""
         scenario = self.scenario()
         component = scenario.component(self.name)
         one, other = scenario.build(), scenario.build()
@@ -132,7 +131,6 @@ class _Checked:
             )
 
     def check_resumed(self) -> None:
-        """Check that a run that continues from a saved state equals the whole run."""
         whole = trace_of(self.scenario())
         half_ns = self.scenario().until_ns // 2
         first = MemoryRecorder()
@@ -144,7 +142,6 @@ class _Checked:
         _check_joined(self.name, whole, first.recording(), rest.recording())
 
     def check_reset(self) -> None:
-        """Check that a resettable component runs as a new one after other runs."""
         if not self.make().resettable():
             return
         self._check_restored()
@@ -158,7 +155,6 @@ class _Checked:
             )
 
     def _check_restored(self) -> None:
-        """Check that restore() puts back each value that a run can change."""
         system = self.scenario().build()
         try:
             first = system.save()
@@ -186,7 +182,6 @@ def _check_joined(name: str, whole: Recording, first: Recording, rest: Recording
 
 
 def _plain(what: str, value: Any) -> Any:
-    """Return ``value`` after conversion to JSON and back; ``what`` names it in the error."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:

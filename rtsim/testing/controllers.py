@@ -1,4 +1,4 @@
-"""Conformance checks for controllers, in Python, in C or on a board."""
+"""Conformance checks for controllers in Python, in C or on a board."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def check_controller(
     """Assert the contract of a controller, and of each protocol that it implements.
 
     ``make`` returns a new controller at each call. ``inputs`` (k, m) are the sampled inputs of k
-    steps, ``period_s`` s apart; the default are 20 steps near the declared initial values. Raises
-    AssertionError or :class:`ScenarioError` that names the necessary change.
+    steps, ``period_s`` s apart. The default is 20 steps near the declared initial values. A
+    violation raises AssertionError or :class:`ScenarioError`, whose message describes the necessary
+    change.
     """
     prototype = make()
     check_members(NAME, prototype)
@@ -99,7 +100,7 @@ def _answer(
             warm_up()
     handed = inputs.copy()
     controller.send(tag, handed)
-    handed[:] = np.nan  # the simulation also reuses this vector
+    handed[:] = np.nan  # The simulation also reuses this vector.
     answer = controller.receive(tag, silence_s(controller))
     assert answer is not None, f"no answer to the request of {tag} within the timeout"
     shape = getattr(answer, "shape", None)
@@ -150,7 +151,6 @@ def _check_saved(
     table: NDArray[np.float64],
     wanted: NDArray[np.float64],
 ) -> None:
-    """Check that a new controller with the saved memory of another gives the same answers."""
     half = len(tags) // 2
     one, other = _started(make()), _started(make())
     try:

@@ -1,4 +1,4 @@
-"""Check that a scenario is deterministic; users call this check on their own components."""
+"""A check that a scenario is deterministic, and statistics of replicated runs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 
 Run = Scenario | Plant | Controller | Processes
-"""What :func:`rtsim.simulate` runs: a scenario, or a component with ``until=``."""
+"""Argument of :func:`rtsim.simulate`: a scenario, or a component that is run with ``until=``."""
 
 
 def trace_of(scenario: Run, **options: Any) -> Recording:
-    """Run ``scenario`` once and return the recording, which is kept in memory.
+    """Run ``scenario`` once, and return the recording, which is kept in memory.
 
-    ``options`` are those of :func:`rtsim.runs.simulation.simulate`.
+    ``options`` are passed to :func:`rtsim.runs.simulation.simulate`.
     """
     return simulate(scenario, recorder=MemoryRecorder(), **options).recording()
 
@@ -39,11 +39,10 @@ def _made(make: Callable[[], Run] | Processes) -> Run:
 
 
 def check_determinism(make: Callable[[], Run] | Processes, runs: int = 2, **options: Any) -> str:
-    """Assert that all runs have the same trace bit for bit; return the trace's digest.
+    """Assert that all runs have the same trace, bit for bit, and return the digest of the trace.
 
-    The check fails, for example, if ``derivative`` draws random numbers or reads a clock.  Raises
-    :class:`ScenarioError` if there is nothing to compare: fewer than two runs, or runs without
-    rows.
+    The check fails, for example, if ``derivative`` draws random numbers or reads a clock. Fewer
+    than two runs, or runs without rows, raise :class:`ScenarioError`.
     """
     if runs < 2:
         raise ScenarioError(f"runs = {runs} is too few for a comparison; give 2 or more")
@@ -69,12 +68,12 @@ def check_determinism(make: Callable[[], Run] | Processes, runs: int = 2, **opti
 # Independent replications of a run with different random numbers, and their statistics.
 
 Measure = Callable[[Recording], Mapping[str, float]]
-"""A function that returns measures of one run, by the name of each measure."""
+"""Function that computes measures of one run, by name."""
 
 
 @dataclass(frozen=True)
 class Replications:
-    """Measures of several runs: for each name an array (n,) with one value per run."""
+    """Measures of several runs, with an array (n,) for each name and one value per run."""
 
     values: Mapping[str, Vector]
     seeds: tuple[int, ...]
@@ -85,7 +84,7 @@ class Replications:
         return self.values[name]
 
     def estimate(self, name: str, level: float = LEVEL) -> Estimate:
-        """Return Student's confidence interval of the mean of the measure ``name``."""
+        """Return an estimate of the mean of ``name``, with Student's confidence interval."""
         return interval(self[name], level)
 
     def __str__(self) -> str:
@@ -99,11 +98,11 @@ def replicate(
     seed: int = 0,
     **options: Any,
 ) -> Replications:
-    """Simulate ``count`` runs with the seeds ``seed``, ``seed + 1``, …; return their measures.
+    """Simulate ``count`` runs with the seeds ``seed``, ``seed + 1``, …, and return their measures.
 
-    ``make`` returns a scenario or a component, such as a class of plants; processes are given as
-    they are.  Each run draws other random numbers from every named stream. ``options`` are those of
-    :func:`rtsim.runs.simulation.simulate`.
+    ``make`` is a function or class that returns a scenario or a component. Processes are passed
+    directly. Each run draws different random numbers from every named stream. ``options`` are
+    passed to :func:`rtsim.runs.simulation.simulate`.
     """
     if count < 2:
         raise ScenarioError(
@@ -119,9 +118,9 @@ def held_average(
 ) -> float:
     """Return the time average of ``"track.column"`` from ``after`` s to the end of the run.
 
-    A signal of messages (``"messages/component.signal"``) keeps its value from one arrival to the
-    next.  ``before`` is its value before the first message; the default is the declared initial
-    value.  A plant's signal (``"plant.signal"``) is linear between rows, and it may jump.
+    A signal of messages (``"messages/component.signal"``) keeps its value until the next arrival.
+    ``before`` is its value before the first message; the default is the declared initial value. The
+    signal of a plant (``"plant.signal"``) is interpolated linearly between rows, and may jump.
     """
     track, column = _track_of(recording, name)
     if "side" in track.integers:
@@ -132,7 +131,10 @@ def held_average(
 
 
 def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
-    """Return the mean of ``"messages/topic.signal"`` over messages initiated after ``after`` s."""
+    """Return the mean of a signal over all messages that were initiated after ``after`` s.
+
+    ``name`` is ``"messages/topic.signal"``.
+    """
     track, column = _track_of(recording, name)
     if "initiated" not in track.integers:
         raise ScenarioError(
@@ -149,7 +151,6 @@ def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
 
 
 def _track_of(recording: Recording, name: str) -> tuple[TrackData, str]:
-    """Return the track and the column that ``name`` (``"track.column"``) names."""
     track, dot, column = name.rpartition(".")
     if not dot:
         known = [f"{n}.{c}" for n, t in recording.tracks.items() for c in t.signals.columns]

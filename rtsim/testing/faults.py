@@ -1,4 +1,4 @@
-"""Conformance checks for kinds of faults, those of rtsim and of other packages."""
+"""Conformance checks for kinds of faults of rtsim and of other packages."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _PLACES = {
 
 
 def check_fault_kind(name: str, **parameters: float) -> None:
-    """Assert the contract of :class:`rtsim.engine.faults.kind.FaultKind` on one kind.
+    """Assert the contract of :class:`rtsim.engine.faults.kind.FaultKind` for one kind.
 
-    ``name`` is the registered name, ``parameters`` are those that the kind needs, as in a fault
-    file.  The checks:
+    ``name`` is the registered name. ``parameters`` are the entries that the kind needs in a fault
+    file. The checks are:
 
     - A description can be read, written and read again.
     - A missing or unknown entry is an error.
-    - A run with the fault records it.
+    - A run with the fault records the fault.
     - A second run, a replay, and a run from a checkpoint are equal to the first run.
 
     A kind that acts on a line is checked with bytes instead of a run.
@@ -68,7 +68,6 @@ def check_fault_kind(name: str, **parameters: float) -> None:
 
 
 def _given(kind: type[FaultKind], where: str, parameters: Mapping[str, float]) -> dict[str, Any]:
-    """Return the entries of a fault file for a fault that begins at 0.5 s."""
     return {"name": NAME, "where": where, "kind": kind.name, "at": BEGINS_S, **parameters}
 
 
@@ -129,7 +128,6 @@ def _check_runs(kind: type[FaultKind], given: Mapping[str, Any]) -> None:
 def _run(
     given: Mapping[str, Any] | None, checkpoints: bool = False
 ) -> tuple[Recording, Any, Ring | None]:
-    """Return the recording, the final state, and checkpoints every 0.1 s."""
     recorder, ring = MemoryRecorder(), Ring(UNTIL_S) if checkpoints else None
     kind = None if given is None else KINDS[given["kind"]]
     outcome = simulate(
@@ -144,7 +142,6 @@ def _run(
 
 
 def _pacing(kind: type[FaultKind] | None) -> dict[str, Any]:
-    """Return options for a paced run on a fake clock if the fault takes computing time."""
     if kind is not None and issubclass(kind, LoopFault) and kind.takes_time():
         return {"pace": Pace(1.0, Slip()), "clock": FakeClock()}
     return {}
@@ -166,12 +163,10 @@ def _listed(recording: Recording) -> list[str]:
 
 
 def _plain(saved: object) -> object:
-    """Return a state as plain data, as in a checkpoint file."""
     return json.loads(json.dumps(saved, default=lambda array: array.tolist()))
 
 
 def _check_bytes(kind: type[LineFault], parameters: Mapping[str, float]) -> None:
-    """Check three protocol frames of six bytes, sent whole and byte by byte, one byte per ms."""
     data: list[Timed] = [(k * 1_000_000, (k % 6 + 1) % 6) for k in range(18)]
     given = {**_given(kind, "controller.to_board", parameters), "at": 0}
     whole, events = _carried(given, [data])
@@ -189,7 +184,6 @@ def _check_bytes(kind: type[LineFault], parameters: Mapping[str, float]) -> None
 
 
 def _carried(given: Mapping[str, Any], pieces: list[list[Timed]]) -> tuple[list[Timed], list[str]]:
-    """Return the bytes that leave the fault, and the fault's events."""
     fault, present, events = fault_of(given), Present(), []
     present.event = lambda *event: events.append(repr(event))
     present.ns = 0
@@ -199,8 +193,6 @@ def _carried(given: Mapping[str, Any], pieces: list[list[Timed]]) -> tuple[list[
 
 
 class _Link:
-    """A link that records which of its methods are called."""
-
     def __init__(self) -> None:
         self.called: list[str] = []
 

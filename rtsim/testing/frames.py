@@ -1,4 +1,4 @@
-"""The conformance suite of frame codecs, for those of rtsim and of other packages."""
+"""Conformance checks for frame codecs of rtsim and of other packages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def check_frame_codec(codec: FrameCodec, samples: int = 200) -> None:
     """Assert the contract of :class:`rtsim.components.frames.FrameCodec`.
 
     - A frame of the initial values has the declared length.
-    - The values of a frame are encoded to the same values again, bit for bit.
-    - A frame of another length, and a value that is not finite, raise :class:`FrameError`.
-    - A malformed frame changes no value, and any other frame gives finite values.
+    - Encoding the values of a frame and decoding them again gives the same values, bit for bit.
+    - A frame of another length, or a value that is not finite, raises :class:`FrameError`.
+    - A malformed frame changes no value; any other frame gives finite values.
 
-    ``samples``: number of random frames.
+    ``samples`` is the number of random frames.
     """
     assert " at 0x" not in repr(codec), f"repr {codec!r} changes with each run; define __repr__"
     start = codec.signals.initial()
@@ -40,7 +40,6 @@ def check_frame_codec(codec: FrameCodec, samples: int = 200) -> None:
 
 
 def _round_trip(codec: FrameCodec, data: bytes, start: Vector) -> bool:
-    """Check one frame; return whether it is well-formed."""
     if _refused(codec, data, start):
         return False
     values = start.copy()
@@ -76,7 +75,7 @@ def _encodes(codec: FrameCodec, values: Vector) -> bool:
 
 
 def _left_out(codec: FrameCodec, k: int) -> bool:
-    """Return whether a frame of the initial values does not carry element ``k``."""
+    """Return whether a frame of the initial values omits element ``k``."""
     into = np.full(codec.signals.size, np.nan)
     codec.decode(codec.encode(codec.signals.initial()), into)
     return bool(np.isnan(into[k]))

@@ -12,15 +12,14 @@ from rtsim.components.latency import (
 from rtsim.core.random_streams import RandomStreams
 
 SIZES = (0, 8, 64)
-"""The sizes of the messages, bytes."""
 
 
 def check_latency(model: LatencyModel, draws: int = 200) -> None:
     """Assert the contract of :class:`rtsim.components.latency.LatencyModel`.
 
-    The checks use copies of ``model``, as runs do, and take ``draws`` delays of each size.  A model
-    may keep state; all copies must then draw the same delays, and so must a copy that is restored
-    from a checkpoint.
+    The checks use copies of ``model``, as runs do, and draw ``draws`` delays for each size of
+    message. A model may keep state. All copies must then draw the same delays, and so must a copy
+    that is restored from a checkpoint.
     """
     assert isinstance(model.ordered, bool), "ordered must be True or False"
     assert " at 0x" not in repr(model), (
@@ -28,8 +27,9 @@ def check_latency(model: LatencyModel, draws: int = 200) -> None:
         "make the class a dataclass, or define __repr__"
     )
     first, position = _drawn(model, draws)
-    # State outside the object may be periodic, and every pass takes equally many draws.  The single
-    # draws move the beginning of a pass to a number without a common divisor, in all and by size.
+    # State outside the object may be periodic, and every pass takes the same number of draws.
+    # Single draws shift the start of a pass to a number without a common divisor, in total and for
+    # each size.
     for moved in (None, *SIZES):
         if moved is not None:
             _drawn(model, 1, (moved,))
@@ -43,7 +43,8 @@ def check_latency(model: LatencyModel, draws: int = 200) -> None:
             "delays() must draw only from the stream that it is given"
         )
     if not any(not_saved(model)):
-        # Half way much state has gathered; after one draw even periodic state has changed.
+        # After half of the draws, much state has accumulated. After one draw, even periodic state
+        # has changed.
         resumed, _ = _drawn(model, draws, resumed=(1, draws // 2))
         assert first == resumed, (
             "a copy that was restored from a checkpoint drew different delays; save() must include "
@@ -54,7 +55,7 @@ def check_latency(model: LatencyModel, draws: int = 200) -> None:
 def _drawn(
     model: LatencyModel, draws: int, sizes: tuple[int, ...] = SIZES, resumed: tuple[int, ...] = ()
 ) -> tuple[list[tuple[int, ...]], object]:
-    """Return the delays of one run, and the position of its stream.
+    """Return the delays of one run, and the final position of its random stream.
 
     At the draws ``resumed`` of each size, another copy continues from a checkpoint.
     """

@@ -1,4 +1,4 @@
-"""Conformance checks for overrun policies, those of rtsim and of other packages."""
+"""Conformance checks for overrun policies of rtsim and of other packages."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ CAUSES: tuple[Cause, ...] = ("compute", "wake")
 
 
 def check_overrun_policy(policy: Policy) -> None:
-    """Assert the contract of :class:`rtsim.timing.policy.Policy` on one policy.
+    """Assert the contract of :class:`rtsim.timing.policy.Policy` for one registered policy.
 
-    The policy must be registered.  The checks:
+    The checks are:
 
-    - ``str(policy)`` is parsed as an equal policy.
-    - Each answer is an action of the loop, and it depends only on the late tag.
+    - Parsing ``str(policy)`` returns an equal policy.
+    - Each answer is an action of the loop, and depends only on the late tag.
     - A permanent overload ends the run within 100,000 late frames, or freezes it.
-    - The message at the end contains the policy's remedy.
+    - The final message contains the policy's remedy.
     """
     name = type(policy).name
     assert POLICIES.get(name) is type(policy), f"{name} is not registered; see docs/extending.md"
@@ -58,14 +58,13 @@ def _check_in_a_loop(policy: Policy) -> None:
 
 
 def _end_of(pacer: Pacer, clock: FakeClock) -> str:
-    """Return the message with which the policy ends the run, or an empty text if it does not."""
     pacer.start(0)
     try:
         for k in range(1, MOST_LATE_FRAMES):
             clock.advance(2 * FRAME_NS)
             if not pacer.wait(k * FRAME_NS):
                 assert pacer.frozen, "wait() returned False, but the loop is not frozen"
-                pacer.wait(k * FRAME_NS)  # advance past the timeout of the freeze
+                pacer.wait(k * FRAME_NS)  # Advance past the timeout of the freeze.
     except OverrunError as error:
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""Conformance checks for solvers, those of rtsim and your own."""
+"""Conformance checks for solvers of rtsim and of users."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from rtsim.solve import GOOD, Adaptive, Rosenbrock, Solver, Stepper
 from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.internal_steps import within
 
-# Count the memory allocations of compiled steps, which must be 0 for real time.
+# Memory allocations per compiled step, which must be 0 for real time.
 
 STEP = Period.of("1/100")
 FEW, MANY = 11, 51
 
 
 def allocations(solver: Solver, model: Model) -> float | None:
-    """Return the number of memory allocations in a compiled step of 10 ms.
+    """Return the number of memory allocations per compiled step of 10 ms with ``model``.
 
-    ``solver`` advances ``model``.  A call from Python also allocates memory, once for each array
-    argument.  The function therefore compares a call of few steps with a call of many steps.
-    Returns ``None`` if the solver cannot take several steps at once. numpy's allocations outside
-    compiled code are not counted.
+    A call from Python also allocates memory for each array argument. The function therefore
+    compares a call with few steps to a call with many steps. Allocations of numpy outside compiled
+    code do not count. The result is ``None`` if the solver cannot take several steps at once.
     """
     signals = (model.states, model.discrete, model.inputs, model.parameters)
     x, z, u, p = (s.initial() for s in signals)
@@ -40,7 +39,7 @@ def allocations(solver: Solver, model: Model) -> float | None:
         plant.watch.begin()
     with counting_allocations() as count:
         found = []
-        for steps in (FEW, FEW, MANY):  # only the first run allocates memory for its setup
+        for steps in (FEW, FEW, MANY):  # Only the first call allocates memory for its setup.
             before = count()
             taken = plant.take_steps(plant.ns + steps * STEP.tick(1))
             if taken is None or len(taken[1]) < steps - 1:
@@ -49,11 +48,8 @@ def allocations(solver: Solver, model: Model) -> float | None:
     return float((found[2] - found[1]) / (MANY - FEW))
 
 
-# A problem with a known solution, for checks of solvers.
-
-
 def forced(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """The derivative of :data:`FORCED`."""
+    """Compute the derivative of :data:`FORCED`."""
     dx[0] = x[1]
     dx[1] = -x[0] + 2.0 * math.cos(t) - p[0] * (x[1] - math.sin(t) - t * math.cos(t))
 
@@ -64,9 +60,10 @@ FORCED = Model(
     parameters=Signals("damping [1/s] = 0.3"),
     derivative=forced,
 )
-"""x'' = -x + 2 cos t - c (x' - sin t - t cos t), with the solution x = t sin t from rest.
+"""Equation x'' = -x + 2 cos t - c (x' - sin t - t cos t). From rest, its solution is x = t sin t.
 
-The equation depends on t, x and x', so a wrong node or weight of a solver changes the solution.
+The equation depends on t, x and x', so that every wrong node or weight of a solver changes the
+solution.
 """
 END_NS = 10_000_000_000
 NONE = np.zeros(0)
@@ -75,8 +72,7 @@ NONE = np.zeros(0)
 def exact(t: float, from_s: float = 0.0, x: Vector | None = None) -> Vector:
     """Return the exact solution (2,) of ``FORCED`` at ``t`` s.
 
-    The initial state is ``x`` (2,) at ``from_s`` s. Without ``x``, the motion begins at rest at 0
-    s.
+    ``x`` (2,) is the state at ``from_s`` s. By default, the motion begins at rest at 0 s.
     """
     now = np.array([t * math.sin(t), math.sin(t) + t * math.cos(t)])
     if x is None:
@@ -92,25 +88,20 @@ def exact(t: float, from_s: float = 0.0, x: Vector | None = None) -> Vector:
     return now + math.exp(-half * since) * np.array([off, slope])
 
 
-# Checks of a method with an embedded method: both orders, dense output, first same as last.
-
 Pair = Adaptive | Rosenbrock
-"""A solver with an embedded method and dense output."""
+"""Solver with an embedded method and dense output."""
 FROM_S, START = 1.0, np.array([0.5, -0.25])
 PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _FLOOR = 1e-11
-"""Errors below this value are rounding errors."""
 _PAIR_OFF = 0.25
-"""Allowed difference between an observed exponent and the expected one."""
 
 
 def without_budget(pair: Pair) -> Pair:
-    """Return ``pair`` without a budget of evaluations."""
     return replace(pair, budget=None) if isinstance(pair, Adaptive) else pair
 
 
 def one_step(pair: Pair) -> Pair:
-    """Return ``pair`` as a solver whose large tolerances make each advance one step."""
+    """Return a copy of ``pair`` with tolerances so large that each advance takes one step."""
     limits: dict[str, float] = {"least": 0.0, "most": math.inf, "safety": 0.9}
     out: Pair = replace(without_budget(pair), rtol=1e9, atol=1e9, first=1e9, **limits)  # type: ignore[arg-type]
     return out
@@ -135,7 +126,10 @@ def check_pair(pair: Pair) -> None:
 
 
 def exponent(error: Callable[[float], float]) -> float:
-    """Return the exponent p of ``error(h)`` ~ h**p, from the shortest h above rounding errors."""
+    """Return the exponent p of ``error(h)`` ~ h**p.
+
+    The exponent is measured at the smallest h whose error exceeds rounding errors.
+    """
     found: list[float] = []
     for k in range(8):
         value = error(0.5**k)
@@ -154,8 +148,10 @@ def off(y: Vector, h: float) -> float:
 
 
 def _step(pair: Pair, h: float) -> tuple[Vector, Vector, NDArray[np.float64]]:
-    """Return the stages (s, n) of one step of ``h`` s, the state (n,) at its end, and the weights
-    of its dense output (s, d).
+    """Take one step of ``h`` s.
+
+    The result contains the stages (s, n), the state (n,) at the end, and the weights (s, d) of the
+    dense output.
     """
     stepper: Any = one_step(pair).stepper(bind(FORCED, compile=False))
     out, p = np.zeros(2), FORCED.parameters.initial()
@@ -171,7 +167,6 @@ def _estimate(pair: Pair, h: float) -> Vector:
 
 
 def _check_dense(pair: Pair) -> None:
-    """Check that the dense output is exact at both ends of a step and accurate within it."""
     table, y = pair.tableau, np.zeros(2)
     for h in (1.0, 0.1):
         k, end, dense = _step(pair, h)
@@ -195,7 +190,6 @@ def _check_dense(pair: Pair) -> None:
 
 
 def _check_same_as_last(pair: Pair) -> None:
-    """Check that the last stage of a step is reused as the first stage of the next step."""
     calls, stages = 0, len(pair.tableau.b)
 
     def counted(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
@@ -235,15 +229,13 @@ __all__ = [
 ]  # fmt: skip
 
 _ROUNDING = 1e-10
-"""Errors below this value may be rounding errors."""
 _OFF = 0.1
-"""Allowed difference between observed and declared order."""
 TOLERANCES = (1e-4, 1e-6, 1e-8)
 PER_TOLERANCE = 500
 
 
 def propagate(solver: Solver, steps: int, compile: bool = True) -> Vector:
-    """Solve ``FORCED`` over 10 s in equal steps; return x and v at the end (2,)."""
+    """Solve ``FORCED`` over 10 s in equal steps, and return x and v at the end (2,)."""
     return _propagate(solver.stepper(bind(FORCED, compile=compile)), steps)
 
 
@@ -269,11 +261,11 @@ def _off(solver: Solver, steps: int, compile: bool) -> float:
 
 
 def check_solver(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the contract of :class:`rtsim.solve.base.Stepper`, and the solver's declarations.
+    """Assert the contract of :class:`rtsim.solve.base.Stepper` and the solver's declarations.
 
-    The declared order is checked in equal steps. For an :class:`Adaptive` or :class:`Rosenbrock`
-    solver, the embedded method and the tolerance are checked too. For another solver with a
-    :class:`StepTolerance`, only the tolerance is checked.
+    The declared order is checked with equal steps. For an :class:`Adaptive` or :class:`Rosenbrock`
+    solver, the embedded method and the tolerance are checked too. For other solvers with a
+    :class:`StepTolerance`, the tolerance is checked instead of the order.
     """
     check_contract(solver, compile=compile)
     check_memory(solver, compile=compile)
@@ -291,7 +283,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_order(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the declared order on ``FORCED``, in steps whose errors exceed rounding errors."""
+    """Assert the declared order on ``FORCED``, with steps whose errors exceed rounding errors."""
     found, steps = [_off(solver, 10, compile)], 10
     while steps < (5120 if compile else 1280):
         error = _off(solver, 2 * steps, compile)
@@ -309,7 +301,7 @@ def check_order(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_tolerance(solver: Solver, *, compile: bool = True) -> None:
-    """Assert that the final error is proportional to the tolerance."""
+    """Assert that the final error is about proportional to the tolerance."""
     assert isinstance(solver, StepTolerance), f"{solver.name} has no tolerance"
     found = []
     for tolerance in TOLERANCES:
@@ -336,7 +328,7 @@ WATCHED = replace(FORCED, guards=(Guard("far"),), guard=_never, reset=_nothing)
 
 
 def check_allocations(solver: Solver) -> None:
-    """Assert that compiled steps with and without guards allocate no memory."""
+    """Assert that compiled steps allocate no memory, with and without guards."""
     for model in (FORCED, WATCHED):
         found = allocations(solver, model)
         assert not found, f"{solver.name}: {found} allocations per step of {model.name}; expected 0"
@@ -373,7 +365,6 @@ def check_contract(solver: Solver, *, compile: bool = True) -> None:
 
 
 STILL = Model("still", Signals(Signal("x", initial=3.0), Signal("v", derivative_of="x")))
-"""States without a derivative."""
 STATELESS = Model("stateless")
 
 
@@ -393,7 +384,7 @@ def check_still(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_memory(solver: Solver, *, compile: bool = True) -> None:
-    """Assert that a stepper's memory can be saved, and that ``forget`` discards it."""
+    """Assert that the memory of a stepper can be saved, and that ``forget`` discards it."""
     stepper = solver.stepper(bind(FORCED, compile=compile))
     frame = getattr(stepper, "new_frame", None)
     p, x = FORCED.parameters.initial(), np.array([0.5, -0.25])
@@ -407,7 +398,7 @@ def check_memory(solver: Solver, *, compile: bool = True) -> None:
     new = solver.stepper(bind(FORCED, compile=compile))
     new.restore(stepper.save())
     x[:] = out
-    for to_ns in (50_000_000, 3_000_000_000):  # an equal step, then a long step
+    for to_ns in (50_000_000, 3_000_000_000):
         answers = [
             s.advance(40_000_000, to_ns, x, NONE, NONE, p, o)
             for s, o in ((stepper, out), (new, again))

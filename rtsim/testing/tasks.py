@@ -1,4 +1,4 @@
-"""The check of a kind of task, for the tests of a package that adds one."""
+"""Conformance check for kinds of pilot tasks, for packages that add one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from rtsim.scenario.scenario import Scenario
 
 
 def check_task(kind: type[Task], data: dict[str, Any] | None = None, seconds: float = 2.0) -> None:
-    """Check a kind of task; raises :class:`AssertionError` with what is wrong.
+    """Assert the contract of a kind of pilot task.
 
-    The task is made from ``data``, refuses an unknown entry, joins a run of an aircraft that stands
-    still, records the same rows in both engines and again, and has measures after ``seconds`` s.
-    The kind must be known, by an entry point or by ``KINDS.add``.
+    ``data`` contains the entries from which a task is created. The kind must be registered by an
+    entry point or by ``KINDS.add``. The checks are:
+
+    - An unknown entry is rejected.
+    - A run with an aircraft that stands still can contain the task.
+    - Both engines, and a replay, record the same rows.
+    - After ``seconds`` s, findings can be computed.
     """
     task = kind.from_data(dict(data or {}), "the check")
     model = task.model()
@@ -44,7 +48,6 @@ def check_task(kind: type[Task], data: dict[str, Any] | None = None, seconds: fl
 
 
 def _scenario(task: Task, seconds: float) -> Scenario:
-    """Return a run of ``task`` with an aircraft and a stick that stand still."""
     out = Scenario("check", until=seconds)
     inputs = task.model().inputs
     out.plant("aircraft", Model("still", states=inputs), step=0.01)

@@ -1,4 +1,4 @@
-"""Find the solver tolerance that is sufficient for an allowed error of the final state."""
+"""Search for the solver tolerance that suffices for an allowed error of the final state."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rtsim.core.errors import ModelError, ScenarioError, ShapeError
 from rtsim.core.signals import Vector
 
 RUNGS = 3
-"""Number of successive tolerances in an estimate; it is 3, because two could agree by chance."""
+"""Number of successive tolerances in an estimate. Two could agree by chance, so it is 3."""
 
 FINEST = 2.3e-14
-"""The smallest relative tolerance of SciPy's solvers: 100 times the spacing of doubles at 1."""
+"""Smallest relative tolerance of SciPy's solvers: 100 times the spacing of doubles at 1."""
 
 
 @dataclass(frozen=True)
 class Sufficient:
-    """The result of :func:`sufficient_tolerance`: the largest ``tolerance`` that is sufficient.
+    """Result of :func:`sufficient_tolerance`: the largest ``tolerance`` that suffices.
 
     ``end`` (n,) is the final state with this tolerance, and ``off`` (n,) the estimate of its error,
-    in the units of the states.  ``tried`` are all tolerances that were tried; the last two are
+    in the units of the states. ``tried`` contains all tolerances that were tried; the last two are
     smaller than ``tolerance``.
     """
 
@@ -43,21 +43,30 @@ def sufficient_tolerance(
     factor: float = 4.0,
     finest: float = FINEST,
 ) -> Sufficient:
-    """Find the largest tolerance with an estimated final error of ``atol + rtol * abs(end)``.
+    """Return the largest tolerance whose estimated final error is small enough.
 
-    ``end(tolerance)`` solves with this step tolerance, relative and absolute, and returns the final
-    states (n,).  ``atol`` is in the units of the states, one for all or (n,).  The tolerances tried
-    are ``start``, ``start / factor``, ... down to ``finest``.
+    The allowed error is ``atol + rtol * abs(end)``. A solver tolerance bounds the error of each
+    step, and the final error is about proportional to it. Solutions with smaller tolerances
+    therefore give an estimate. If c, b and a are the final states with three successive tolerances,
+    the estimate for c is ``abs(c - a) + abs(b - a)``. An effect that none of the solutions
+    contains, such as a short pulse between two steps, is not detected.
 
-    A tolerance bounds the error of each step.  The final error is proportional to the tolerance, so
-    solutions with smaller tolerances give an estimate of it.  If c, b and a are the final states
-    with three successive tolerances, the estimate for c is ``abs(c - a) + abs(b - a)``.  An effect
-    that no solution contains, such as a short pulse between two steps, is not detected.
+    Sources: for the estimate (reintegration), Shampine, Error Estimation and Control for ODEs, J.
+    Sci. Comput. 25, 2005, p. 3; for the proportionality, Higham, IMA J. Numer. Anal. 11, 1991, p.
+    457.
 
-    Raises :class:`AssertionError` if no tolerance is sufficient, and
-    :class:`~rtsim.core.errors.ScenarioError` if the tolerance has no effect.  Source:
-    reintegration, Shampine, Error Estimation and Control for ODEs, J. Sci. Comput. 25, 2005, p. 3;
-    proportionality, Higham, IMA J. Numer. Anal. 11, 1991, p. 457.
+    Args:
+        end: Function that solves with the given step tolerance, relative and absolute, and returns
+            the final states (n,).
+        atol: Allowed absolute error in the units of the states, as one number or (n,).
+        rtol: Allowed relative error.
+        start: Largest tolerance to try.
+        factor: Ratio of successive tolerances.
+        finest: Smallest tolerance to try.
+
+    Raises:
+        AssertionError: No tolerance suffices.
+        ScenarioError: The tolerance has no effect, or an argument is not valid.
     """
     absolute = _allowed(atol, rtol)
     ladder = _ladder(start, factor, finest)
@@ -88,10 +97,6 @@ def sufficient_tolerance(
 
 
 def _judged(ends: list[Vector], absolute: Vector, rtol: float) -> tuple[Vector, Vector]:
-    """Return the estimated error of the final state before the last two, and the allowed error.
-
-    Each of the two arrays has the shape (n,).
-    """
     coarse, near, fine = ends[-RUNGS:]
     off = np.abs(coarse - fine) + np.abs(near - fine)
     return off, absolute + rtol * np.abs(fine)
@@ -129,7 +134,6 @@ def _solved(end: Callable[[float], ArrayLike], tolerance: float, finer: float) -
 
 
 def _allowed(atol: ArrayLike, rtol: float) -> Vector:
-    """Return ``atol`` as an array, (1,) or (n,)."""
     absolute = np.array(atol, dtype=np.float64, ndmin=1)
     given = np.append(absolute, rtol)
     if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
@@ -146,8 +150,7 @@ def _allowed(atol: ArrayLike, rtol: float) -> Vector:
 
 
 def _ladder(start: float, factor: float, finest: float) -> tuple[float, ...]:
-    """Return the tolerances to try, from ``start`` down to ``finest``."""
-    if not (math.isfinite(factor) and factor >= 3):  # less gives poor estimates
+    if not (math.isfinite(factor) and factor >= 3):  # A smaller factor gives poor estimates.
         raise ScenarioError(
             f"factor = {factor} is too small; give the ratio of successive tolerances, 3 or more"
         )

@@ -1,7 +1,7 @@
 """Checks with which users verify their own models.
 
-A failed check raises :class:`AssertionError` with the found and the allowed value. A check of a
-random output has an argument ``chance``: the probability that the check fails for a correct model.
+A failed check raises :class:`AssertionError` with the found and the allowed value. Checks of random
+outputs have an argument ``chance``, the probability that the check fails for a correct model.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ CHANCE = 1e-4
 def check_mean(
     samples: ArrayLike, expected: float, *, chance: float = CHANCE, what: str = "the mean"
 ) -> Estimate:
-    """Check with Student's t-test that independent ``samples`` (n,) have the mean ``expected``.
+    """Check that independent ``samples`` (n,) have the mean ``expected``; return the estimate.
 
-    A correct model fails with probability ``chance``.  For k checks of the same runs, give
-    ``chance / k`` to each.  ``what`` names the value in the message.  Returns the estimate.
+    The check is Student's t-test. A correct model fails with the probability ``chance``. For k
+    checks of the same runs, use ``chance / k`` for each. ``what`` describes the value in the
+    message.
     """
     if not math.isfinite(expected):
         raise ScenarioError(
@@ -56,11 +57,11 @@ def check_analytic(
     atol: float = 0.0,
     rtol: float = 0.0,
 ) -> float:
-    """Check that a signal equals ``exact(t)`` at every row; return the largest difference.
+    """Check that a signal equals ``exact(t)`` at every row, and return the largest difference.
 
-    ``name`` is ``"plant.signal"``. ``exact`` gets the times (n,) in s and returns the values (n,).
-    Raises :class:`ScenarioError` if the recording has no rows or if ``exact`` returns a value that
-    is not finite.
+    ``name`` is ``"plant.signal"``. ``exact`` receives the times (n,) in s and returns the values
+    (n,). :class:`ScenarioError` is raised if the recording has no rows, or if ``exact`` returns a
+    value that is not finite.
     """
     _check_allowed(atol, rtol)
     owner, _, signal = name.rpartition(".")
@@ -96,21 +97,20 @@ def check_analytic(
 
 
 def _check_allowed(atol: float, rtol: float = 0.0) -> None:
-    """Raise :class:`ScenarioError` for a tolerance that is infinite, NaN or negative."""
     for name, value in (("atol", atol), ("rtol", rtol)):
         if not (math.isfinite(value) and value >= 0):
             raise ScenarioError(f"{name} = {value} is not valid; give a finite number >= 0")
 
 
 def _apart(full: ArrayLike, simple: ArrayLike) -> Vector:
-    """Return the absolute differences; the difference of equal infinities is 0."""
+    """Return the absolute differences, with 0 for equal infinities."""
     a, b = (np.asarray(values, dtype=np.float64) for values in (full, simple))
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(a == b, 0.0, np.abs(a - b)))
 
 
 def order_of(errors: Sequence[float], steps: Sequence[float]) -> float:
-    """Return the observed order: the slope of log error over log step, by least squares."""
+    """Return the observed order: the least-squares slope of log error over log step."""
     if len(errors) < 2 or len(errors) != len(steps):
         raise ScenarioError(
             f"got {len(errors)} errors for {len(steps)} steps; give two or more of each"
@@ -143,11 +143,11 @@ def check_order(
     within: float = 0.2,
     **options: Any,
 ) -> float:
-    """Check the order with which the final error of a signal falls; return that order.
+    """Check the order with which the final error of a signal falls, and return the order.
 
-    ``name`` is ``"plant.signal"``, ``make(step)`` returns the scenario with that step (s), and
-    ``exact`` is the exact final value.  The observed order must be ``order`` ± ``within``.
-    ``options`` are those of :func:`rtsim.runs.simulation.simulate`.
+    ``name`` is ``"plant.signal"``. ``make(step)`` returns the scenario with the given step in s.
+    ``exact`` is the exact final value. The observed order must be ``order`` ± ``within``.
+    ``options`` are passed to :func:`rtsim.runs.simulation.simulate`.
     """
     ends = [float(trace_of(make(step), **options)[name][-1]) for step in steps]
     errors = [abs(end - exact) for end in ends]
@@ -165,7 +165,8 @@ def check_degenerate(
 ) -> None:
     """Check ``measure`` for extreme inputs with known outputs, such as no input and no output.
 
-    ``cases`` are pairs of inputs by name and the expected output.
+    ``cases`` are pairs of inputs by name and the expected output. ``atol`` is the allowed
+    difference.
     """
     _check_allowed(atol)
     if not cases:
@@ -184,8 +185,8 @@ def check_limit(
 ) -> float:
     """Check that a model under limiting conditions equals a simpler model.
 
-    ``full`` and ``simple`` (n,) are the outputs of the two models.  Random models must use the same
-    random numbers, from streams of the same names.  Returns the largest difference.
+    ``full`` and ``simple`` (n,) are the outputs of the two models. Random models must use the same
+    random numbers, from streams with the same names. The largest difference is returned.
     """
     a, b = np.asarray(full, dtype=np.float64), np.asarray(simple, dtype=np.float64)
     if a.shape != b.shape:

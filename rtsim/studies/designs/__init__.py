@@ -1,5 +1,6 @@
-"""The designs of a study, by name; other packages add designs by the entry point
-``rtsim.designs`` (docs/studies.md).
+"""All designs of a study, and their registry.
+
+Other packages can add designs through the entry point ``rtsim.designs`` (docs/studies.md).
 """
 
 from __future__ import annotations
@@ -41,11 +42,10 @@ _SHIPPED: tuple[type[Design], ...] = (
 DESIGNS: ExtensionPoint[type[Design]] = ExtensionPoint(
     "rtsim.designs", "design", {one.name: one for one in _SHIPPED}, _checked
 )
-"""The class of each design, by its name."""
+"""Classes of the designs, by name."""
 
 
 def design_of(plain: Mapping[str, Any]) -> Design:
-    """Return the design that :meth:`Design.to_plain` stored; raises :class:`ScenarioError`."""
     given = dict(plain)
     make = DESIGNS.get_or_raise(str(given.pop("design", "")))
     if isinstance(given.get("base"), Mapping):
@@ -54,9 +54,9 @@ def design_of(plain: Mapping[str, Any]) -> Design:
 
 
 def design_of_text(text: str) -> Design:
-    """Return the design of a text such as ``saltelli:base=256`` or ``grid:levels=5``.
+    """Parse a design such as ``saltelli:base=256`` or ``grid:levels=5``.
 
-    Several values of one argument are separated by blanks: ``strata:gust,at=0.9 0.99,runs=9 9 9``.
+    Blanks separate several values of one argument, as in ``strata:gust,at=0.9 0.99,runs=9 9 9``.
     """
     call = call_of(text)
     make = DESIGNS.get_or_raise(call.name)

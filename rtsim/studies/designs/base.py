@@ -1,4 +1,4 @@
-"""The interface of a design: which values the factors have in run k, and what estimates follow."""
+"""The interface of a design: the factors of each run, and the estimates for all runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from rtsim.core.estimates import LEVEL, Estimate, interval
 from rtsim.core.signals import Vector
 from rtsim.studies.factors import Copula, Pairs, Spread, Values, spread
 
-# Shares of runs, with exact intervals.
-
 
 @dataclass(frozen=True)
 class Rate:
-    """A share ``passed / count`` with its interval from ``low`` to ``high``."""
+    """Share of runs, ``passed / count``, with its confidence interval from ``low`` to ``high``."""
 
     passed: int
     count: int
@@ -38,7 +36,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Share:
-    """A share of all possible runs, with its interval from ``low`` to ``high``."""
+    """Estimated share of all possible runs, with its confidence interval."""
 
     share: float
     low: float
@@ -47,10 +45,10 @@ class Share:
 
 
 def rate(passed: int, count: int, level: float = LEVEL) -> Rate:
-    """Return the Clopper-Pearson interval of the share of ``passed`` among ``count`` runs.
+    """Return the share of ``passed`` among ``count`` runs, with its Clopper-Pearson interval.
 
-    It covers the true share with at least the probability ``level`` (Clopper and Pearson,
-    Biometrika 26 (1934) 404).  Raises :class:`ScenarioError` for impossible counts.
+    The interval covers the true share with a probability of at least ``level`` (Clopper and
+    Pearson, Biometrika 26 (1934) 404). Impossible counts raise :class:`ScenarioError`.
     """
     if not (0 <= passed <= count and count > 0):
         raise ScenarioError(f"{passed} of {count} is not a share; give 0 <= passed <= count")
@@ -65,17 +63,15 @@ def rate(passed: int, count: int, level: float = LEVEL) -> Rate:
 Integers = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 Columns = Mapping[str, Any]
-"""Columns of the table of runs, by name."""
 Indices = dict[str, dict[str, float]]
-"""Sensitivity indices of each factor, by their names; ``NAME_half`` is the half-width of the
-interval of ``NAME``."""
+"""Sensitivity indices by factor and name. ``NAME_half`` is the half-width of the interval of the
+index ``NAME``."""
 PairIndices = dict[tuple[str, str], dict[str, float]]
-"""Sensitivity indices of each pair of factors."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """The factors of a study, their correlations and the study's seed."""
+    """The factors of a study, their correlations and the seed of the study."""
 
     seed: int
     factors: Mapping[str, Spread]
@@ -83,7 +79,10 @@ class Space:
 
     @classmethod
     def of(cls, factors: Mapping[str, object], seed: int, correlation: Pairs) -> Space:
-        """Return the space of factors as a study declares them; raises :class:`ScenarioError`."""
+        """Return the space of factors that a study declares.
+
+        Invalid factors or correlations raise :class:`ScenarioError`.
+        """
         found: dict[str, Spread] = {}
         for name, given in factors.items():
             try:
@@ -94,49 +93,52 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The factors in alphabetical order, so that the order of their declaration is free."""
+        """Names of the factors in alphabetical order, independent of the order of declaration."""
         return tuple(sorted(self.factors))
 
     def values(self, unit: list[Vector]) -> dict[str, Values]:
-        """Return the values of all factors at ``unit``, (n,) in (0, 1) for each of the names."""
+        """Return the values of all factors for numbers ``unit`` in (0, 1).
+
+        ``unit`` has one array (n,) per entry of ``names``.
+        """
         mapped = self.copula.apply(self.names, unit)
         return {
             name: self.factors[name].at(one) for name, one in zip(self.names, mapped, strict=True)
         }
 
     def without(self, *names: str) -> Space:
-        """Return the space without these factors."""
+        """Return a copy of the space without the given factors."""
         rest = {name: one for name, one in self.factors.items() if name not in names}
         return Space(self.seed, rest, self.copula)
 
 
 @dataclass(frozen=True)
 class Points:
-    """The factors of consecutive runs, each as an array (n,)."""
+    """Factors of consecutive runs, with one array (n,) per factor."""
 
     values: Mapping[str, Values]
     draws: Integers
-    """Runs with the same number (n,) have the same seed."""
+    """One number per run, (n,). Runs with equal numbers have the same seed."""
     marks: Mapping[str, Values] = field(default_factory=dict)
     """Further columns of the results, such as ``weight`` and ``stratum``."""
 
 
 class Design(ABC):
-    """A rule that gives each run the values of its factors.
+    """Abstract base class of rules that give each run the values of its factors.
 
-    Write a dataclass whose fields are JSON data, with a ``name`` and the methods :meth:`count` and
-    :meth:`points`, and register it: docs/studies.md.
+    To add a design, write a dataclass whose fields are JSON data, with a ``name`` and the methods
+    :meth:`count` and :meth:`points`, and register it (docs/studies.md).
     """
 
     name: ClassVar[str]
     random: ClassVar[bool] = True
-    """False if the design does not use the distributions of the factors, only their levels."""
+    """False if the design ignores the distributions of the factors and only uses their levels."""
     pooled: ClassVar[bool] = True
-    """False if some runs are copies of others under another alternative: then there are estimates
-    of each alternative, and none of all runs together."""
+    """False if the runs are repeated for several alternatives. Estimates then exist for each
+    alternative, but not for all runs together."""
     planned: ClassVar[bool] = True
-    """False if the runs follow from the results of earlier runs.  Their values are then in the
-    results only, and they are no sample of the factors."""
+    """False if the factors of a run depend on the results of earlier runs. The factors are then
+    stored only with the results, and the runs are not a sample of the factors."""
 
     @abstractmethod
     def count(self, space: Space) -> int:
@@ -144,20 +146,20 @@ class Design(ABC):
 
     @abstractmethod
     def points(self, space: Space, first: int, count: int) -> Points:
-        """Return the factors of the runs ``first``, ``first + 1``, ... (``count`` of them).
+        """Return the factors of ``count`` consecutive runs, starting with run ``first``.
 
-        The values of a run depend on the space and on the number of the run, and not on ``first``
-        or ``count``.
+        The factors of a run must depend only on the space and the number of the run, not on
+        ``first`` or ``count``.
         """
 
     def samples(
         self, factors: Mapping[str, object], *, seed: int = 0, correlation: Pairs | None = None
     ) -> list[dict[str, Any]]:
-        """Return the values of ``factors`` in each run by name, for a loop of your own.
+        """Return the factors of all runs, one dict per run, without running a study.
 
-        ``factors`` and ``correlation`` are those of :class:`rtsim.studies.Study`.  A study with
-        this seed has the same values.  Raises :class:`ScenarioError` for factors that the design
-        cannot use, and for a design whose runs follow from earlier results.
+        ``factors`` and ``correlation`` are the same as in :class:`rtsim.studies.Study`. A study
+        with this ``seed`` has the same values. :class:`ScenarioError` is raised for factors that
+        the design cannot use, and for a design whose runs depend on earlier results.
 
         Example:
             for values in LatinHypercube(100).samples({"mass": (1, 2)}):
@@ -184,16 +186,17 @@ class Design(ABC):
             )
 
     def check_names(self, results: Collection[str], requirements: Collection[str]) -> None:  # noqa: ARG002
-        """Raise :class:`UnknownName` if the design names a result or requirement that is not there.
+        """Raise :class:`UnknownName` if the design refers to a name that the study does not have.
 
-        ``results``, ``requirements``: the names that the study has.
+        ``results`` and ``requirements`` are the names in the study.
         """
         return
 
     def check_looks(self, looks: Sequence[int]) -> None:  # noqa: ARG002
-        """Raise :class:`ScenarioError` if a study of this design cannot stop after ``looks`` runs.
+        """Raise :class:`ScenarioError` if a study with this design cannot stop at ``looks``.
 
-        A design can stop early if its first runs are a sample of all, whose means have intervals.
+        ``looks`` are numbers of runs. A design can stop early if its first runs are a sample of all
+        runs, and if their means have confidence intervals.
         """
         raise ScenarioError(
             f"the design {self.name} cannot stop early, because its runs belong together; use "
@@ -201,20 +204,22 @@ class Design(ABC):
         )
 
     def example(self, space: Space) -> Points:
-        """Return one run with typical values, whose columns have the types of all runs."""
+        """Return one run with typical values, whose columns have the same types as all runs."""
         return self.points(space, 0, 1)
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
-        """Return the mean of the results ``values`` (n,), as this design weights its runs.
+        """Estimate the mean of results ``values`` (n,), with the weights of the design.
 
-        ``columns``: the columns of these runs, (n,) each.  ``None`` if there are too few runs.
+        ``columns`` contains the columns of these runs, each (n,). With too few runs, the estimate
+        is ``None``.
         """
         return interval(values, level) if len(values) > 1 else None
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
-        """Return the share of runs with a true entry of ``met`` (n,), as this design weights them.
+        """Estimate the share of runs for which ``met`` (n,) is true, with the design's weights.
 
-        ``columns``: the columns of these runs, (n,) each.  ``None`` if there are too few runs.
+        ``columns`` contains the columns of these runs, each (n,). With too few runs, the estimate
+        is ``None``.
         """
         if not len(met):
             return None
@@ -222,48 +227,51 @@ class Design(ABC):
         return Share(exact.share, exact.low, exact.high, exact.level)
 
     def weights(self, columns: Columns) -> Vector | None:  # noqa: ARG002
-        """Return the weight (n,) of each of these runs, with the sum 1; ``None`` for equal weights.
+        """Return the weights (n,) of the given runs, with the sum 1, or ``None`` for equal weights.
 
-        ``columns``: the columns of these runs, (n,) each.
+        ``columns`` contains the columns of these runs, each (n,).
         """
         return None
 
     def series(self, columns: Columns) -> dict[str, Marks]:
-        """Return the runs (n,) that a plot draws as one series, by the text of its legend.
+        """Return a mask (n,) of runs for each series of a plot, by the text of its legend.
 
-        ``columns``: the columns of all runs, (n,) each.
+        ``columns`` contains the columns of all runs, each (n,).
         """
         return {"": np.ones(len(columns["run"]), np.bool_)}
 
     def order(self, columns: Columns) -> Integers:
-        """Return the order (n,) in which these runs are taken to show how estimates converge.
+        """Return the order (n,) in which runs are added to show how estimates converge.
 
-        ``columns``: the columns of these runs, (n,) each, in the order of their numbers.
+        ``columns`` contains the columns of these runs, each (n,), sorted by run number.
         """
         return np.arange(len(columns["run"]))
 
     def sensitivity(self, space: Space, values: Vector, level: float = LEVEL) -> Indices:  # noqa: ARG002
-        """Return sensitivity indices of each factor from the results ``values`` (runs,).
+        """Return sensitivity indices of each factor from results ``values`` (runs,).
 
-        A run without a result has NaN.  Raises :class:`ScenarioError` if the design has no indices,
-        or if too few runs have a result.
+        ``values`` is NaN for a run without a result. :class:`ScenarioError` is raised if the design
+        has no indices, or if too few runs have a result.
         """
         raise ScenarioError(f"the design {self.name} gives no sensitivity indices")
 
     def interactions(self, space: Space, values: Vector, level: float = LEVEL) -> PairIndices:  # noqa: ARG002
-        """Return indices of second order; arguments as for :meth:`sensitivity`.
+        """Return second-order indices of pairs of factors; empty if the design has none.
 
-        Empty if the design has none.
+        The arguments are the same as in :meth:`sensitivity`.
         """
         return {}
 
     @classmethod
     def has_indices(cls) -> bool:
-        """Return whether :meth:`sensitivity` computes indices."""
+        """Return whether the design implements :meth:`sensitivity`."""
         return cls.sensitivity is not Design.sensitivity
 
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:  # noqa: ARG002
-        """Return further figures of the summary of a study; ``columns``: all rows so far."""
+        """Return further entries for the summary of a study.
+
+        ``columns`` contains all rows so far.
+        """
         return {}
 
     def compared(
@@ -273,32 +281,33 @@ class Design(ABC):
         values: Vector,  # noqa: ARG002
         level: float = LEVEL,  # noqa: ARG002
     ) -> list[dict[str, Any]]:
-        """Return the means of one result in each alternative of the design, one row for each.
+        """Return the mean of one result for each alternative; empty for other designs.
 
-        ``columns``: the columns of the runs that came to their end, (n,) each; ``values``: their
-        results (n,).  A design without alternatives has no rows.
+        ``columns`` contains the columns of the completed runs, each (n,). ``values`` (n,) contains
+        their results.
         """
         return []
 
     @classmethod
     def named(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the named values of a text such as ``grid:levels=5`` as the constructor takes
-        them.
-        """
+        """Convert named values of a text such as ``grid:levels=5`` to constructor arguments."""
         return given
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain JSON data; :func:`rtsim.studies.designs.design_of` reads it."""
+        """Return JSON data.
+
+        :func:`rtsim.studies.designs.design_of` recreates the design from the data.
+        """
         own = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         return {"design": self.name, **own}
 
 
 class UnitDesign(Design):
-    """A design that gives numbers in (0, 1), to which the distributions are applied."""
+    """Design that produces numbers in (0, 1), to which the distributions are then applied."""
 
     @abstractmethod
     def unit(self, space: Space, first: int, count: int) -> list[Vector]:
-        """Return numbers (count,) in (0, 1) for each of ``space.names``."""
+        """Return one array (count,) of numbers in (0, 1) for each of ``space.names``."""
 
     def points(self, space: Space, first: int, count: int) -> Points:
         unit = self.unit(space, first, count)
@@ -315,5 +324,5 @@ def positive(design: Design, **values: object) -> None:
 
 
 def inside(unit: Vector) -> Vector:
-    """Return ``unit`` with numbers moved off 0 and 1, where a distribution may be infinite."""
+    """Move numbers away from 0 and 1, where the inverse of a distribution may be infinite."""
     return np.clip(unit, 2.0**-53, 1.0 - 2.0**-53)

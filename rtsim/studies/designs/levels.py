@@ -1,4 +1,4 @@
-"""Designs of fixed points: the full grid, one factor at a time, and the user's own table."""
+"""Designs with fixed points: a full grid, one factor at a time, and a table of the user."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from rtsim.studies.texts import Value, value_of
 class Grid(Design):
     """Every combination of the levels of the factors.
 
-    A list of values has these levels, a range has ``levels`` values from low to high, and a
-    distribution has quantiles from 0.05 to 0.95.  The last factor of the alphabet changes fastest.
+    A factor with a list of values has these values as levels. A range has ``levels`` values from
+    low to high, and a distribution has quantiles from 0.05 to 0.95. The factor that is last in
+    alphabetical order changes fastest.
     """
 
     name: ClassVar[str] = "grid"
@@ -48,9 +49,10 @@ class Grid(Design):
 
 @dataclass(frozen=True)
 class OneAtATime(Design):
-    """Run 0 has the middle value of each factor; in each other run one factor has another level.
+    """Runs that change one factor at a time, starting from the middle values in run 0.
 
-    The column ``factor`` names the factor that the run changes; it is empty in run 0.
+    The column ``factor`` contains the name of the factor that the run changes; it is empty in run
+    0.
     """
 
     name: ClassVar[str] = "one_at_a_time"
@@ -89,24 +91,23 @@ class OneAtATime(Design):
         return Points(values, np.zeros(len(rows), np.int64), marks)
 
 
-# A table of the user: one row for each run.
-
-
 @dataclass(frozen=True)
 class Table(Design):
-    """The factors of run k are row k of the table; its columns are the names of the factors.
+    """Factors from a table whose row k belongs to run k, and whose columns are named after factors.
 
-    Table({"plant.stiffness": [1.9, 2.1], "controller.integral": [0.5, 0.5]})
-    Table(data_frame)
-    Table("runs.csv")
+    The table can have several forms::
+
+        Table({"plant.stiffness": [1.9, 2.1], "controller.integral": [0.5, 0.5]})
+        Table(data_frame)
+        Table("runs.csv")
     """
 
     name: ClassVar[str] = "table"
     random: ClassVar[bool] = False
 
     columns: Any
-    """A mapping of name to values, a DataFrame, or the path of a CSV or Parquet file; after the
-    initialisation a dict of lists."""
+    """A mapping of names to values, a DataFrame, or the path of a CSV or Parquet file. The
+    constructor converts it to a dict of lists."""
 
     def __post_init__(self) -> None:
         given = self.columns
@@ -137,7 +138,6 @@ class Table(Design):
 
 
 def _plain(given: Any) -> dict[str, list[Value]]:
-    """Return the columns of a mapping or of a DataFrame as lists of plain values."""
     names = list(given.columns) if hasattr(given, "columns") else list(given)
     out = {}
     for name in names:
@@ -149,7 +149,6 @@ def _plain(given: Any) -> dict[str, list[Value]]:
 
 
 def _read(path: Path) -> dict[str, list[Value]]:
-    """Return the columns of a CSV or Parquet file."""
     from pyarrow import ArrowException, csv, parquet
 
     try:
@@ -165,8 +164,8 @@ def _read(path: Path) -> dict[str, list[Value]]:
 def _check_numbers(path: Path, name: str, column: list[Value]) -> None:
     """Raise :class:`ScenarioError` for the first text in the column of a value such as plant.x.
 
-    pyarrow reads all values of a column as text if one of them is no number.  Arguments of the
-    scenario's function, whose names have no dot, may be texts.
+    If one value is not a number, pyarrow reads the whole column as text. Columns for arguments of
+    the scenario's function have no dot in their names, and may contain texts.
     """
     for row, value in enumerate(column, 1) if "." in name else ():
         if isinstance(value, str) and not isinstance(value_of(value), int | float):

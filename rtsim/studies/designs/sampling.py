@@ -1,4 +1,4 @@
-"""Random designs: Monte Carlo and its relatives, strata, and common random numbers."""
+"""Random designs: Monte Carlo and related designs, strata, and common random numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rtsim.studies.factors import Choice, Values, seed_of, uniforms
 
 
 def scipy_generator(seed: int) -> Any:
-    """Return the argument with which SciPy takes a generator; SciPy 1.15 renamed it."""
+    """Return the keyword argument that passes a generator to SciPy, which SciPy 1.15 renamed."""
     import scipy
 
     version = tuple(int(part) for part in scipy.__version__.split(".")[:2])
@@ -38,7 +38,7 @@ def scipy_generator(seed: int) -> Any:
 
 
 def _pair_means(pairs: Vector, values: Vector) -> Vector:
-    """Return the mean of each complete pair, (m,)."""
+    """Return the mean of each pair of which both runs have a value, (m,)."""
     names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
     sums = np.bincount(which, weights=values, minlength=len(names))
     out: Vector = sums[count == 2] / 2.0
@@ -68,7 +68,7 @@ class MonteCarlo(UnitDesign):
 
 @dataclass(frozen=True)
 class Replications(MonteCarlo):
-    """The same scenario again and again: only the seed of the run changes."""
+    """Runs that differ only in their seed."""
 
     name: ClassVar[str] = "replications"
 
@@ -82,10 +82,10 @@ class Replications(MonteCarlo):
 
 @dataclass(frozen=True)
 class Antithetic(MonteCarlo):
-    """Pairs of runs: the second run of a pair has the numbers 1 - u where the first has u.
+    """Pairs of runs with opposite random numbers: u in the first run, 1 - u in the second.
 
-    The mean of a result that is monotonic in the factors then has a smaller variance.  ``runs`` is
-    the number of runs and must be even.
+    The pairs reduce the variance of the mean if the result is monotonic in the factors. The number
+    of ``runs`` must be even.
     """
 
     name: ClassVar[str] = "antithetic"
@@ -116,9 +116,10 @@ class Antithetic(MonteCarlo):
         return super().mean(columns, _pair_means(columns["pair"], values), level)
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
-        """Return the share of runs; its interval is that of half as many independent runs.
+        """Estimate the share of runs. The interval is that of half as many independent runs.
 
-        The two runs of a pair may agree always, so that a pair may tell no more than one run.
+        Both runs of a pair may always agree. A pair may therefore contain no more information than
+        one run.
         """
         count, passed = len(met), int(met.sum())
         if count < 2:
@@ -130,9 +131,10 @@ class Antithetic(MonteCarlo):
 
 @dataclass(frozen=True)
 class LatinHypercube(UnitDesign):
-    """Latin hypercube samples of ``size`` runs (default: all runs), one after the other.
+    """Latin hypercube samples of ``size`` runs each; by default, one sample of all runs.
 
-    In each sample, each of ``size`` equal intervals of each factor has exactly one run.
+    In each sample, the range of each factor is divided into ``size`` intervals of equal
+    probability, and each interval contains exactly one run.
     """
 
     name: ClassVar[str] = "latin_hypercube"
@@ -164,9 +166,9 @@ class LatinHypercube(UnitDesign):
 
 @dataclass(frozen=True)
 class SobolSequence(UnitDesign):
-    """A scrambled Sobol sequence, which fills the space more evenly than random numbers.
+    """Scrambled Sobol sequence, which fills the space more evenly than random numbers.
 
-    Its properties hold for powers of two, so ``runs`` must be one.
+    ``runs`` must be a power of two, for which the sequence is balanced.
     """
 
     name: ClassVar[str] = "sobol_sequence"
@@ -197,17 +199,17 @@ class SobolSequence(UnitDesign):
         return [inside(column) for column in sequence.random(count).T]
 
 
-# Strata: rare values of a factor get more runs than their share.
+# Strata, which give rare values of a factor more runs than their share.
 
 
 @dataclass(frozen=True)
 class Strata(UnitDesign):
-    """Strata of ``factor`` between the quantiles ``at``, with ``runs`` in each of the strata.
+    """Runs in strata of ``factor``, which are divided by its quantiles ``at``.
 
-    ``Strata("gust", at=(0.9, 0.99), runs=(100, 100, 200))`` makes 100 runs with the factor below
-    its quantile 0.9, 100 runs from there to its quantile 0.99, and 200 runs above.  The column
-    ``stratum`` numbers the strata, and ``weight`` is the share of the population for which the run
-    stands.
+    ``Strata("gust", at=(0.9, 0.99), runs=(100, 100, 200))`` makes 100 runs below the quantile 0.9
+    of the factor, 100 runs between the quantiles 0.9 and 0.99, and 200 runs above. The column
+    ``stratum`` contains the number of the stratum, and ``weight`` the share of the population that
+    the run represents.
     """
 
     name: ClassVar[str] = "strata"
@@ -269,7 +271,7 @@ class Strata(UnitDesign):
         return each[strata] / each[strata].sum() if len(strata) else None
 
     def order(self, columns: Columns) -> Integers:
-        """Return an order in which all strata are filled at the same pace."""
+        """Return an order in which all strata fill up at the same rate."""
         strata = np.asarray(columns["stratum"])
         part = np.zeros(len(strata))
         for k in range(len(self.runs)):
@@ -301,23 +303,23 @@ class Strata(UnitDesign):
 
     @classmethod
     def named(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the values with ``at`` and ``runs`` as tuples, also with one value each."""
         return {
             name: value if name == "factor" or isinstance(value, tuple) else (value,)
             for name, value in given.items()
         }
 
 
-# Common random numbers: alternatives under the same seeds and the same factors.
+# Common random numbers: alternatives with the same seeds and the same factors.
 
 
 @dataclass(frozen=True)
 class CommonRandomNumbers(Design):
-    """Each run of the design ``base`` once for each value of the factor ``alternatives``.
+    """Comparison of alternatives: each run of ``base`` is repeated for each alternative.
 
-    This factor is a list of values, such as two gains or two controllers.  The runs of one
-    replication have the same seed and the same values of all other factors, so that a difference
-    between two alternatives has a small variance.  The column ``replication`` numbers them.
+    ``alternatives`` is the name of a factor with a list of values, such as two gains or two
+    controllers. Runs with the same number in the column ``replication`` have the same seed and the
+    same values of all other factors. Differences between alternatives therefore have a small
+    variance.
     """
 
     name: ClassVar[str] = "common_random_numbers"
@@ -347,7 +349,6 @@ class CommonRandomNumbers(Design):
         self._check_base(space.without(self.alternatives))
 
     def _check_base(self, rest: Space) -> None:
-        """Raise :class:`ScenarioError` if the base gives no independent runs of equal weight."""
         base = self.base
         if not base.pooled:
             raise ScenarioError(
@@ -398,23 +399,21 @@ class CommonRandomNumbers(Design):
     def series(self, columns: Columns) -> dict[str, Marks]:
         which = columns[self.alternatives]
         values, first = np.unique(which, return_index=True)
-        ordered = values[np.argsort(first)]  # as the study declares them
+        ordered = values[np.argsort(first)]  # In the order in which the study declares the values.
         return {f"{self.alternatives} = {value}": which == value for value in ordered}
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:
-        """Return the mean of runs of one alternative, as the base weights them."""
         return self.base.mean(columns, values, level)
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:
-        """Return the share of runs of one alternative, as the base weights them."""
         return self.base.share(columns, met, level)
 
     def compared(
         self, space: Space, columns: Columns, values: Vector, level: float = LEVEL
     ) -> list[dict[str, Any]]:
-        """Return the mean in each alternative, and its difference to the first alternative.
+        """Return the mean for each alternative, and its difference from the first alternative.
 
-        A difference takes the replications with a finite result in both alternatives.
+        A difference uses only the replications with a finite result in both alternatives.
         """
         rows: list[dict[str, Any]] = []
         finite = np.isfinite(values)
@@ -439,7 +438,7 @@ class CommonRandomNumbers(Design):
 
     @classmethod
     def named(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the values with ``runs=N`` as the base of ``N`` random runs."""
+        """Convert ``runs=N`` to a base of ``N`` random runs."""
         rest = {name: value for name, value in given.items() if name != "runs"}
         runs = given.get("runs")
         return {**rest, "base": MonteCarlo(runs)} if isinstance(runs, int) else given

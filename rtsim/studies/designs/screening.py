@@ -1,4 +1,4 @@
-"""Sensitivity analysis with SALib: Morris trajectories, Saltelli's samples, and their indices."""
+"""Sensitivity analysis with SALib: the designs of Morris and Saltelli, and their indices."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ from rtsim.studies.designs.base import (
 )
 from rtsim.studies.factors import seed32_of
 
-# SALib's description of the factors, and its indices.
+# Adapter to SALib: its description of the factors, and its indices.
 
 _RESAMPLES = 1000
-"""Bootstrap samples for each interval."""
 
 
 def _problem_of(space: Space) -> dict[str, Any]:
-    """Return the factors as SALib describes them, each from 0 to 1."""
     names = list(space.names)
     return {"num_vars": len(names), "names": np.array(names), "bounds": [[0.0, 1.0]] * len(names)}
 
 
 def sobol_indices(space: Space, values: Vector, second: bool, level: float = LEVEL) -> Indices:
-    """Return the Sobol indices of each factor from the results (n,) of whole groups of runs.
+    """Return the Sobol indices of each factor from results (n,) of complete groups of runs.
 
-    ``first`` is the share of the variance that the factor explains alone, ``total`` the share in
-    which it takes part; ``first_half`` and ``total_half`` are half-widths of their intervals.
-    ``second``: the groups have the runs for indices of second order.
+    ``first`` is the share of the variance that the factor alone explains. ``total`` also includes
+    its interactions with other factors. ``first_half`` and ``total_half`` are the half-widths of
+    the confidence intervals. ``second`` is true if the groups include the runs needed for
+    second-order indices.
     """
     found = _analysed(space, values, second, level)
     keys = {"first": "S1", "first_half": "S1_conf", "total": "ST", "total_half": "ST_conf"}
@@ -48,10 +47,11 @@ def sobol_indices(space: Space, values: Vector, second: bool, level: float = LEV
 
 
 def second_order(space: Space, values: Vector, level: float = LEVEL) -> PairIndices:
-    """Return the second-order Sobol index of each pair of factors from whole groups of runs (n,).
+    """Return the second-order Sobol index of each pair of factors.
 
-    ``second`` is the share of the variance that the interaction of the two factors explains, and
-    ``second_half`` the half-width of its interval.  The groups need the runs for second order.
+    ``second`` is the share of the variance that the interaction of the two factors explains;
+    ``second_half`` is the half-width of its confidence interval. ``values`` (n,) are the results of
+    complete groups of runs, which must include the runs for second-order indices.
     """
     names, found = space.names, _analysed(space, values, True, level)
     return {
@@ -75,11 +75,12 @@ def _analysed(space: Space, values: Vector, second: bool, level: float) -> Any:
 def _morris_effects(
     space: Space, values: Vector, grid: Vector, levels: int, level: float = LEVEL
 ) -> Indices:
-    """Return the elementary effects of each factor from results (n,) on the ``grid`` (n, factors).
+    """Return statistics of the elementary effects of each factor.
 
+    An elementary effect is the change of the result per change of the factor over its whole range.
     ``mu`` is the mean of the effects, ``mu_star`` the mean of their absolute values with the
-    half-width ``mu_star_half``, ``sigma`` their standard deviation.  An effect is the change of the
-    result for a change of the factor's level by the whole range.
+    half-width ``mu_star_half``, and ``sigma`` their standard deviation. ``values`` (n,) are the
+    results at the points ``grid`` (n, factors).
     """
     from SALib.analyze import morris
 
@@ -99,10 +100,10 @@ def _by_factor(space: Space, found: Any, keys: dict[str, str]) -> Indices:
 
 
 class Sensitivity(UnitDesign):
-    """A design of groups of runs; the column ``group`` numbers the groups.
+    """Abstract base class of designs whose runs form groups, numbered in the column ``group``.
 
-    All runs of a group have the same seed.  The difference between two runs is then caused by the
-    factors, and not by the noise.
+    All runs of a group have the same seed. The difference between two of them is therefore caused
+    by the factors and not by noise.
     """
 
     random: ClassVar[bool] = False
@@ -125,7 +126,7 @@ class Sensitivity(UnitDesign):
         return self.indices(space, np.asarray(values)[kept], kept, level)
 
     def whole_groups(self, space: Space, values: Vector) -> Marks:
-        """Return which runs (runs,) belong to groups whose results ``values`` are all finite."""
+        """Return a mask (runs,) of the runs in groups whose results ``values`` are all finite."""
         size, runs = self.group(space), self.count(space)
         if len(values) != runs:
             raise ScenarioError(
@@ -141,7 +142,7 @@ class Sensitivity(UnitDesign):
 
     @abstractmethod
     def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:
-        """Return the indices from the results ``values`` of whole groups.
+        """Return the indices from results ``values`` of complete groups.
 
         ``kept`` (runs,) is true for the runs of these groups.
         """
@@ -149,11 +150,11 @@ class Sensitivity(UnitDesign):
 
 @dataclass(frozen=True)
 class Morris(Sensitivity):
-    """Trajectories through a grid of ``levels`` levels: each run changes one factor.
+    """Morris trajectories through a grid, on which each run changes one factor.
 
-    ``levels`` are quantiles of the factors, from 0 to 1.  A distribution without bounds has no
-    value there; the design then uses the quantiles from 0.01 to 0.99.  Needs
-    ``trajectories`` * (number of factors + 1) runs.  Source: Morris, Technometrics 33 (1991) 161.
+    The grid has ``levels`` quantiles of each factor, from 0 to 1. If a distribution is infinite
+    there, its quantiles go from 0.01 to 0.99. The design has ``trajectories`` * (number of factors
+    + 1) runs. Source: Morris, Technometrics 33 (1991) 161.
     """
 
     name: ClassVar[str] = "morris"
@@ -175,7 +176,6 @@ class Morris(Sensitivity):
         return self.trajectories * self.group(space)
 
     def grid(self, space: Space, first: int, count: int) -> Vector:
-        """Return the runs on the grid, (count, factors) from 0 to 1."""
         from SALib.sample import morris
 
         size = self.group(space)
@@ -206,11 +206,12 @@ class Morris(Sensitivity):
 
 @dataclass(frozen=True)
 class Saltelli(Sensitivity):
-    """Saltelli's samples for Sobol indices of first order and of the total effect.
+    """Saltelli's samples for first-order and total-effect Sobol indices.
 
-    Needs ``base`` * (number of factors + 2) runs, or with ``second`` order ``base`` * (2 * number
-    of factors + 2).  ``base`` must be a power of two.  Source: Saltelli et al., Computer Physics
-    Communications 181 (2010) 259.
+    The design has ``base`` * (number of factors + 2) runs. With ``second`` true, second-order
+    indices are available too, and the design has ``base`` * (2 * number of factors + 2) runs.
+    ``base`` must be a power of two. Source: Saltelli et al., Computer Physics Communications 181
+    (2010) 259.
     """
 
     name: ClassVar[str] = "saltelli"
@@ -258,4 +259,4 @@ class Saltelli(Sensitivity):
 
 
 _SAMPLES: dict[object, Vector] = {}
-"""The latest of Saltelli's samples, because each block of runs reads it."""
+"""The latest of Saltelli's samples, cached because each block of runs reads it."""

@@ -1,4 +1,4 @@
-"""The search for the worst case: differential evolution minimises the margin of a requirement."""
+"""Worst-case search: differential evolution minimises the margin of a requirement."""
 
 from __future__ import annotations
 
@@ -19,33 +19,38 @@ from rtsim.studies.measures import margin_column
 from rtsim.studies.texts import Value
 
 Candidate = Mapping[str, Value]
-"""The values of all factors of one run."""
 Evaluate = Callable[[int, list[Candidate]], list[float]]
-"""Runs the candidates of a generation, and returns their margins; NaN: the run has no margin."""
+"""Function that executes the candidates of a generation and returns their margins. A run without a
+margin has NaN. The first argument is the number of the generation."""
 
 CONVERGED, MAXIMUM, MISS, NO_MARGIN = "converged", "maximum", "miss", "no margin"
-"""Why a search has ended: the margins of the population are nearly equal, the largest number of
-runs is reached, a run misses the requirement, or no run misses it but one has no margin."""
+"""Reasons for the end of a search.
+
+- converged: the margins of the population are nearly equal.
+- maximum: the largest number of runs is reached.
+- miss: a run misses the requirement.
+- no margin: a run has no margin, and no run misses the requirement.
+"""
 _SMALLEST = 20
 _EACH_FACTOR = 5
 _FAR = 1e100
 _WORST = -1e101
-"""A run without a margin counts as worse than each run with a margin.  A finite number is needed
-to compare populations."""
+"""A run without a margin counts as worse than every run with a margin. The value is finite so that
+populations can be compared."""
 
 
 class _Ended(Exception):
-    """The search has ended; the argument says why."""
+    """The search has ended; the argument is the reason."""
 
 
 @dataclass(frozen=True)
 class Search(Design):
-    """Runs that search for the smallest margin of ``requirement`` within bounds of the factors.
+    """Search for the smallest margin of ``requirement`` within bounds of the factors.
 
-    A range has its own bounds, a distribution is searched between two quantiles, and a list of
-    values by its index.  All runs have the same seed, so that the margin is a function of the
-    factors.  The column ``generation`` numbers the generations; a generation follows from the
-    margins of the earlier ones.
+    The bounds are those of a range, two quantiles of a distribution, or the first and last entry of
+    a list. All runs have the same seed, so that the margin is a function of the factors. The column
+    ``generation`` contains the number of the generation. The candidates of a generation depend on
+    the margins of the earlier generations.
     """
 
     name: ClassVar[str] = "search"
@@ -54,16 +59,18 @@ class Search(Design):
 
     requirement: str
     runs: int = 1000
-    """The largest number of runs."""
+    """Largest number of runs."""
     population: int = 0
-    """Runs of each generation; 0: five for each factor, and at least 20."""
+    """Number of runs in each generation. With 0, the number is five per factor, and at least 20."""
     within: float = 0.998
-    """The central share of each distribution that is searched."""
+    """Central share of each distribution that is searched."""
     stop_at_failure: bool = False
-    """End after the first generation with a run that misses the requirement or has no margin."""
+    """True to stop after the first generation with a run that misses the requirement or has no
+    margin."""
     tolerance: float = 0.01
-    """The search ends when the margins of the population differ by less than this share of the
-    distance from the median of the first generation to the smallest margin."""
+    """Convergence limit. The search ends when the largest and the smallest margin of the population
+    are close enough. The limit is this share of the distance between the median margin of the first
+    generation and the smallest margin."""
 
     def __post_init__(self) -> None:
         positive(self, runs=self.runs, population=self.population or 1)
@@ -108,17 +115,17 @@ class Search(Design):
         return Points(values, none, {"generation": none})
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
-        """Return ``None``: the runs of a search are not a sample of the factors."""
+        """Return ``None``, because the runs of a search are not a sample of the factors."""
         return None
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
-        """Return ``None``, as for the mean."""
         return None
 
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:
         """Return the worst run, the smallest margin, and the first run with a negative margin.
 
-        The first run without a margin is the worst; else the run with the smallest margin.
+        If a run has no margin, the first such run is the worst. Otherwise the run with the smallest
+        margin is the worst.
         """
         margins = np.asarray(columns[self.margin], np.float64)
         runs = np.asarray(columns["run"])
@@ -142,15 +149,18 @@ class Search(Design):
 
     @property
     def margin(self) -> str:
-        """The column that is minimised."""
+        """Name of the column that is minimised."""
         return margin_column(self.requirement)
 
     def size(self, space: Space) -> int:
-        """Return the number of candidates of each generation."""
+        """Return the number of candidates in each generation."""
         return self.population or max(_SMALLEST, _EACH_FACTOR * len(space.names))
 
     def bounds(self, space: Space) -> tuple[Vector, Vector, Any]:
-        """Return the low and high coordinates (d,) of the factors, and which are whole numbers."""
+        """Return the low and high coordinates of the factors, and which coordinates are integers.
+
+        Each of the three arrays has one element per factor.
+        """
         found = [space.factors[name].bounds(self.within) for name in space.names]
         for name, (low, high, _) in zip(space.names, found, strict=True):
             if not (math.isfinite(low) and math.isfinite(high) and low <= high):
@@ -162,10 +172,10 @@ class Search(Design):
         return np.array(lows, np.float64), np.array(highs, np.float64), np.array(whole, np.bool_)
 
     def minimise(self, space: Space, evaluate: Evaluate) -> str:
-        """Search for the smallest margin; return why the search ended.
+        """Search for the smallest margin, and return the reason for which the search ended.
 
-        ``evaluate`` is called once for each generation, with the candidates that are new.  The
-        candidates depend on the space and on the margins of earlier generations only.
+        ``evaluate`` is called once per generation, with the candidates that are new. Candidates
+        depend only on the space and on the margins of earlier generations.
         """
         from scipy.optimize import differential_evolution
         from scipy.stats import qmc
@@ -184,7 +194,8 @@ class Search(Design):
                 list(zip(low, high, strict=True)), init=first, integrality=whole,
                 workers=minimum.margins, updating="deferred", callback=minimum.converged,
                 polish=False, maxiter=self.runs,
-                tol=0.0, atol=-1.0,  # never: `converged` decides
+                # The tolerances of SciPy are never met, so only `converged` ends the search.
+                tol=0.0, atol=-1.0,
                 **scipy_generator(seed_of(space.seed, "search")),
             )  # fmt: skip
         except _Ended as ended:
@@ -193,8 +204,6 @@ class Search(Design):
 
 
 class _Minimum:
-    """The state of one search: margins so far, the runs that are left, the first generation."""
-
     def __init__(self, design: Search, space: Space, evaluate: Evaluate) -> None:
         self._design, self._space, self._evaluate = design, space, evaluate
         self._bounds = design.bounds(space)
@@ -204,7 +213,6 @@ class _Minimum:
         self._seen: dict[tuple[Value, ...], float] = {}
 
     def margins(self, _: object, coordinates: Iterable[Vector]) -> list[float]:
-        """Return the margins of a generation; raises :class:`_Ended` if it is the last one."""
         keys = [self._key(x) for x in coordinates][: self._left]
         new = list(dict.fromkeys(key for key in keys if key not in self._seen))
         if new:
@@ -225,15 +233,14 @@ class _Minimum:
         return energies
 
     def converged(self, intermediate_result: Any) -> bool:
-        """Return whether the margins of the present population are nearly equal."""
         energies = intermediate_result.population_energies
         scale = self._middle - energies.min()
-        # Margins that are all equal from the beginning do not say that the search has succeeded.
+        # If all margins have been equal from the beginning, the search has not succeeded.
         return bool(scale > 0.0 and np.ptp(energies) <= self._design.tolerance * scale)
 
     def _key(self, coordinates: Vector) -> tuple[Value, ...]:
         low, high, _ = self._bounds
-        inside = np.clip(coordinates, low, high)  # a rounded sum may be outside by one bit
+        inside = np.clip(coordinates, low, high)  # A rounded sum may exceed the bounds by one bit.
         factors = self._space.factors
         return tuple(
             factors[name].chosen(float(x))
@@ -242,5 +249,4 @@ class _Minimum:
 
 
 def _energy(margin: float) -> float:
-    """Return the number that is minimised: the margin, made finite."""
     return _WORST if math.isnan(margin) else min(max(margin, -_FAR), _FAR)

@@ -1,1 +1,1 @@
-"""One self-contained HTML page about a study: it needs no network and no other files."""
+"""Report about a study: one HTML page that needs no network and no other files."""

@@ -1,4 +1,4 @@
-"""The plots of the page.  Text that comes from a study is escaped before plotly sees it."""
+"""Plots of the report page. Texts of a study are escaped, because plotly renders markup."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ from rtsim.studies.report.numbers import (
 COLORS = (BLUE, ORANGE, "#2e7d32", "#7b3fa0", "#00838f", "#8d6e63")
 COLUMNS = 3
 MOST_POINTS = 1000
-"""Points of one scatter plot, and of one distribution."""
 _MOST_BINS, _FEWEST_BINS = 60, 10
 _BAND = 0.18
 
 
 def escaped(text: object) -> str:
-    """Return ``text`` for plotly, which reads labels as markup."""
+    """Escape ``text`` for plotly, which interprets labels as markup."""
     return html.escape(str(text))
 
 
 def panels(titles: Sequence[str], columns: int = COLUMNS, row_px: int = 220) -> go.Figure:
-    """Return a figure of subplots; :func:`place` gives row and column of each."""
+    """Return a figure of subplots. :func:`place` returns the row and column of each."""
     columns = min(columns, len(titles))
     rows = math.ceil(len(titles) / columns)
     figure = make_subplots(
@@ -55,7 +54,6 @@ def panels(titles: Sequence[str], columns: int = COLUMNS, row_px: int = 220) -> 
 
 
 def place(i: int, titles: Sequence[str], columns: int = COLUMNS) -> dict[str, int]:
-    """Return row and column of subplot ``i``."""
     columns = min(columns, len(titles))
     return {"row": i // columns + 1, "col": i % columns + 1}
 
@@ -65,13 +63,11 @@ def _color_of(k: int) -> str:
 
 
 def _faint(color: str) -> str:
-    """Return ``color`` (#rrggbb) as a transparent fill."""
     red, green, blue = (int(color[k : k + 2], 16) for k in (1, 3, 5))
     return f"rgba({red},{green},{blue},{_BAND})"
 
 
 def band(x: Any, low: Any, high: Any, color: str, **more: Any) -> go.Scatter:
-    """Return the area between ``low`` and ``high`` (n,) over ``x``, without places that are NaN."""
     x, low, high = (np.asarray(one, np.float64) for one in (x, low, high))
     there = np.isfinite(low) & np.isfinite(high)
     x, low, high = x[there], low[there], high[there]
@@ -82,7 +78,6 @@ def band(x: Any, low: Any, high: Any, color: str, **more: Any) -> go.Scatter:
 
 
 def shares(rows: Sequence[tuple[str, float, float, float]]) -> str:
-    """Return a plot of shares with intervals: name, share, low and high of each."""
     names = [escaped(name) for name, *_ in rows]
     table = np.array([row[1:] for row in rows], np.float64).T
     bars = {"type": "data", "array": table[2] - table[0], "arrayminus": table[0] - table[1]}
@@ -95,7 +90,6 @@ def shares(rows: Sequence[tuple[str, float, float, float]]) -> str:
 
 
 def spread(runs: Runs, name: str) -> str:
-    """Return the histogram and the empirical distribution of one result, side by side."""
     titles = ("histogram, with the interval of the mean", "empirical distribution, with quantiles")
     figure = panels(titles, 2, 260)
     left, right = (place(k, titles, 2) for k in range(2))
@@ -123,7 +117,7 @@ def spread(runs: Runs, name: str) -> str:
 
 
 def _edges_of(values: Vector) -> Vector | None:
-    """Return the edges of a histogram's bins; ``None`` without values, or if their range overflows.
+    """Return the edges of a histogram's bins, or ``None`` if there is no finite range.
 
     The number of bins is twice the cube root of the number of values (Rice's rule), within limits.
     """
@@ -131,7 +125,7 @@ def _edges_of(values: Vector) -> Vector | None:
         return None
     low, high = float(values.min()), float(values.max())
     most = max(abs(low), abs(high))
-    if high - low <= 1e-9 * most or not most:  # bins would be smaller than a rounding error
+    if high - low <= 1e-9 * most or not most:  # Bins would be smaller than a rounding error.
         low, high = low - (1e-6 * most or 0.5), high + (1e-6 * most or 0.5)
     if not math.isfinite(high - low):
         return None
@@ -157,7 +151,6 @@ def _mark_mean(figure: go.Figure, estimate: Estimate | None, color: str, at: Any
 
 
 def _mark_quantiles(figure: go.Figure, quantiles: Sequence[Quantile], color: str, at: Any) -> None:
-    """Draw the finite quantiles; an infinite one has no place."""
     found = [one for one in quantiles if math.isfinite(one.value)]
     x = [one.value for one in found]
     plus = [max(0.0, one.high - one.value) for one in found]
@@ -172,7 +165,6 @@ def _mark_quantiles(figure: go.Figure, quantiles: Sequence[Quantile], color: str
 
 
 def _plain(values: Iterable[float]) -> list[float]:
-    """Return the lengths of error bars; an unknown or infinite one has the length 0."""
     return [one if math.isfinite(one) else 0.0 for one in values]
 
 
@@ -185,7 +177,6 @@ def _mark_limits(figure: go.Figure, required: Requirement, name: str) -> None:
 def fan(
     seconds: Vector, found: Sequence[Fan], lines: Sequence[tuple[int, Vector]], signal: str
 ) -> str:
-    """Return the fan of one signal over time, and single runs as (number, history)."""
     figure = go.Figure()
     for k, one in enumerate(found):
         color, label = _color_of(k), f"{escaped(one.label)} " if one.label else ""
@@ -209,7 +200,6 @@ def fan(
 
 
 def scatters(runs: Runs, shown: Sequence[tuple[str, str]]) -> str:
-    """Return each result over each factor of ``shown``, as (result, factor)."""
     titles = [f"{result} over {factor}" for result, factor in shown]
     figure = panels(titles)
     count = len(runs.missed)
@@ -234,7 +224,7 @@ def scatters(runs: Runs, shown: Sequence[tuple[str, str]]) -> str:
 
 
 def indices(found: Indices) -> str:
-    """Return the indices that have intervals as bars, and Morris's sigma over mu*."""
+    """Return bars of the indices that have intervals, and Morris's sigma over mu*."""
     factors = sorted(found, key=lambda name: -max(map(abs, found[name].values())))
     keys = [key for key in next(iter(found.values())) if f"{key}_half" in found[factors[0]]]
     pairs = "sigma" in found[factors[0]] and "mu_star" in found[factors[0]]
@@ -262,17 +252,16 @@ def indices(found: Indices) -> str:
         )  # fmt: skip
         figure.add_trace(trace, **place(1, titles, 2))
         most = max(found[name]["mu_star"] for name in factors)
-        figure.update_xaxes(title="mu*", range=[0, 1.3 * most or 1.0], col=2)  # room for the names
+        # The wider range leaves room for the names.
+        figure.update_xaxes(title="mu*", range=[0, 1.3 * most or 1.0], col=2)
         figure.update_yaxes(title="sigma", rangemode="tozero", col=2)
     return plot_html(figure)
 
 
 _WORDS = {"first": "first order", "total": "total effect", "mu_star": "mu*"}
-"""What the indices are called in the literature."""
 
 
 def convergences(found: Sequence[Convergence]) -> str:
-    """Return each estimate with its interval over the number of runs."""
     titles = list(dict.fromkeys(one.title for one in found))
     labels = list(dict.fromkeys(one.label for one in found))
     figure = panels(titles)

@@ -1,4 +1,4 @@
-"""Figures that the page computes from the runs: quantiles, distributions, convergence, ranks."""
+"""Figures that only the report page needs: quantiles, distributions, convergence, ranks."""
 
 from __future__ import annotations
 
@@ -19,37 +19,32 @@ from rtsim.studies.folder import Folder
 from rtsim.studies.measures import OK, Requirement, decided, margin_name
 from rtsim.studies.summary import quantiles, summarise
 
-# The runs as the page reads them: columns, series, margins, the worst runs.
-
 
 @dataclass(frozen=True)
 class Series:
-    """Runs that came to their end, and that a plot draws as one series."""
+    """Completed runs that a plot draws as one series."""
 
     label: str
     columns: Columns
-    """Numbers, results, margins and marks of these runs, (n,) each."""
+    """Numbers, results, margins and marks of these runs, each (n,)."""
     where: Integers
-    """The places (n,) of these runs among all runs that came to their end."""
+    """Indices (n,) of these runs among all completed runs."""
     design: Design
 
     def __len__(self) -> int:
         return len(self.where)
 
     def kept(self, which: Marks) -> Columns:
-        """Return the columns of the runs with a true entry of ``which`` (n,)."""
         return {name: column[which] for name, column in self.columns.items()}
 
     def finite(self, name: str) -> tuple[Columns, Vector]:
-        """Return the columns of the runs with a finite result, and their results (m,)."""
+        """Return the columns and the results (m,) of the runs whose result is finite."""
         values = numbers(self.columns[name])
         finite = np.isfinite(values)
         return self.kept(finite), values[finite]
 
 
 class Runs:
-    """The results of a folder, read once."""
-
     def __init__(self, folder: Folder) -> None:
         self.folder, self.plan = folder, folder.plan
         self.found = summarise(folder)
@@ -62,22 +57,18 @@ class Runs:
 
     @property
     def level(self) -> float:
-        """The level of the intervals of this page."""
         return self.plan.level
 
     @property
     def percent(self) -> str:
-        """The level as text: ``95 %``."""
         return f"{100.0 * self.level:.4g} %"
 
     @cached_property
     def factors(self) -> list[str]:
-        """The columns that the design varies."""
         return list(self.plan.example.values)
 
     @cached_property
     def series(self) -> list[Series]:
-        """All runs that came to their end, or one series for each alternative."""
         plan, design = self.plan, self.plan.sampled
         names = ("run", *plan.example.marks, *plan.results, *plan.margins)
         return [
@@ -87,18 +78,18 @@ class Runs:
 
     @cached_property
     def missed(self) -> Marks:
-        """True (n,) for the runs that came to their end and miss a requirement."""
+        """True (n,) for completed runs that miss a requirement."""
         out = np.zeros(len(self.ended["run"]), np.bool_)
         for name in self.plan.margins:
-            out |= ~(numbers(self.ended[name]) >= 0.0)  # True for NaN
+            out |= ~(numbers(self.ended[name]) >= 0.0)  # The negation is True for NaN.
         return out
 
     def worst(self, most: int) -> list[Worst]:
-        """Return the runs with the smallest margins, the smallest first.
+        """Return at most ``most`` runs with the smallest margins, in ascending order.
 
-        Margins of several requirements may have several units; each margin is therefore divided by
-        the standard deviation of its requirement's margins.  A margin that is NaN comes first,
-        because the run has no number to meet the requirement with.
+        Margins of different requirements may have different units. Each margin is therefore divided
+        by the standard deviation of all margins of its requirement. A margin that is NaN comes
+        first.
         """
         required = self.plan.job.required
         if not required or not len(self.ended["run"]):
@@ -113,9 +104,9 @@ class Runs:
         ]
 
     def causes(self) -> list[tuple[str, str, int, int]]:
-        """Return state, cause, number of runs and first run of the runs without all their results.
+        """Return the causes of runs that do not have all their results, most frequent first.
 
-        The most frequent cause comes first.
+        Each entry contains the state, the cause, the number of runs and the first run.
         """
         counts: dict[tuple[str, str], list[int]] = {}
         columns = (self.columns[name] for name in ("run", "state", "cause"))
@@ -128,17 +119,14 @@ class Runs:
 
 @dataclass(frozen=True)
 class Worst:
-    """One of the runs with the smallest margins."""
-
     place: int
-    """Its place among the runs that came to their end."""
+    """Index of the run among all completed runs."""
     run: int
     requirement: str
     margin: float
 
 
 def numbers(column: NDArray[Any]) -> Vector:
-    """Return a column as numbers (n,); a missing value is NaN."""
     return np.asarray(column, dtype=np.float64)
 
 
@@ -149,9 +137,9 @@ def _scaled(margins: Vector) -> Vector:
 
 
 def steps(design: Design, count: int, most: int) -> Iterator[int]:
-    """Yield at most ``most`` numbers of runs up to ``count``, evenly spaced as logarithms.
+    """Yield at most ``most`` numbers of runs up to ``count``, equally spaced on a log scale.
 
-    There are none for a design whose first runs are not a sample of all.
+    The function yields nothing for a design whose first runs are not a sample of all runs.
     """
     if design.random and count > 1:
         yield from np.unique(
@@ -162,7 +150,6 @@ def steps(design: Design, count: int, most: int) -> Iterator[int]:
 QUANTILES = (0.05, 0.5, 0.95)
 _MOST_STEPS = 40
 _MOST_VALUES = 8_000_000
-"""Values of time histories that are in memory at a time: 64 MB."""
 
 
 @dataclass(frozen=True)
@@ -176,11 +163,11 @@ class Quantile:
 
 
 def quantiles_of(series: Series, name: str, level: float = LEVEL) -> list[Quantile]:
-    """Return quantiles of the results, with intervals if all runs have the same weight.
+    """Return quantiles of a result, with intervals if all runs have the same weight.
 
-    Infinite results count, so that a quantile or an end of its interval may be infinite; NaN is
-    left out.  An end of an interval that too few runs determine is NaN.  The runs of a search have
-    none.
+    Infinite results count, and NaN is left out. Quantiles and ends of intervals may therefore be
+    infinite. If there are too few runs for an end of an interval, the end is NaN. A search has no
+    quantiles.
     """
     values = numbers(series.columns[name])
     known = ~np.isnan(values)
@@ -198,7 +185,7 @@ def quantiles_of(series: Series, name: str, level: float = LEVEL) -> list[Quanti
 
 
 def _interval(values: Vector, at: float, level: float) -> tuple[float, float]:
-    """Return the interval of a quantile between two order statistics, of any distribution."""
+    """Return the distribution-free interval of a quantile, between two order statistics."""
     from scipy.stats import quantile_test
 
     found: Any = quantile_test(values, p=at).confidence_interval(level)
@@ -206,15 +193,14 @@ def _interval(values: Vector, at: float, level: float) -> tuple[float, float]:
 
 
 def infinite(runs: Runs, name: str) -> tuple[int, int]:
-    """Return the number of runs with an infinite result, and of runs with a result."""
     values = numbers(runs.ended[name])
     return int(np.isinf(values).sum()), int((~np.isnan(values)).sum())
 
 
 def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
-    """Return at most ``most`` points of the empirical distribution: values and shares (m,).
+    """Return at most ``most`` points (m,) of the empirical distribution: values and shares.
 
-    Values that are infinite have their shares, but no points.  NaN is left out.
+    Infinite values count in the shares but have no points. NaN is left out.
     """
     values = numbers(series.columns[name])
     known = ~np.isnan(values)
@@ -233,7 +219,7 @@ def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Estimates with their intervals after ``runs`` (n,) runs."""
+    """Estimates and their intervals after each of several numbers of ``runs`` (n,)."""
 
     title: str
     label: str
@@ -244,11 +230,10 @@ class Convergence:
 
 
 def convergence(runs: Runs) -> list[Convergence]:
-    """Return how the mean of each result, and each pass rate, converged.
+    """Return the convergence of each result's mean and of each pass rate.
 
-    The intervals have the level of the study, which is corrected if the study may stop early.
-
-    A design that chooses its runs together has no such estimates.
+    The intervals have the confidence level of the study, which is corrected if the study may stop
+    early. A design whose first runs are not a sample of all runs has no such estimates.
     """
     out = []
     for name in runs.plan.results:
@@ -292,20 +277,18 @@ def _converged(
 
 @dataclass(frozen=True)
 class Fan:
-    """Quantiles of a signal over time, (points,) each, and the signal in single runs."""
-
     label: str
     low: Vector
     middle: Vector
     high: Vector
     count: Integers
-    """Number of runs that have a value at each time."""
 
 
 def fans(runs: Runs, signal: str, lines: Sequence[int]) -> tuple[list[Fan], list[Vector]]:
-    """Return the fan of each series, and the histories (points,) of the runs at places ``lines``.
+    """Return the fan of each series, and the histories (points,) of the runs at ``lines``.
 
-    The histories are read in blocks of times, so that the memory does not grow with the runs.
+    ``lines`` are indices among the completed runs. The histories are read in blocks of times, so
+    that memory does not grow with the number of runs.
     """
     count, points = len(runs.ended["run"]), len(runs.plan.job.grid)
     width = max(1, _MOST_VALUES // max(1, count))
@@ -326,7 +309,6 @@ def fans(runs: Runs, signal: str, lines: Sequence[int]) -> tuple[list[Fan], list
 
 
 def _block(runs: Runs, signal: str, times: slice) -> Vector:
-    """Return a block of times (n, width) of all runs that came to their end, NaN where unknown."""
     known = runs.ended["run"]
     width = len(runs.plan.job.grid[times])
     out = np.full((len(known), width), np.nan)
@@ -338,7 +320,7 @@ def _block(runs: Runs, signal: str, times: slice) -> Vector:
 
 
 def _across(series: Series, column: Vector) -> Vector:
-    """Return quantiles 0.05, 0.5 and 0.95 over the runs (n,) at one time, and their number."""
+    """Return the quantiles 0.05, 0.5 and 0.95 of a column (n,), and the number of finite values."""
     there = np.isfinite(column)
     if not there.any():
         return np.array([np.nan, np.nan, np.nan, 0.0])
@@ -347,11 +329,8 @@ def _across(series: Series, column: Vector) -> Vector:
     return np.array([*quantiles(column[there], weights), there.sum()])
 
 
-# The pairs of factor and result to draw: the largest rank correlation first.
-
-
 def ranked(runs: Runs) -> list[tuple[str, str]]:
-    """Return the pairs (result, factor), by falling absolute rank correlation.
+    """Return the pairs (result, factor) in descending order of absolute rank correlation.
 
     A result that is finite in no run has no pairs.
     """
@@ -362,9 +341,10 @@ def ranked(runs: Runs) -> list[tuple[str, str]]:
 
 
 def correlation(factor: NDArray[np.generic], result: NDArray[np.generic]) -> float:
-    """Return the absolute value of Spearman's correlation of the runs with a finite result.
+    """Return the absolute value of Spearman's rank correlation of factor and result.
 
-    The values of a factor that are texts are ranked by the alphabet.  0 if it is not defined.
+    Only runs with a finite result count. Texts are ranked alphabetically. The correlation is 0 if
+    it is undefined.
     """
     y = numbers(result)
     finite = np.isfinite(y)
@@ -376,7 +356,7 @@ def correlation(factor: NDArray[np.generic], result: NDArray[np.generic]) -> flo
 
 
 def _ranks(values: NDArray[np.generic]) -> Vector:
-    """Return the ranks (n,); equal values have the average of their ranks."""
+    """Return the ranks (n,). Equal values have the average of their ranks."""
     from scipy.stats import rankdata
 
     texts = values.astype(str) if values.dtype == object else values

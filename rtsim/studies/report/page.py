@@ -1,4 +1,4 @@
-"""The page of a study: its sections, their tables and their texts."""
+"""The report page of a study: its sections, tables and texts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ from rtsim.studies.report.numbers import (
 )
 from rtsim.studies.summary import Summary, command, sensitivity, shown, worst_case
 
-# The first part: states, pass rates, results, alternatives.
-
 _PASS_RATES = (
     "requirement", "runs", "pass", "pass rate", "{} interval", "worst margin", "in run",
 )  # fmt: skip
@@ -44,13 +42,11 @@ _ALTERNATIVES = (
 
 
 def name_of(runs: Runs) -> str:
-    """Return the name of the scenario."""
     scenario = runs.plan.job.scenario
     return Path(scenario.partition(".py")[0]).name
 
 
 def head(runs: Runs) -> str:
-    """Return the head of the page: counts, and what a reader must know before the figures."""
     found = runs.found
     facts = {
         "runs ended": f"{found['rows']} of {found['runs']}",
@@ -65,7 +61,7 @@ def head(runs: Runs) -> str:
 
 
 def _warnings(found: dict[str, Any]) -> list[str]:
-    """Return what a reader must know before the figures."""
+    """Return facts that restrict the meaning of the figures, such as missing runs."""
     out, states, rows = [], found["states"], found["rows"]
     if "ended" in found:
         out.append(
@@ -107,17 +103,14 @@ def _warnings(found: dict[str, Any]) -> list[str]:
 
 
 def _figure_of(value: float | None) -> str:
-    """Return a number as the page shows it."""
     return "" if value is None or np.isnan(value) else f"{value:.5g}"
 
 
 def _interval_of(one: dict[str, Any]) -> str:
-    """Return the interval of an estimate in the summary; empty without one."""
     return f"{_figure_of(one['low'])} to {_figure_of(one['high'])}" if "low" in one else ""
 
 
 def result(runs: Runs) -> str:
-    """Return the tables of pass rates, results and alternatives, as ``summarise`` counts them."""
     found = runs.found
     out = ""
     if found["requirements"]:
@@ -156,7 +149,6 @@ def result(runs: Runs) -> str:
 
 
 def _heads(names: Sequence[str], runs: Runs) -> list[str]:
-    """Return the heads of a table, with the level of its intervals."""
     return [name.format(runs.percent) for name in names]
 
 
@@ -172,7 +164,6 @@ def _results(runs: Runs) -> list[tuple[Any, ...]]:
 
 
 def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, float]]]:
-    """Return the rows of the table and of the plot of pass rates."""
     rows: list[Any] = []
     shares: list[tuple[str, float, float, float]] = []
     for required in runs.plan.job.required:
@@ -217,13 +208,13 @@ def _alternatives(runs: Runs) -> str:
 
 
 WORST, LINES, PANELS, CAUSES = 10, 5, 24, 20
-"""The largest numbers of worst runs, of runs in a fan, of scatter plots and of causes."""
 
 
 def write_report(folder: Folder, path: str | Path) -> Summary:
-    """Write the page about the study in ``folder`` to ``path``; return what ``summarise`` returns.
+    """Write an HTML report about the study in ``folder`` to ``path``, and return its summary.
 
-    Raises :class:`StudyError` if a file cannot be read or the page cannot be written.
+    The summary is the one that ``summarise`` returns. :class:`StudyError` is raised if a file
+    cannot be read or the page cannot be written.
     """
     with folder.read_once():
         runs = Runs(folder)
@@ -238,7 +229,6 @@ def write_report(folder: Folder, path: str | Path) -> Summary:
 
 
 def render(runs: Runs) -> str:
-    """Return the page as text."""
     worst = runs.worst(WORST)
     sections = [
         ("result", "Result", result(runs)),
@@ -256,7 +246,6 @@ def render(runs: Runs) -> str:
 
 
 def _search(runs: Runs) -> str:
-    """Return the worst run of a search, its factors, and the command that repeats it."""
     if "search" not in runs.found:
         return ""
     one = worst_case(runs.folder, runs.found)
@@ -297,7 +286,6 @@ def _distributions(runs: Runs) -> str:
 
 
 def _infinite(runs: Runs, name: str) -> str:
-    """Return how many results are infinite; empty if none is."""
     many, known = infinite(runs, name)
     return f"<p>{many} of {known} results are infinite.</p>" if many else ""
 

@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary, proxy
 
 import numba
 import numpy as np
@@ -533,6 +534,26 @@ def test_where_code_lies_in_memory_is_no_part_of_a_sources_hash() -> None:
         another_process()
         at(law, 1.0)
     assert hashes[0] == hashes[1]
+
+
+class Key:
+    """What a cache with weak keys can hold."""
+
+
+KEYS = [Key(), Key()]
+CACHE: WeakKeyDictionary[Key, float] = WeakKeyDictionary()
+
+
+def remembers(key: Key) -> float:
+    return CACHE.setdefault(key, 1.0)
+
+
+def test_a_weak_cache_is_no_part_of_a_sources_hash() -> None:
+    """Its contents depend on what ran before in the same process."""
+    before = source_hash(remembers)
+    remembers(KEYS[0])
+    assert source_hash(remembers) == before
+    assert source_hash([proxy(KEYS[1])]) == source_hash([proxy(KEYS[0])])
 
 
 def steers(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001

@@ -28,7 +28,6 @@ from rtsim.core.signals import Signals, unit_factors
 from rtsim.core.tag import Period
 from rtsim.equations.model import Guard, Timer
 
-
 ANY = "1"
 DERIVED = {
     "rad": "1", "Hz": "1/s", "N": "kg m/s^2", "Pa": "kg/m/s^2", "J": "kg m^2/s^2",

@@ -1,4 +1,4 @@
-"""Generate a Model from a diagram: the statements for each function, in evaluation order."""
+"""Generation of a Model from a diagram: the text of its functions, in evaluation order."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from rtsim.equations.named_arguments import OUT
 
 ARGUMENTS = "t, x, z, u, p"
 UNKNOWNS = "y"
-"""The vector of the outputs through which algebraic loops are solved, in generated functions."""
+"""In generated functions, the vector of the outputs through which algebraic loops are solved."""
 
 
 def generate(diagram: WiredBlocks) -> Model:
-    """Return the model of ``diagram``; raises :class:`ScenarioError` if the diagram is invalid."""
+    """Return the model of ``diagram``; raise :class:`ScenarioError` if the diagram is invalid."""
     return Generator(flatten(diagram)).model()
 
 
@@ -56,7 +56,7 @@ class _Shown:
 
 
 class Generator:
-    """Generates the functions of one model."""
+    """Generator of the functions of one model."""
 
     def __init__(self, flat: Flat) -> None:
         self.flat = flat
@@ -65,15 +65,15 @@ class Generator:
         self.needs: dict[Node, set[Node]] = {}
         self.values: dict[Node, list[str]] = {}
         self.lines: dict[Node, list[str]] = {}
-        """The lines that compute each signal; there are none for a signal that is a state or an
-        input.
+        """The lines that compute each signal.  A signal that is a state or an input has no
+        lines.
         """
         for signal in flat.inputs:
             first = flat.inputs.slice(signal.name).start
             self.values["", signal.name] = [f"u[{first + i}]" for i in range(signal.size)]
         self.arguments = f"t, x, {UNKNOWNS}, z, u, p" if flat.solved else ARGUMENTS
         self.unknowns: list[Signal] = []
-        """The algebraic variables: one for each solved output."""
+        """The algebraic variables, one for each solved output."""
         self.events = Events(self)
         for placed in self.placed.values():
             for port in placed.flat.block.outputs:
@@ -95,10 +95,10 @@ class Generator:
                 self._evaluate(*node)
         self._residual = self._closed(of_solved)
         self.computed = [node for node in self.order if self.lines.get(node)]
-        """The signals that are computed by lines, in their order."""
+        """The signals that lines compute, in evaluation order."""
 
     def _open(self, place: Node, values: tuple[float, ...]) -> None:
-        """Make the output at ``place`` unknown: its readers need no other signal for it."""
+        """Make the output at ``place`` an unknown, which needs no other signal."""
         first, size = Signals(*self.unknowns).size, len(values)
         shape = () if size == 1 else (size,)
         unit = self.flat.carried[place].unit or "1"
@@ -109,7 +109,7 @@ class Generator:
         self.lines[place] = []
 
     def _closed(self, of_solved: dict[Node, set[Node]]) -> FunctionBody:
-        """Return the residuals: each solved output, computed from the signals that it needs."""
+        """Return the residual function: each solved output, as computed, minus its unknown."""
         items: list[list[str]] = []
         for place in self.flat.solved:
             unknown = self.values[place]
@@ -167,10 +167,8 @@ class Generator:
 
     @staticmethod
     def elements(name: str, size: int, pattern: str = "{0}[{1}]") -> list[str]:
-        """Return the names of ``size`` elements, or only ``name`` if there is one element."""
+        """Return the names of ``size`` elements, or only ``name`` for one element."""
         return [name] if size == 1 else [pattern.format(name, i) for i in range(size)]
-
-    # -- the functions ---------------------------------------------------------------------------
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
         """Return the lines that compute ``needed`` and all signals that it needs, in order."""
@@ -181,7 +179,7 @@ class Generator:
         return [i for i, node in enumerate(self.computed) if node in wanted]
 
     def _of_blocks(self, name: str, out: str, which: str, doc: str) -> FunctionBody:
-        """Return the text of the function that computes the rates or the guards."""
+        """Return the function that computes the rates or the guards."""
         needed: set[Node] = set()
         items = []
         for placed in self.placed.values():
@@ -206,7 +204,7 @@ class Generator:
                 )
             first = self.values[place][0]
             if first in (_first_of("x", states, name), _first_of("z", self.layout.memory, name)):
-                continue  # the signal is the state, or the memory, which is a signal of the plant
+                continue  # the signal is a state or memory, which the plant shows anyway
             if place in self.flat.solved and name == "_".join(place):
                 continue  # the signal is the algebraic variable
             shape = () if wire.size == 1 else (wire.size,)
@@ -224,7 +222,8 @@ class Generator:
                 f"diagram {diagram.name} has no continuous state, no memory and no output, so "
                 "there is nothing to simulate; add a block with a state, or an output"
             )
-        _ = states + discrete + flat.inputs + outputs  # raises if two signals have the same name
+        # Raises an error if two signals have the same name.
+        _ = states + discrete + flat.inputs + outputs
         say = f"of diagram {diagram.name}".replace('"', "'").replace("\\", "/")
         texts = [f'"""Functions {say}, put together from its blocks."""\n']
         bodies = []
@@ -282,7 +281,7 @@ class Generator:
         )
 
     def _delays(self) -> tuple[Signals, tuple[Delayed, ...]]:
-        """Return the signals that are delayed, and how."""
+        """Return the delayed signals and their delays."""
         signals, delays = [], []
         for placed, delay in self.layout.delays:
             name, unit = f"{placed.name}_undelayed", placed.flat.wires[delay.port].unit
@@ -308,7 +307,7 @@ class Generator:
         )
 
     def _states(self) -> Signals:
-        """Return the states; a state that equals the rate of another gets ``derivative_of``."""
+        """Return the states; a state that equals the rate of another one gets ``derivative_of``."""
         named = {
             f"x[{p.x + p.equations.states.slice(s.name).start}]": i
             for i, (p, s) in enumerate(
@@ -333,18 +332,18 @@ class Generator:
 
 
 def _first_of(vector: str, signals: Sequence[Signal], name: str) -> str | None:
-    """Return the expression of the first element of signal ``name``; ``None`` if there is none."""
+    """Return the expression of the first element of signal ``name``, or ``None`` without such a
+    signal.
+    """
     if all(signal.name != name for signal in signals):
         return None
     return f"{vector}[{Signals(*signals).slice(name).start}]"
 
 
-# Instants at which guards, timers and events change states and memory.
-
-# First: check that events occur at the instants at which blocks need them.
+# Events: changes of states and memory at the instants of guards, timers and events.
 
 Makers = Callable[[Place], list[tuple[PlacedBlock, tuple[str, ...]]]]
-"""Maps an event to the clauses that produce it; each clause has its block and its triggers."""
+"""Maps an event to the clauses that produce it, each with its block and its triggers."""
 
 
 def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
@@ -375,10 +374,7 @@ def _at_ticks(placed: PlacedBlock, cause: str, own: Timer, makers: Makers) -> bo
 
 
 def _covers(timer: Timer, own: Timer) -> bool:
-    """Return whether ``timer`` ticks at all ticks of ``own``.
-
-    Ticks are compared after rounding to whole ns.
-    """
+    """Return whether ``timer`` ticks at all ticks of ``own``, after rounding to whole ns."""
     if timer.period is None or own.period is None:
         return timer == own
     every = timer.period.ns
@@ -404,8 +400,8 @@ def _in_words(timer: Timer) -> str:
 
 
 Node = tuple[str, str]
-"""A node of the evaluation order: a signal (block, output port), or a clause ``("@block", "number
-of the clause")``.
+"""A node of the evaluation order: a signal (block, output port), or a clause (``"@block"``, number
+of the clause as text).
 """
 
 
@@ -414,13 +410,13 @@ def event_node(block: str, clause: int) -> Node:
 
 
 class SignalNodes(Protocol):
-    """The signals of a model that is being built, and their order; event clauses read them."""
+    """Protocol of the signals of a model under construction, which the clauses of events read."""
 
     flat: Flat
     layout: Layout
     placed: dict[str, PlacedBlock]
     needs: dict[Node, set[Node]]
-    """Maps each node to the nodes that are computed before it."""
+    """Maps each node to the nodes that must be computed before it."""
     values: dict[Node, list[str]]
     """Maps each node to the expressions of its elements."""
     order: list[Node]
@@ -434,12 +430,12 @@ class SignalNodes(Protocol):
         ...
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
-        """Return the lines that compute ``needed`` and all nodes that it needs, in their order."""
+        """Return the lines that compute ``needed`` and all nodes that it needs, in order."""
         ...
 
 
 class Events:
-    """The clauses of all blocks."""
+    """The clauses (``When``) of all blocks."""
 
     def __init__(self, generator: SignalNodes) -> None:
         self._of = generator
@@ -455,7 +451,7 @@ class Events:
             generator.values[name, port] = generator.elements(f"{name}_{port}", size, "{0}_{1}")
 
     def named(self, node: Node) -> str:
-        """Return a name for a clause in messages: the path of its first event output."""
+        """Return a clause's name for messages: the path of its first event output."""
         placed, when = self._clause(node)
         outputs = sorted(_sets(when.do) & {port.name for port in placed.flat.block.outputs})
         return ".".join((placed.flat.path, *outputs[:1]))
@@ -465,7 +461,7 @@ class Events:
         return placed, placed.equations.when[int(node[1])]
 
     def add_nodes(self) -> None:
-        """Add each clause and the nodes that it needs."""
+        """Add each clause and the nodes that it needs to the evaluation order."""
         for name, placed in self._of.placed.items():
             for i, when in enumerate(placed.equations.when):
                 run = (*statements(when.do), *statements(when.rest))
@@ -480,7 +476,7 @@ class Events:
                 self._of.needs[event_node(name, i)] = needed
 
     def check(self) -> None:
-        """Check that events occur at the instants that their blocks require."""
+        """Check that events occur at the instants at which blocks require them."""
 
         def makers(place: Node) -> list[tuple[PlacedBlock, tuple[str, ...]]]:
             clauses = map(self._clause, self._setters.get(place, ()))
@@ -488,8 +484,6 @@ class Events:
 
         for placed in self._of.placed.values():
             check_meetings(placed, makers)
-
-    # -- generated lines -------------------------------------------------------------------------
 
     def resting(self, guard: int) -> bool:
         """Return whether this guard triggers a clause with stop-mode statements (``rest``)."""
@@ -504,7 +498,9 @@ class Events:
         return out
 
     def items(self, source: str, *, stop: bool = False) -> list[list[str]]:
-        """Return lines of ``tick`` if ``source`` is ``"timers"``, else of ``reset`` or ``stop``."""
+        """Return the lines of ``tick`` if ``source`` is ``"timers"``, else of ``reset`` or
+        ``stop``.
+        """
         possible = self._possible(source, range(len(self._of.layout.guards)))
         first, clauses, commit, late = [], [], [], []
         signals: set[Node] = set()
@@ -550,7 +546,7 @@ class Events:
         return f"{block}_{port}_on != 0.0"
 
     def _locals(self, placed: PlacedBlock) -> dict[str, list[str]]:
-        """Return local variables for states and memory that a clause sets, by name."""
+        """Return local variables for the states and memory that a block's clauses set, by name."""
         eq = placed.equations
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in eq.when))
         return {
@@ -560,7 +556,7 @@ class Events:
         }
 
     def _around(self, placed: PlacedBlock, clauses: list[Node]) -> tuple[list[str], list[str]]:
-        """Return two lists of lines: before the clauses of a block, and after all clauses."""
+        """Return the lines before the clauses of a block, and the lines after all clauses."""
         begin, end = [], []
         whens = [self._clause(n)[1] for n in clauses]
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in whens))

@@ -116,10 +116,10 @@ class When:
     """Statements that run at an instant at which all events in ``on`` occur.
 
     - ``on``: names of event inputs, guards or timers.
-    - ``do``: statements that set event outputs, states and memory.  They read signals before the
-      instant (x-); the values that they set are valid after it (x+).
-    - ``then``: statements that run after all others of the instant.  They may only set elements of
-      memory at computed indices, to values of names that ``do`` set.
+    - ``do``: statements that set event outputs, states and memory.  These statements read signals
+      before the instant (x-); the values that they set are valid after it (x+).
+    - ``then``: statements that run after all others of the instant.  Such a statement may only set
+      an element of memory at a computed index, to the value of a name that ``do`` set.
     - ``rest``: statements that replace ``do`` if the crossings in ``on`` accumulate (Zeno).
     """
 
@@ -231,7 +231,6 @@ def elements(name: str, size: int) -> list[str]:
 
 
 def shape(size: int) -> tuple[int, ...]:
-    """Return the shape of a signal with ``size`` elements."""
     return () if size == 1 else (size,)
 
 

@@ -189,8 +189,7 @@ def _released(when: When) -> When:
 
 
 class Differential(Block):
-    """A system of differential equations, given as a :class:`Model`, with a port for each of its
-    signals.
+    """A system of differential equations: a :class:`Model` with one port for each signal.
 
     The outputs are the model's outputs or, if it has none, its states. rtsim finds in the source of
     the output function which output depends directly on which input.  If the source does not show
@@ -257,8 +256,7 @@ class Differential(Block):
         )
 
     def _outputs(self, inputs: list[str], outputs: list[str]) -> list[str]:
-        """Return one call of the output function for each group of outputs that need the same
-        inputs.
+        """Return one call of the output function for each group of outputs with the same inputs.
 
         In each call, all other inputs have their declared initial values.
         """
@@ -346,9 +344,9 @@ def _helper(function: object) -> object:
 class TransportDelay(Block):
     """Delay a signal: ``y(t) = u(t - delay)``, and ``y = initial`` before ``delay`` s.
 
-    Without ``samples``, the past of ``u`` comes from the solver's steps (docs/delays.md).  The
-    output is as accurate as the solver, and a jump of ``u`` stays a jump.  This form needs one of
-    rtsim's own solvers.
+    Without ``samples``, the past of ``u`` comes from the solver's steps (docs/delays.md), which
+    requires one of rtsim's own solvers.  The output is as accurate as the solver, and a jump of
+    ``u`` stays a jump.
 
     With ``samples``, any solver works.  The block samples ``u`` this many times per ``delay``; each
     sample creates a tag.  ``interpolation`` between samples is ``"cubic"`` or ``"linear"``.  If
@@ -442,7 +440,7 @@ class StateSpace(Block):
     period, and holds ``y`` in between.
 
     An event at ``impulse``, of m elements, acts as a Dirac impulse at ``u``: it adds ``B`` times
-    its value to ``x``.  This requires that ``D`` is 0, because the output would otherwise be
+    its value to ``x``.  Such an event is allowed only if ``D`` is 0; otherwise the output would be
     infinite.
     """
 
@@ -507,7 +505,6 @@ class StateSpace(Block):
         )
 
     def _sampled(self, period: Period, states: Signals, output: list[str]) -> Equations:
-        """Return the equations of a sampled system, whose outputs are held."""
         system = self.system
         n, (rows, columns) = len(system.a), system.d.shape
         x, u = elements("x", n), elements("u", columns)
@@ -585,9 +582,7 @@ class TransferFunction(StateSpace):
 
 
 def block_of(system: object) -> StateSpace | None:
-    """Return a block for a linear system of rtsim or of another package, or ``None`` for other
-    objects.
-    """
+    """Return a block for a linear system of rtsim or another package, or else ``None``."""
     if is_fraction(system):
         return TransferFunction(system)
     if isinstance(system, LinearSystem) or is_foreign(system):

@@ -42,20 +42,16 @@ class Diagram(WiredBlocks):
         return generate(self)
 
     def draw(self) -> Drawing:
-        """Return a drawing of the diagram, which notebooks display; its attribute ``svg`` is a
-        picture.
-        """
+        """Return a drawing, which notebooks display and whose attribute ``svg`` is a picture."""
 
         return Drawing(graph(self))
 
     def mermaid(self) -> str:
-        """Return a drawing of the diagram as Mermaid text for Markdown pages."""
+        """Return a drawing as Mermaid text for Markdown pages."""
         return self.draw().mermaid
 
     def dot(self) -> str:
-        """Return a drawing of the diagram as Graphviz text, which ``dot -Tsvg`` turns into a
-        picture.
-        """
+        """Return a drawing as Graphviz text, which ``dot -Tsvg`` turns into a picture."""
         return self.draw().dot
 
     def _repr_html_(self) -> str:
@@ -90,9 +86,7 @@ def _carried(diagram: WiredBlocks) -> Mapping[Place, Wire]:
 
 
 def _start(scope: Scope, end: WireEnd) -> str:
-    """Return the name of the block or input, possibly in a nested diagram, at which a wire
-    begins.
-    """
+    """Return the block or input, possibly in a nested diagram, at which a wire begins."""
     block, port = scope.diagram.source(end)
     if not block:
         return scope.prefix + port

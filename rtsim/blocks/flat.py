@@ -1,7 +1,7 @@
 """The blocks and wires of a diagram, and the flattening of nested diagrams.
 
-A flattened diagram contains only elementary blocks.  This module also finds their evaluation order
-and algebraic loops.  Wires are checked when they are declared.
+A flattened diagram contains only elementary blocks, in an evaluation order without algebraic loops.
+Wires are checked when they are declared.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ class WiredBlocks:
         self.wires: dict[Place, WireEnd] = {}
         """Maps the input port at which a wire ends to the source of the wire."""
         self.signals: list[Signal] = []
-        """The inputs of the diagram."""
         self.shown: dict[str, WireEnd] = {}
         """The outputs of the diagram by name, each with its source."""
         self.solved: dict[WireEnd, tuple[float, ...]] = {}
@@ -165,7 +164,6 @@ class WiredBlocks:
         return [s.name for s in self.signals]
 
     def _input(self, end: WireEnd) -> str:
-        """Return the input port to which ``end`` refers."""
         ports = input_names(self.blocks[end.block])
         if end.port:
             if end.port not in ports:
@@ -307,9 +305,7 @@ class FlatBlock:
 
 @dataclass(frozen=True)
 class Flat:
-    """A flattened diagram, whose blocks are sorted by name so that their order of declaration has
-    no effect.
-    """
+    """A flattened diagram; blocks are sorted by name, so that the order of adding has no effect."""
 
     diagram: WiredBlocks
     inputs: Signals
@@ -342,7 +338,6 @@ class Scope:
                 yield self, name, block
 
     def within(self) -> Iterator[Scope]:
-        """Yield all diagrams within this diagram, at any depth."""
         for name, block in self.diagram.blocks.items():
             if isinstance(block, WiredBlocks):
                 inner = self.inner(name)

@@ -49,15 +49,11 @@ def generate(diagram: WiredBlocks) -> Model:
 
 @dataclass(frozen=True)
 class _Shown:
-    """An output of the model, and its source."""
-
     signal: Signal
     place: Node
 
 
 class Generator:
-    """Generator of the functions of one model."""
-
     def __init__(self, flat: Flat) -> None:
         self.flat = flat
         self.layout = Layout.of(flat)
@@ -144,7 +140,6 @@ class Generator:
         return out
 
     def _evaluate(self, block: str, port: str) -> None:
-        """Set the expressions of a signal, and the lines that compute it."""
         placed = self.placed[block]
         of, _ = needed_for([port], placed.output)
         if not of:
@@ -281,7 +276,6 @@ class Generator:
         )
 
     def _delays(self) -> tuple[Signals, tuple[Delayed, ...]]:
-        """Return the delayed signals and their delays."""
         signals, delays = [], []
         for placed, delay in self.layout.delays:
             name, unit = f"{placed.name}_undelayed", placed.flat.wires[delay.port].unit
@@ -291,7 +285,6 @@ class Generator:
         return Signals(*signals), tuple(delays)
 
     def _line(self, doc: str) -> FunctionBody:
-        """Return the text of the function that computes the signals that are delayed."""
         places = [placed.flat.sources[delay.port] for placed, delay in self.layout.delays]
         v = [[f"v[{i}] = {self.values[place][0]}"] for i, place in enumerate(places)]
         return FunctionBody("line", "v", doc, self._behind(p for p in places if p[0]), v)
@@ -300,7 +293,6 @@ class Generator:
         return [value for s in shown for value in self.values[s.place]]
 
     def _guards(self) -> tuple[Guard, ...]:
-        """Return the guards, each marked if a clause that it triggers has ``rest``."""
         return tuple(
             replace(guard, stops=self.events.resting(i))
             for i, guard in enumerate(self.layout.guards)
@@ -332,9 +324,7 @@ class Generator:
 
 
 def _first_of(vector: str, signals: Sequence[Signal], name: str) -> str | None:
-    """Return the expression of the first element of signal ``name``, or ``None`` without such a
-    signal.
-    """
+    """Return the expression of a signal's first element, or ``None`` without such a signal."""
     if all(signal.name != name for signal in signals):
         return None
     return f"{vector}[{Signals(*signals).slice(name).start}]"
@@ -421,17 +411,11 @@ class SignalNodes(Protocol):
     """Maps each node to the expressions of its elements."""
     order: list[Node]
 
-    def elements(self, name: str, size: int, pattern: str = ...) -> list[str]:
-        """Return the names of ``size`` elements."""
-        ...
+    def elements(self, name: str, size: int, pattern: str = ...) -> list[str]: ...
 
-    def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]:
-        """Return the signals that are the sources of the names in ``reads``."""
-        ...
+    def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]: ...
 
-    def items(self, needed: Iterable[Node]) -> list[list[str]]:
-        """Return the lines that compute ``needed`` and all nodes that it needs, in order."""
-        ...
+    def items(self, needed: Iterable[Node]) -> list[list[str]]: ...
 
 
 class Events:
@@ -498,9 +482,7 @@ class Events:
         return out
 
     def items(self, source: str, *, stop: bool = False) -> list[list[str]]:
-        """Return the lines of ``tick`` if ``source`` is ``"timers"``, else of ``reset`` or
-        ``stop``.
-        """
+        """Return the lines of ``tick`` (``source="timers"``), or of ``reset`` or ``stop``."""
         possible = self._possible(source, range(len(self._of.layout.guards)))
         first, clauses, commit, late = [], [], [], []
         signals: set[Node] = set()

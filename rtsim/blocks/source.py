@@ -29,7 +29,6 @@ from rtsim.equations.compiling import compiled
 from rtsim.equations.source_hash import source_hash
 
 LINES = 60
-"""Maximum number of lines in one piece."""
 _SET = re.compile(r"\s*([A-Za-z_]\w*) = ")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -73,9 +72,7 @@ class FunctionBody:
 def functions(
     arguments: str, doc: str, signals: Sequence[Sequence[str]], bodies: Sequence[FunctionBody]
 ) -> list[str]:
-    """Return the text of several functions; long functions share the pieces that compute
-    ``signals``.
-    """
+    """Return the text of functions; long functions share the pieces that compute signals."""
     wholes = [[*(signals[i] for i in body.needed), *body.rest] for body in bodies]
     if all(sum(map(len, whole)) <= LINES for whole in wholes):
         return [
@@ -195,9 +192,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write ``text`` to a file unless the file already contains it, because the cache compares
-    dates.
-    """
+    """Write ``text`` to a file whose content differs; the cache of numba compares dates."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return
@@ -350,9 +345,7 @@ def expression(text: str) -> ast.expr:
 
 
 def plain_values(of: Sequence[Statement]) -> Mapping[str, ast.expr] | None:
-    """Return ``{target: value}`` if each statement only copies a name or an element, else
-    ``None``.
-    """
+    """Return ``{target: value}`` if all statements copy names or elements, else ``None``."""
     out: dict[str, ast.expr] = {}
     for statement in of:
         tree = statement.tree

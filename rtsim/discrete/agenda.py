@@ -73,7 +73,6 @@ class WatchedProcess(simpy.Process):
 # Effects of processes on the rest of a run: messages, changed values and recorded events.
 
 PLAIN = frozenset({float, int, np.float64})
-"""Types of numbers that are written without conversion."""
 LARGE = 1e300
 """Numbers below this value are finite; larger ones are checked individually."""
 
@@ -193,7 +192,6 @@ class Agenda(simpy.Environment):
         self.p = p
         self.effects: list[Effect] = []
         self.count = 0
-        """Number of processed events."""
         self._ns, self._s = 0, 0.0
         self._events: list[tuple[int, EventPriority, int, Event]] = []
         """The event queue, in SimPy's order: time, priority, number and event."""
@@ -276,9 +274,7 @@ class Agenda(simpy.Environment):
         self.run()
 
     def read(self, name: str) -> Any:
-        """Return an input or parameter as a float or array; inputs have their values before this
-        microstep.
-        """
+        """Return an input, as it was before this microstep, or a parameter: a float or an array."""
         if name in self._scalars:
             memory, at = self._scalars[name]
             return memory[at]
@@ -354,9 +350,7 @@ class Agenda(simpy.Environment):
         return self._crossings[guard]
 
     def random(self, stream: str) -> np.random.Generator:
-        """Return the random generator of this name, whose numbers do not depend on other
-        generators.
-        """
+        """Return the random generator of this name, independent of all other names."""
         return self._streams.stream(f"processes/{self.name}/{stream}")
 
     def _check_on(self, name: str, what: str) -> None:
@@ -429,7 +423,6 @@ class Agenda(simpy.Environment):
         return self._kept is not None
 
     def _react(self, ns: int) -> None:
-        """Process all events up to ``ns``, and send the outputs if they have changed."""
         self._ns, self._s = ns, ns / _NS_PER_S
         events = process_events(self._events, ns, MOST_EVENTS)
         if events > MOST_EVENTS:

@@ -117,7 +117,7 @@ def population(
     with an ``update_period``.
 
     With ``in_turn=True``, the agents are updated one after the other, and each reads the new values
-    of the agents before it.  This is a known modelling error, offered for comparison.
+    of the agents before it.  This order is a known modelling error, offered for comparison.
 
     Raises :class:`ScenarioError` if there is no agent or no scalar signal, or if ``rule`` is
     invalid.

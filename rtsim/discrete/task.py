@@ -36,8 +36,7 @@ SAMPLED = -1
 
 
 class Stimuli:
-    """Log of all stimuli of processes, in order, with which the processes can run again up to any
-    tag.
+    """Log of the stimuli of processes, from which the processes can run again up to any tag.
 
     ``names`` are the topics and guards.
     """
@@ -82,7 +81,6 @@ class Stimuli:
             at += size
 
     def save(self) -> dict[str, Any]:
-        """Return the log as plain data and vectors."""
         return {
             "complete": self.complete,
             "names": list(self._names),
@@ -123,9 +121,7 @@ class Stimuli:
 
 
 class ProcessesTask:
-    """Task that runs one :class:`Processes`, and repeats it from the start to restore a
-    checkpoint.
-    """
+    """Task that runs one :class:`Processes`; a checkpoint is restored by running it again."""
 
     period: Period | None = None
 
@@ -202,11 +198,11 @@ class ProcessesTask:
         return self._begun and not self._heard and not self._agenda.kept
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
-        """Run up to ``most`` reactions before ``limit_ns``; no other component may act before this
-        time.
+        """Run up to ``most`` reactions before ``limit_ns``, ahead of the rest of the run.
 
-        ``event`` is called with each event for the recording.  A reaction that fails or changes
-        another component is not among the results; :meth:`react` completes it.
+        No other component may act before this time.  ``event`` is called with each event for the
+        recording. A reaction that fails or changes another component is not among the results;
+        :meth:`react` completes it.
         """
         agenda = self._agenda
         self._gather(Tag(self.next_ns))
@@ -223,7 +219,6 @@ class ProcessesTask:
         return Ran(messages, reactions, self._ns)
 
     def _gather(self, tag: Tag) -> None:
-        """Sample the inputs and parameters, and log them if they have changed."""
         self.wiring.gather()
         values = self.wiring.into.tobytes() + self.p.tobytes()
         if values != self._sampled:

@@ -72,7 +72,6 @@ BS32_TABLEAU = EmbeddedTableau(
         _row("0", "-1", "1"),
     ),
 )
-"""The pair of Bogacki and Shampine, of order 3(2)."""
 
 DP54_TABLEAU = EmbeddedTableau(
     name="dp54",
@@ -106,7 +105,6 @@ DP54_TABLEAU = EmbeddedTableau(
         _row("0", "40617522/29380423", "-110615467/29380423", "69997945/29380423"),
     ),
 )  # fmt: skip
-"""The pair of Dormand and Prince, of order 5(4)."""
 
 
 STEP, STEPS, REJECTED, BEGAN, KNOWN, SLOPE = 0, 2, 3, 5, 6, 7
@@ -181,8 +179,7 @@ def first_step(words: Any, t: float) -> float:
 
 @in_both
 def embedded_step(words: Any, t: float, h: float) -> None:
-    """Compute a step from ``now`` to ``out``, of length ``h`` s, and its stages ``k[1]``, ``k[2]``,
-    ...
+    """Compute one step of length ``h`` s from ``now`` to ``out``, with all stages.
 
     The derivative at ``now`` must already be in ``k[0]``.  The last row of ``a`` gives ``out``,
     because the last stage of the method is at the end of the step.
@@ -286,9 +283,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
 
 @in_both
 def failed(out: Any, why: int) -> int:
-    """Return the index of the first element of ``out`` that is not finite; if all are finite,
-    ``why``.
-    """
+    """Return the index of the first state in ``out`` that is not finite, or else ``why``."""
     bad: int = first_not_finite(out)
     return bad if bad >= 0 else why
 
@@ -328,12 +323,11 @@ def new_frame(memory: Any) -> None:
 
 @dataclass(frozen=True)
 class StepTolerance:
-    """The tolerance of each step: the error may be ``rtol`` times the size of a state, plus
-    ``atol``.
+    """The allowed error of each step: ``rtol`` times the size of a state, plus ``atol``.
 
-    ``atol`` is in the unit of the state.  It is one number for all states, or a mapping from names
-    of states to numbers.  ``most_steps`` limits the internal steps from one tag to the next,
-    including rejected ones; beyond the limit, the run ends with an error.
+    ``atol`` is in the unit of the state: one number for all states, or a mapping from names of
+    states to numbers.  ``most_steps`` limits the internal steps from one tag to the next, including
+    rejected ones; beyond the limit, the run ends with an error.
 
     Raises :class:`ScenarioError` unless each tolerance is finite and > 0 and ``most_steps`` >= 1.
     """
@@ -462,7 +456,6 @@ class StepControl(StepTolerance):
 
 
 FALLBACKS = ("step", "stop")
-"""The actions that an adaptive solver can take when its budget is used up."""
 
 
 @dataclass(frozen=True)

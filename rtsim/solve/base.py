@@ -104,15 +104,12 @@ class Stepper(Protocol):
 class Solver(Protocol):
     """Protocol of a solver, which is a numerical method with its settings.
 
-    A solver can have an attribute ``plain_bits``.  If this attribute is true, plain Python and
-    machine code give equal results bit for bit, so a run can start in one and continue in the
-    other.
+    A solver can have an attribute ``plain_bits``, which is True if plain Python and machine code
+    give equal results bit for bit.  A run can then start in one and continue in the other.
     """
 
     @property
-    def name(self) -> str:
-        """The name by which a scenario chooses the solver."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def order(self) -> int:
@@ -186,7 +183,6 @@ class EmbeddedTableau(Tableau):
 
     @property
     def error_weights(self) -> Vector:
-        """Return the weights of the stages in the error estimate, shape (s,)."""
         return weights(tuple(b - hat for b, hat in zip(self.b, self.hat, strict=True)))
 
     @property

@@ -124,7 +124,6 @@ def write_row(words: Any, table: Any, n: int, t: float, taken: float, length: fl
 
 @in_both
 def state_over(words: Any, table: Any, i: int, taken: float, coefficients: Any) -> None:
-    """Store the polynomial of state ``i`` over the internal step."""
     began, out, k, dense = table.began, words.out, table.k, table.dense
     coefficients[0] = began[i]
     if k.shape[0] > 0:
@@ -143,9 +142,7 @@ def state_over(words: Any, table: Any, i: int, taken: float, coefficients: Any) 
 
 @in_both
 def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
-    """Fill ``nodes_v`` with the signals of ``lines`` at evenly spaced points of the internal
-    step.
-    """
+    """Fill ``nodes_v`` with the signals of ``lines`` at evenly spaced points of the step."""
     nodes, y, began, out = table.nodes_v, table.y, table.began, words.out
     degree = nodes.shape[0] - 1
     call_at(words, table.lines_now, t, began, nodes[0])
@@ -206,7 +203,6 @@ def start_run(words: Any, table: Any) -> float:
 
 @in_both
 def last_row(table: Any, count: int) -> Any:
-    """Return the row before row number ``count``."""
     rows = table.rows
     return rows[(count - 1) % rows.shape[0]]
 
@@ -252,9 +248,7 @@ def passes(words: Any, table: Any, t: float, j: int) -> bool:
 
 @in_both
 def arrivals(table: Any, t: float, j: int, of: int) -> float:
-    """Move to the next break of delay ``j``, and return the lowest derivative that jumps on the
-    way.
-    """
+    """Move to the next break of delay ``j``; return the lowest derivative that jumps on the way."""
     after, breaks = table.after, table.breaks
     lag, snapped = table.lag[j], snapped_at(table) + j
     n, count, places = int(after[HEAD + j]), int(after[BREAKS]), breaks.shape[0]
@@ -340,9 +334,7 @@ does not clear.  ``BUDGETED`` is 1 if a repeated step takes its state from the d
 
 @in_both
 def longest_step(table: Any, t: float, rest: float) -> float:
-    """Return the length (s) of the next internal step, which passes no break and is shorter than
-    any lag.
-    """
+    """Return the length (s) of the next step, which passes no break and exceeds no lag."""
     after, lag, how = table.after, table.lag, table.lags
     span, limit = rest, math.inf
     for j in range(lag.size):
@@ -403,9 +395,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
-    """Shorten the internal step until no variable lag crosses a break, and return its length
-    (s).
-    """
+    """Shorten the step until no variable lag crosses a break, and return its length (s)."""
     for _ in range(8):
         part = crossing(words, table, t, taken)
         if part > 1.0 - 1e-12:
@@ -456,9 +446,7 @@ def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
 
 @in_both
 def finish_leg(table: Any, end: float, whole: bool) -> None:
-    """Update the memory after an internal step that ends at ``end`` s; ``whole`` if it was not
-    shortened.
-    """
+    """Update the memory at ``end`` s; ``whole`` if the internal step was not shortened."""
     snaps, snapped = table.snaps, snapped_at(table)
     for j in range(snaps.size):
         table.after[snapped + j] = snaps[j] if whole else 0.0
@@ -511,7 +499,6 @@ def delayed_retake(words: Any, t: float, h: float) -> int:
 
 
 CUBIC = 3
-"""Degree of the dense output for solvers without one of their own."""
 
 
 def with_history(method: Method, bound: BoundModel) -> Method:
@@ -556,9 +543,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     width = FIRST_END + history.elements * (degree + 2)
 
     def settle(given: Mapping[str, NDArray[np.float64]]) -> None:
-        """Begin the solver's own steps at ``began``, and attach all functions and arrays to the
-        past.
-        """
+        """Attach the functions and arrays of the solver's own steps to the past."""
         vectors = {name: given[name] for name in ("z", "u", "p", "out")}
         memory = {"memory": own, "after": own_after, "notes": inner_notes}
         inside = method.layout.filled({**vectors, "x": began, **memory, **method.own}, sizes)

@@ -141,7 +141,6 @@ def change_between(slope: Slope, a: Point, b: Point, scale: Vector) -> Change | 
 
 
 def _middle(slope: Slope, a: Point, b: Point) -> Point | None:
-    """Return the point between ``a`` and ``b``, or ``None`` if no number lies between them."""
     t, x = 0.5 * (a.t + b.t), 0.5 * (a.x + b.x)
     if any(t == end.t and np.array_equal(x, end.x) for end in (a, b)):
         return None
@@ -188,11 +187,9 @@ class Explored:
 
     tried: int = 0
     covered: float = 0.0
-    """Total length of the accepted steps (s)."""
     stuck: bool = False
     """True if no step was small enough for the tolerance."""
     ended: bool = False
-    """True if the search reached the end of the interval."""
     examined: int = 0
     changes: list[Change] = field(default_factory=list)
     """Sudden changes that are large enough to explain the error of their step."""
@@ -201,14 +198,12 @@ class Explored:
     relative: float = 0.0
     """Largest relative growth of a derivative over the last step."""
     state: int = 0
-    """Index of the state with this derivative."""
 
 
 def explore(
     slope: Slope, begin: tuple[float, Vector], h: float, end: float, rtol: float, atol: Vector
 ) -> Explored:
-    """Take up to :data:`TRIALS` steps of ``dp54`` and search them for sudden changes of the
-    derivative.
+    """Search up to :data:`TRIALS` steps of ``dp54`` for sudden changes of the derivative.
 
     ``begin`` is the time (s) and the state at the start, and ``h`` the length of the first step
     (s). Only steps that the tolerance limits are searched.
@@ -279,7 +274,6 @@ def _explains(change: Change, error: float, taken: float, scale: Vector) -> bool
 
 
 def _growth(out: Explored, points: list[Point]) -> None:
-    """Store which derivative grows most over the step, relative to its size."""
     first, last = points[0].f, points[-1].f
     if not points[-1].finite:
         return
@@ -294,7 +288,6 @@ _CHANGES = 3
 """Number of steps with a sudden change from which the changes count as the cause."""
 _STIFF_STEPS = 60
 _STIFF_STATES = 300
-"""Largest number of states for which the stiff solver is tried."""
 _HUGE = 1e290
 _RISEN = 1e4
 """Growth of a derivative since the beginning of the advance that indicates a pole."""
@@ -392,7 +385,6 @@ def _pole(name: str, t: float) -> str:
 
 
 def _told(change: Change, name: str) -> str:
-    """Return a text about a change; ``name`` is the name of the state."""
     before, behind = (float(point.f[change.state]) for point in (change.before, change.behind))
     if change.kind == "jump":
         return (
@@ -443,7 +435,6 @@ def _is_stiff(
 
 
 _SHOWN = 6
-"""Largest number of states that a message lists."""
 
 
 def why_it_failed(
@@ -510,7 +501,6 @@ def why_it_failed(
 
 
 def _disagreement(trouble: Trouble, tolerance: StepTolerance, name: str) -> ModelError:
-    """Return the error for a Jacobian that disagrees with the derivative at the failed step."""
     bound, (t, x) = trouble.bound, (trouble.stall.t, trouble.stall.x)
     matrix = Jacobian(bound, tolerance.of_states(bound) / tolerance.rtol)
     matrix.bind(*trouble.vectors)
@@ -540,7 +530,6 @@ def _not_finite(bound: BoundModel, bad: int, name: str, within: str, x: Vector, 
 
 
 def _place(bound: BoundModel, stall: Stall, result: int) -> str:
-    """Return a text with the time, state and length of the failed internal step."""
     columns = bound.model.states.columns
     shown = [f"{c} = {v:.9g}" for c, v in zip(columns[:_SHOWN], stall.x, strict=False)]
     more = ", ..." if len(columns) > _SHOWN else ""

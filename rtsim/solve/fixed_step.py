@@ -194,8 +194,6 @@ def adams_step(words: Any, t: float, h: float) -> int:
 
 @dataclass(frozen=True)
 class AdamsBashforthMoulton:
-    """The fixed-step multistep solver ``abm4``."""
-
     name: str = "abm4"
     order: int = 4
     plain_bits: ClassVar[bool] = True
@@ -219,7 +217,6 @@ RKN4_TABLEAU = NystromTableau(
     c=(_ZERO, _HALF, _HALF, _ONE),
     source="Nystrom, Acta Soc. Sci. Fenn. 50 no. 13, 1925; Kreyszig, section 21.3",
 )
-"""The coefficients of Nystrom's method of order 4."""
 
 
 NYSTROM_LAYOUT = EXPLICIT_LAYOUT.extended(
@@ -337,8 +334,6 @@ def semi_implicit_step(words: Any, t: float, h: float) -> int:
 
 @dataclass(frozen=True)
 class SemiImplicitEuler:
-    """The fixed-step solver ``semi_implicit_euler``; the states must be pairs."""
-
     name: str = "semi_implicit_euler"
     order: int = 1
     plain_bits: ClassVar[bool] = True

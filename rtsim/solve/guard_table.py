@@ -110,7 +110,6 @@ Its functions are the model's guards and derivative, and the functions ``leg``, 
 
 
 def state_within(table: Any, part: float, taken: float) -> int:
-    """Store in ``y`` the state at the fraction ``part`` (0 to 1) of the internal step."""
     dense_output(table, table.now, table.out, part, taken)
     return -1
 
@@ -139,7 +138,6 @@ _BESIDE = 1e-8
 
 @in_both
 def sign(value: float) -> float:
-    """Return -1, 0 or 1; return 0 for nan."""
     return 1.0 if value > 0.0 else -1.0 if value < 0.0 else 0.0
 
 
@@ -160,8 +158,7 @@ def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 
 @in_both
 def bends(f: float, near: float, far: float) -> bool:
-    """Return whether a guard may have a turning point between an end of the step and the next
-    point.
+    """Return whether a guard may turn between an end of the step and the next point.
 
     ``f``, ``near`` and ``far`` are the guard's distances from zero at this end, at the next point
     and at the one after.  A turning point is possible if the guard moves away from zero, slowly at
@@ -313,9 +310,7 @@ def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other:
 
 @in_both
 def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Store in ``g`` all guards at a fraction that can be slightly beyond the internal step, shape
-    (m,).
-    """
+    """Store in ``g`` all guards at a fraction that can be slightly beyond the step."""
     if part <= 1.0:
         values_at(table, t, part, taken, g)
         return
@@ -373,7 +368,6 @@ def stays_from(
 
 @in_both
 def turns_at(rows: Any, i: int, j: int) -> bool:
-    """Return whether guard ``i`` may be nearest to zero at a turning point near point ``j``."""
     side = sign(rows[j, i])
     f: float = side * rows[j, i]
     if j == 0:

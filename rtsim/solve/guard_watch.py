@@ -122,17 +122,13 @@ class OwnResets:
         self._known: dict[int, tuple[float, float]] = {}
 
     def continue_from(self, other: OwnResets) -> None:
-        """Adopt the data of ``other``, which describes the same guards."""
         self._known = other._known
 
     def clear(self) -> None:
-        """Begin a microstep, in which no reset has run yet."""
         self._known.clear()
 
     def note(self, i: int, t: float, vectors: tuple[Vector, ...], last: bool) -> None:
-        """Store how guard ``i`` moves after its reset at ``t`` s, unless this was the ``last``
-        reset.
-        """
+        """Store how guard ``i`` moves at ``t`` s after its reset, unless it is the ``last`` one."""
         self._known[i] = (math.inf, 0.0)
         if last:
             return
@@ -142,7 +138,6 @@ class OwnResets:
         self._known[i] = (float(self._found[0, i]), float(self._found[1, i]))
 
     def __contains__(self, i: int) -> bool:
-        """Return whether the reset of guard ``i`` ran in this microstep."""
         return i in self._known
 
     def undone(self, i: int, side: float, motion: Motion) -> bool:
@@ -163,9 +158,7 @@ Also the number of crossings of one guard at one time that counts as Zeno behavi
 
 
 class Crossings:
-    """The latest times (ns) at which each guard fired, from which Zeno behaviour and chatter are
-    detected.
-    """
+    """The latest times (ns) of each guard's crossings, which reveal Zeno behaviour and chatter."""
 
     def __init__(self, guards: int) -> None:
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in range(guards)]
@@ -180,7 +173,6 @@ class Crossings:
         """The last time (ns) at which each guard's stop mode was applied."""
 
     def add(self, i: int, ns: int) -> None:
-        """Record that guard ``i`` fires at ``ns``."""
         times = self._times[i]
         if times and times[-1] == ns:
             self._at_once[i] += 1
@@ -308,7 +300,6 @@ class GuardWatch:
         self._crossings = Crossings(len(guards))
 
     def continue_from(self, other: GuardWatch) -> None:
-        """Adopt the data of ``other``, a watch of the same guards, between two tags."""
         self._here[:] = other._here
         for kept, known in zip(self._then, other._then, strict=True):
             kept[:] = known
@@ -331,11 +322,10 @@ class GuardWatch:
     def run(
         self, times: NDArray[np.int64], y: Vector, values: Vector
     ) -> tuple[NDArray[np.float64], int]:
-        """Take and commit steps between consecutive ``times``, shape (k + 1,), in ns, until a guard
-        fires.
+        """Take and commit steps between consecutive ``times`` (ns), until a guard fires.
 
-        Returns one row of ``values`` for each step, and the length (ns) of the provisional step
-        that follows, or 0 without such a step.
+        ``times`` has the shape (k + 1,). Returns one row of ``values`` for each step, and the
+        length (ns) of the provisional step that follows, or 0 without such a step.
         """
         self._leave()
         rows = self._way.run(times, self._vectors, y, values)
@@ -344,9 +334,7 @@ class GuardWatch:
         return rows, self._way.way_ns if ahead else 0
 
     def native(self) -> NativeGuards | None:
-        """Return the guards for compiled code that runs whole steps; ``None`` for guards in plain
-        Python.
-        """
+        """Return the guards for compiled code, or ``None`` for guards in plain Python."""
         way = self._way
         if not way.legs.compiled:
             return None
@@ -359,7 +347,6 @@ class GuardWatch:
         self.fired = ()
 
     def _leave(self) -> None:
-        """Clear which guards fired at the present tag, and what their resets did."""
         self._crossed.clear()
         self._own.clear()
 
@@ -423,7 +410,6 @@ class GuardWatch:
         return {name: float(z[discrete.slice(name).start]) for name in self._guards[i].told}
 
     def _call(self, native: Native, i: int, ns: int, *vectors: Vector) -> None:
-        """Call a reset or a stop mode; check the first call for each guard for bad indices."""
         if (native.py_func, i) not in self._tried:
             self._tried.add((native.py_func, i))
             check(native, i, self._seconds(ns), *vectors)
@@ -444,7 +430,6 @@ class GuardWatch:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the guards that fire in the next microstep."""
         return tuple(self._guards[i].name for i in self.fired)
 
     def begin(self) -> None:
@@ -549,7 +534,6 @@ class GuardWatch:
         return bool(fires)
 
     def _forget(self, left_at: list[float]) -> None:
-        """Clear ``LEFT_AT`` of each guard that a write moved elsewhere."""
         for i, level in enumerate(left_at):
             at = float(self._g[i])
             if not (at * level > 0.0 and abs(at) <= abs(level)):
@@ -560,8 +544,9 @@ class GuardWatch:
 
         An example is a ball that is slightly under the floor when its reset reverses its speed or
         sets it to 0. The guard must be beyond zero by no more than its motion within the last ns.
-        A guard is not affected if the reset moved it farther beyond zero, if it still moves away
-        from zero, or if it has only paused, such as a belt that a discrete value stops.
+        Guards that the reset moved farther beyond zero, or that still move away from zero, are not
+        affected.  The same holds for a guard that only paused, such as a belt that a discrete value
+        stops.
         """
         for i, side in self._crossed.items():
             motion, level = motions[i], self._levels[i]

@@ -70,9 +70,8 @@ _CORRECTIONS = 6
 _BEFORE, _AFTER = 0, 1
 """Rows of ``g``: all guards just before and just after the crossing."""
 _REFINEMENTS, _FIRST_MOVE = 8, 1e-7
-"""Number of attempts to end the internal step just after the crossing, and the distance of the
-first attempt from the estimate, as a fraction of 1 ns.  Rounding errors of a guard need more
-distance.
+"""Number of attempts to end the internal step just after the crossing.  The first attempt ends it
+this fraction of 1 ns after the estimate; rounding errors of a guard can need more.
 """
 
 
@@ -100,7 +99,6 @@ def taken_until(words: Any, table: Any, from_ns: int, done: float, ns: int, late
 
 @in_both
 def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
-    """Copy the result of :func:`taken_to` for ``ns`` to a row of ``g``."""
     rows = table.g
     for i in range(rows.shape[1]):
         rows[row, i] = rows[POINTS, i]
@@ -194,7 +192,6 @@ def flips_ns(table: Any, i: int, from_ns: int, done: float, high: int) -> int:
 
 @in_both
 def first_flip(table: Any) -> int:
-    """Return the guard that flips first on the dense output, or -1."""
     flips = table.flips
     first = -1
     for i in range(flips.shape[1]):
@@ -208,9 +205,8 @@ def first_flip(table: Any) -> int:
 def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> int:
     """End the internal step at the first ns at which a guard has crossed, and return this ns.
 
-    ``fired`` then marks the guards that crossed.  If the dense output showed a crossing but the
-    internal step has none, the result is ``from_ns``, and ``out`` is the state at the end of the
-    whole step.
+    ``fired`` then marks the guards that crossed.  If only the dense output showed a crossing, the
+    result is ``from_ns``, and ``out`` is the state at the end of the whole step.
     """
     notes, fired = table.notes, table.fired
     m, taken = fired.size, notes[TAKEN]
@@ -297,7 +293,6 @@ def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float
 
 @in_both
 def seen_at(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> None:
-    """Store the guards ``late`` s before ``ns``, or at the beginning of the internal step."""
     if late >= 1.0 / NS_PER_S:
         taken_to(words, table, from_ns, done, ns - 1)
     else:
@@ -495,7 +490,6 @@ class Guarded:
 
     @staticmethod
     def handle() -> int:
-        """Return the machine address of :func:`drive`."""
         return int(_native_drive().handle)
 
     def advance(self, from_ns: int, to_ns: int) -> int:
@@ -512,7 +506,6 @@ class Guarded:
 
     @property
     def _interrupt_check(self) -> Callable[[], object]:
-        """The function that the stepper calls in a pause."""
         found: Callable[[], object] = getattr(self._stepper, "interrupt_check", nothing)
         return found
 
@@ -538,11 +531,11 @@ class Guarded:
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
     ) -> NDArray[np.float64]:
-        """Take and commit the steps between consecutive ``times``, shape (k + 1,), in ns, in one
-        call.
+        """Take and commit the steps between consecutive ``times`` (ns) in one call.
 
-        ``vectors`` are x, z, u and p. Returns one row of ``values`` for each committed step.
-        :attr:`way_ns` is then the length of the first step that was not committed.
+        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u and p. Returns one row of
+        ``values`` for each committed step.  :attr:`way_ns` is then the length of the first step
+        that was not committed.
         """
         if y is not self._y and y.size:
             self._output = evaluation_block(self._bound.output, *vectors, y)

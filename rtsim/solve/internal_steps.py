@@ -76,7 +76,6 @@ class Legs:
     which needs the derivatives at both ends of the step.
     """
     dense: NDArray[np.float64] | None = None
-    """Weights of the dense output of an embedded pair, shape (s, d)."""
     begin: Callable[[int], None] = field(default=lambda _: None)
     """Function that is called with the start time (ns) of each advance."""
 
@@ -140,12 +139,11 @@ def to_its_end(
 
 @in_both
 def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> None:
-    """Store in ``y`` the dense output of an embedded pair at the fraction ``part`` of an internal
-    step.
+    """Store in ``y`` the dense output of an embedded pair, at the fraction ``part`` of a step.
 
-    ``y`` and ``now`` have shape (n,). The internal step starts from the state ``now`` and is
-    ``taken`` s long.  ``k`` contains its stages, shape (s, n).  ``dense`` contains the weights,
-    shape (s, d), of :class:`rtsim.solve.base.EmbeddedTableau`.
+    The internal step starts from the state ``now``, shape (n,), and is ``taken`` s long.  ``k``,
+    shape (s, n), contains its stages, and ``dense``, shape (s, d), the weights of
+    :class:`rtsim.solve.base.EmbeddedTableau`.
     """
     stages, degree = dense.shape
     for j in range(now.size):
@@ -163,11 +161,10 @@ def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> N
 
 @in_both
 def dense_output(table: Any, now: Any, out: Any, part: float, taken: float) -> None:
-    """Store in ``table.y`` the state at the fraction ``part`` of the internal step from ``now`` to
-    ``out``.
+    """Store in ``table.y`` the state at the fraction ``part`` of the internal step.
 
     A solver with stages ``k`` uses :func:`within`.  Other solvers use the cubic that fits the
-    states and the derivatives ``slopes`` at both ends of the step.
+    states ``now`` and ``out`` and the derivatives ``slopes`` at both ends of the step.
     """
     y, k, slopes = table.y, table.k, table.slopes
     if k.shape[0] > 0:
@@ -252,9 +249,7 @@ def functions_of(bound: BoundModel, leg: Any = 0, retake: Any = 0) -> tuple[Any,
 
 
 def model_sizes(bound: BoundModel) -> dict[str, int]:
-    """Return the number of states, discrete values, inputs, parameters and guards, by name in
-    layouts.
-    """
+    """Return the sizes of the model's vectors and its number of guards, by name in layouts."""
     model = bound.model
     return {
         "states": model.states.size,
@@ -267,7 +262,6 @@ def model_sizes(bound: BoundModel) -> dict[str, int]:
 
 @cache
 def native_step(step: Callable[..., int], kind: str) -> Native:
-    """Return the compiled form of a step function for argument tables of the given kind."""
     return compile_function(step, (kind, NUMBER, NUMBER), f"solver {step.__module__}")
 
 

@@ -1,16 +1,16 @@
 """Jacobians for implicit solvers: declared by the model, or computed from difference quotients.
 
-The Jacobian is the matrix d f_i / d x_j, shape (n, n), of a model's derivative f. This module
-computes it for models that declare ``sparsity`` or ``jacobian``, or that have at least
-:data:`PROBED_FROM` states.  For other models, a solver uses its own dense difference quotients.
+The Jacobian is the matrix d f_i / d x_j, shape (n, n), of a model's derivative f. rtsim computes it
+for models that declare ``sparsity`` or ``jacobian``, or that have at least :data:`PROBED_FROM`
+states.  For other models, a solver uses its own dense difference quotients.
 
-Difference quotients change several states at once if no derivative depends on two of them.  Each
-matrix is checked with one more difference quotient, in a direction that changes all states.  If the
-two disagree, each column is computed alone.  An element that a declared sparsity lacks is then an
-error; an element that probing missed is added.
+A difference quotient changes several states at once if no derivative depends on two of them.  Each
+matrix is checked with one more difference quotient, which changes all states.  If the two disagree,
+each column is computed alone.  An element that a declared sparsity lacks is then an error; an
+element that probing missed is added.
 
 :class:`Jacobian` serves the solvers of SciPy and SUNDIALS.  :func:`jacobian` does the same in
-compiled steps, on the arrays of :data:`JACOBIAN_LAYOUT`.
+compiled steps.
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ def wanted(bound: BoundModel) -> bool:
 
 
 def spread(n: int) -> Vector:
-    """Return a vector of shape (n,) without structure, so that a missing element changes the
-    product.
-    """
+    """Return a vector (n,) without structure, which reveals missing elements in a product."""
     part: Vector = np.arange(1, n + 1, dtype=np.float64) * ((math.sqrt(5.0) - 1.0) / 2.0) % 1.0
     signs: Vector = np.where(np.arange(n) % 2, -1.0, 1.0)
     return (0.5 + part) * signs
@@ -138,9 +136,7 @@ class Jacobian:
         return {"jac": lambda t, y: self.at(slope, t, y)}
 
     def _by_band(self, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Return the options of LSODA, which supports band matrices but no other sparse
-        matrices.
-        """
+        """Return the options of LSODA, whose only sparse matrices are bands."""
         assert self.sparsity is not None
         if self.sparsity.count == x.size**2:
             return self._by_function(slope)
@@ -225,9 +221,7 @@ class Jacobian:
         return matrix.toarray() if dense else matrix
 
     def _quotients(self, slope: Slope, t: float, x: Vector, base: Vector) -> Vector:
-        """Return the difference quotients of all elements, with one evaluation per group of
-        columns.
-        """
+        """Return all difference quotients, with one evaluation per group of columns."""
         assert self.sparsity is not None
         out, starts = np.empty(self.sparsity.count), self.sparsity.starts
         changed = x + CHANGE * self._sizes(x)
@@ -304,7 +298,6 @@ class Jacobian:
         return {"rows": self._kept.rows.tolist(), "starts": self._kept.starts.tolist()}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the data that :meth:`save` returned."""
         self._kept, self._kept_dense = self._declared, bool(saved.get("dense"))
         if "rows" in saved:
             starts, rows = (np.array(saved[key], np.int64) for key in ("starts", "rows"))
@@ -321,7 +314,6 @@ TAKERS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def _ranges(starts: Indices, sizes: Indices) -> Indices:
-    """Return the concatenation of ``range(start, start + size)`` for all pairs."""
     ends = np.cumsum(sizes)
     within: Indices = np.arange(int(ends[-1]) if ends.size else 0, dtype=np.int64)
     out: Indices = within + np.repeat(starts - (ends - sizes), sizes)
@@ -393,11 +385,10 @@ def note_sizes(words: Any, h: float) -> None:
 
 
 def jacobian(words: Any, t: float) -> int:
-    """Fill ``elements`` with the Jacobian at ``t`` s and ``now``; ``slope`` must be the derivative
-    there.
+    """Fill ``elements`` with the Jacobian at ``t`` s and ``now``.
 
-    ``out`` and ``work`` are overwritten.  Returns the number of evaluations of the derivative, or
-    :data:`WRONG_JACOBIAN`.
+    ``slope`` must be the derivative there; ``out`` and ``work`` are overwritten.  Returns the
+    number of evaluations of the derivative, or :data:`WRONG_JACOBIAN`.
     """
     now, slope, y, elements = words.now, words.slope, words.out, words.elements
     matrix, starts, rows, members = words.matrix, words.starts, words.rows, words.members
@@ -503,7 +494,6 @@ def is_wrong(words: Any, t: float) -> bool:
 
 @in_both
 def note_factors(words: Any) -> None:
-    """Count the time of the factorisation towards the next pause."""
     matrix, n = words.matrix, words.now.size
     work = n * matrix[BELOW] * (matrix[BELOW] + matrix[ABOVE])
     words.notes[SPENT] += _EVALUATIONS_OF_A_PRODUCT * work
@@ -578,10 +568,10 @@ def _probed(bound: BoundModel, typical: Vector) -> Sparsity | None:
 
 
 def _order(sparsity: Sparsity) -> NDArray[np.int64]:
-    """Return the position of each state in the matrix: the declared order, or one with a narrower
-    band.
+    """Return the position of each state in the matrix.
 
-    The other order is that of reverse Cuthill and McKee, computed by SciPy.
+    The positions are in declared order or, if this gives a narrower band, in the order of reverse
+    Cuthill and McKee.
     """
     with needs("scipy", "an implicit solver"):
         from scipy.sparse.csgraph import reverse_cuthill_mckee

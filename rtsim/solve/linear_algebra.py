@@ -28,7 +28,6 @@ _FEW = 8
 
 
 def assign(into: Any, of: Any) -> None:
-    """Copy the vector ``of`` to ``into``, both of shape (n,)."""
     into[:] = of
 
 
@@ -84,7 +83,6 @@ def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float
 
 @when_compiling
 def _loops() -> None:
-    """Register the compiled forms of this module's functions with numba."""
     from numba.extending import overload
 
     @overload(assign, jit_options=INLINED)
@@ -256,9 +254,7 @@ def back_by_one(lu: Any, b: Any, below: int, above: int) -> None:
 
 
 def substitute(lu: Any, pivots: Any, b: Any, below: int, above: int) -> None:
-    """Replace ``b``, shape (n,), by the solution of the system whose factors :func:`factor`
-    computed.
-    """
+    """Replace ``b``, shape (n,), by the solution; :func:`factor` must have computed the factors."""
     n, kept = lu.shape
     if below == 1 and n > 0:
         forward_by_one(lu, pivots, b, above)

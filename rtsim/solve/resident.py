@@ -47,13 +47,11 @@ _evaluate = compiled(evaluate)
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
-    """Take and commit the steps between consecutive ``times``, shape (k + 1,), in ns.
+    """Take and commit the steps between consecutive ``times`` (ns), and return how many succeeded.
 
-    Returns the number of successful steps.
-
-    ``output`` is the argument table of the output function, or empty.  ``values`` is one array of
-    which x, z, u and y are views.  After each successful step, ``values`` is copied to a row of
-    ``rows``.
+    ``times`` has the shape (k + 1,). ``output`` is the argument table of the output function, or
+    empty. x, z, u and y are views of the array ``values``, which each successful step copies to a
+    row of ``rows``.
     """
     x, out, memory, after = words.x, words.out, words.memory, words.after
     for i in range(times.size - 1):
@@ -98,9 +96,7 @@ EXACT_NS = 2**53
 
 
 def between(words: Any, call: Any) -> int:
-    """Take the step from ``call[0]`` to ``call[1]`` (ns) with the function at the address
-    ``call[2]``.
-    """
+    """Take the step from ``call[0]`` to ``call[1]`` (ns) with the code at address ``call[2]``."""
     begin, end = call[0], call[1]
     return call_step(call[2], words, begin / NS_PER_S, (end - begin) / NS_PER_S)
 
@@ -199,13 +195,11 @@ class _Plain:
         self._vectors = self._x, self._z, self._u, self._p, self._out = vectors
 
     def _bind(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:
-        """Set ``_words`` and ``_step``."""
         self._words: Any = self._method.layout.plain(self._functions, arrays, self._sizes)
         self._step: Callable[[float, float], int] = partial(self._method.step, self._words)
 
     def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:  # noqa: ARG002
-        """Return what the step code calls for ``function``: its address if compiled, else
-        ``function``.
+        """Return ``function``; in compiled steppers, return its address.
 
         ``layout`` is the layout of its argument table; the default is that of the step.
         """
@@ -233,9 +227,7 @@ class _Plain:
         self._notes[PHASE] = 0.0
 
     def stall(self) -> Stall | None:
-        """Return the internal step that failed last; ``None`` if the method has no internal
-        steps.
-        """
+        """Return the internal step that failed last, or ``None`` without internal steps."""
         inner, notes = self._method.inner, self._notes
         if inner is None:
             return None
@@ -291,7 +283,6 @@ class _Resident(_Plain):
         return super().advance(from_ns, to_ns, x, z, u, p, out)
 
     def _without_end(self, answer: int) -> int:
-        """Return the result of an advance whose last call returned ``answer`` < GOOD."""
         if answer == PAUSED:
             answer = to_its_end(lambda: self._call(self._at), self._notes, self.interrupt_check)
         if answer == FAILED:
@@ -299,9 +290,7 @@ class _Resident(_Plain):
         return answer
 
     def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
-        """Return the arguments with which other compiled code calls the step on the given
-        vectors.
-        """
+        """Return the arguments with which other compiled code calls the step on these vectors."""
         if not all(map(is_, (x, z, u, p, out), self._vectors)):
             self._settle((x, z, u, p, out))
         handle = int(self._native.handle)
@@ -313,11 +302,11 @@ class _Resident(_Plain):
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
     ) -> NDArray[np.float64]:
-        """Take and commit the steps between consecutive ``times``, shape (k + 1,), in ns, in one
-        call.
+        """Take and commit the steps between consecutive ``times`` (ns) in one call.
 
-        ``vectors`` are x, z, u, p and out. x, ``y`` and ``values`` end with the values of the last
-        successful step.  Returns one row of ``values`` for each successful step.
+        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u, p and out. x, ``y`` and
+        ``values`` end with the values of the last successful step.  Returns one row of ``values``
+        for each such step.
         """
         if not all(map(is_, vectors, self._vectors)):
             self._settle(vectors)

@@ -74,11 +74,11 @@ _NEAR = 1e-11
 class RosenbrockTableau:
     """The coefficients of a Rosenbrock method with s stages, an error estimate and dense output.
 
-    They have the form that needs no products with the Jacobian.  ``a`` and ``e`` are strictly lower
-    triangles: row i has i entries.  ``b``, ``c``, ``d`` and ``error`` have s entries.
+    Their form needs no products with the Jacobian.  ``a`` and ``e`` are strictly lower triangles:
+    row i has i entries.  ``b``, ``c``, ``d`` and ``error`` have s entries.
 
-    The rows of ``dense``, with s entries each, are the coefficients h_j of the dense output.  The
-    state at the fraction r of a step from x to x1 is ``(1 - r) x + r (x1 + (1 - r) (h_1 + r h_2 +
+    The rows of ``dense``, with s entries each, are the coefficients h_j of the dense output.  At
+    the fraction r of a step from x to x1, the state is ``(1 - r) x + r (x1 + (1 - r) (h_1 + r h_2 +
     r^2 h_3 ...))``.
 
     Raises :class:`ScenarioError` if the coefficients are not consistent.
@@ -125,13 +125,11 @@ class RosenbrockTableau:
 
     @property
     def error_weights(self) -> Vector:
-        """Return the weights of the stages in the error estimate, shape (s,)."""
         return np.array(self.error)
 
     @property
     def dense_weights(self) -> NDArray[np.float64]:
-        """Return the weights w of the dense output in the form of ``EmbeddedTableau``, shape (s,
-        degree).
+        """Return the weights w of the dense output, shape (s, degree), as in ``EmbeddedTableau``.
 
         The state at the fraction r of a step of h s is ``x + h sum_ij w[i, j] r^(j + 1) k_i``.
         """
@@ -207,7 +205,6 @@ BEFORE, ERROR = 6, 7
 KEPT = BEFORE
 """Number of leading elements that ``Stepper.forget`` does not clear."""
 GAMMA = MOST_STEPS + 1
-"""Element of the array ``settings``, after those of an adaptive step."""
 
 LAYOUT = WITH_JACOBIAN.extended(
     "a Rosenbrock step",
@@ -325,8 +322,7 @@ def combined(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None
 
 @in_both
 def begin(words: Any, t: float, rest: float) -> int:
-    """Compute the derivative and the Jacobian for a step from ``now`` at ``t`` s, at most ``rest``
-    s long.
+    """Compute the derivative and the Jacobian at ``t`` s for a step of at most ``rest`` s.
 
     Returns :data:`GOOD`, :data:`WRONG_JACOBIAN`, or the index of an element that is not finite.
     """

@@ -137,8 +137,7 @@ class SciPy(LibrarySolver):
 
 
 class SciPyStepper:
-    """A stepper that uses objects with the members of SciPy's solvers, such as ``step`` and
-    ``t_old``.
+    """A stepper that uses a solver object of SciPy, or one with the same members.
 
     ``solver.maker()`` returns the function or class that makes these objects.
     """
@@ -229,9 +228,7 @@ class SciPyStepper:
         return Legs(leg, retake, between, None, self._now, False, self._notes, k, dense)
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Use the arrays x, z, u, p and out; check them and bind the derivative to them if they are
-        new.
-        """
+        """Use the given vectors; check new ones and bind the derivative to them."""
         if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
             given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
             memory = {"memory": np.zeros(0), "after": np.zeros(0), "notes": self._notes}
@@ -251,7 +248,6 @@ class SciPyStepper:
         return self._dense(t)  # type: ignore[no-any-return]
 
     def _leg(self, _: Any, t: float, rest: float) -> int:
-        """Take one internal step with SciPy's solver."""
         remembered: float | None = None
         self._notes[BEGAN] = t
         if self._notes[TRIED] >= self._most_steps:

@@ -4,8 +4,8 @@ CVODE solves ordinary differential equations by backward differentiation formula
 differential-algebraic equations: the algebraic variables of a model are unknowns of each step, like
 the states.  All other solvers solve the constraints in each evaluation of the derivative.
 
-Like SciPy's solvers (:mod:`rtsim.solve.scipy_solvers`), each advance from one tag to the next uses
-a new object of the library, because an object with its history cannot be copied.
+Each advance from one tag to the next uses a new object of the library, because its objects cannot
+be copied.  SciPy's solvers do the same (:mod:`rtsim.solve.scipy_solvers`).
 
 Source: Hindmarsh et al., ACM Transactions on Mathematical Software 31, 2005, p. 363.
 """
@@ -64,10 +64,10 @@ class Sundials(LibrarySolver):
 
 
 class _Stuck(Exception):
-    """Raised when the steps of SUNDIALS become so short that time stops, before a point it cannot
-    pass.
+    """Raised when the steps of SUNDIALS become so short that time stops.
 
-    SUNDIALS itself would give up only after :data:`_STEPS` steps.
+    SUNDIALS takes such steps before a point that it cannot pass, and gives up only after
+    :data:`_STEPS` of them.
     """
 
 

@@ -1,7 +1,7 @@
 """The blocks and wires of a diagram, and the flattening of nested diagrams.
 
-A flattened diagram contains only elementary blocks, in an evaluation order without algebraic loops.
-Wires are checked when they are declared.
+A flattened diagram contains only elementary blocks.  Further functions of this module find
+evaluation orders and algebraic loops.  Wires are checked when they are declared.
 """
 
 from __future__ import annotations
@@ -449,7 +449,7 @@ def _solved(top: Scope) -> dict[Place, tuple[float, ...]]:
 def _carried(
     diagram: WiredBlocks, blocks: dict[str, FlatBlock], solved: dict[Place, tuple[float, ...]]
 ) -> dict[Place, Wire]:
-    """Return the kind, size and unit of every output, derived from block to block."""
+    """Return the kind, size and unit of every output, from the sources onwards."""
     known: dict[Place, Wire] = {
         ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals
     }

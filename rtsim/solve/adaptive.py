@@ -270,7 +270,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
         step = taken * growth
         if not step >= smallest:  # also true for NaN
             return failed(out, TOO_SMALL)
-    # If the tag shortened the step, the error does not show how long the step could have been.
+    # If the tag shortened the step, its error does not limit the next step.
     after[STEP] = max(taken * growth, step) if last and not rejected else taken * growth
     after[STEPS] += 1
     if rejected or after[EVALUATIONS] > enough:

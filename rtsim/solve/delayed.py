@@ -166,7 +166,7 @@ def line_over(table: Any, i: int, coefficients: Any) -> None:
 # Breaks: times at which a derivative of the solution jumps because of a delay.
 
 _NEVER = 1e9
-"""Order of the lowest derivative that jumps, where no derivative jumps."""
+"""Stands for the order of the derivative that jumps, if none jumps."""
 SAME = 8.0
 """A step ends at a break if the two are nearer to each other than this multiple of :func:`near`."""
 
@@ -211,7 +211,7 @@ def last_row(table: Any, count: int) -> Any:
 def jump_by_write(words: Any, table: Any, t: float, of: int) -> bool:
     """Return whether a write at ``t`` s made a delayed signal jump.
 
-    If ``of`` is ``STATE``, only states count; otherwise, only the other signals count.
+    With ``of=STATE``, only delayed states are tested; otherwise, only the other delayed signals.
     """
     began, v, elements, z, u = table.began, table.v, table.elements, words.z, words.u
     row = last_row(table, int(table.after[COUNT]))

@@ -427,9 +427,8 @@ def _is_stiff(
             solver.step()
             steps += 1
         covered = solver.t - t if solver.status != "failed" else 0.0
-    # SciPy's linear algebra received values that are not finite.
     except (ValueError, ArithmeticError):
-        return False
+        return False  # the solver met values that are not finite
     least = max(found.covered / found.tried, trouble.stall.length)
     return steps > 0 and covered / steps > _MUCH * least
 

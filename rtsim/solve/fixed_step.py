@@ -34,8 +34,8 @@ EXPLICIT_LAYOUT = STEP_LAYOUT.extended(
 )
 """The arrays of an explicit step.
 
-``a``, ``b`` and ``c`` are the tableau, ``k`` contains the derivatives at the stages, and ``y`` is
-the state at one stage.
+``a``, ``b`` and ``c`` are the tableau.  ``k`` contains the derivatives at the stages; ``y`` is the
+state at one stage.
 """
 
 
@@ -130,8 +130,8 @@ RK4 = ExplicitRungeKutta(
 
 
 _KNOWN, _LENGTH, _HISTORY = 0, 1, 2
-"""Elements of the solver memory: the number of stored past derivatives, the time between them (s),
-and the start of the derivatives themselves, latest first.
+"""Elements of the solver memory: the number of stored derivatives, the time between them (s), and
+the first element of the derivatives, latest first.
 """
 _PAST = 3
 """The number of past derivatives that the method needs."""

@@ -504,8 +504,7 @@ class GuardWatch:
     def _states_turn(self, i: int, ns: int, motion: Motion) -> bool:
         """Return whether guard ``i`` stands or turns back because the states were written.
 
-        A change of other values has another effect: for example, a discrete value that stops a belt
-        only pauses the guard, which goes on later.
+        Other writes only pause the guard: a belt that a discrete value stops goes on later.
         """
         if self._vectors[0].tobytes() == self._end.tobytes():
             return False
@@ -515,8 +514,7 @@ class GuardWatch:
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
         """Return whether the last resets set guard ``i`` in motion, and the guard is at zero now.
 
-        If the guard's own reset was among them, a later reset must have undone its effect on the
-        motion.
+        If the guard's own reset was one of them, a later reset must have reversed its motion.
         """
         motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
         side = sign(motion.after)

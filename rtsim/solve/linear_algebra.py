@@ -32,13 +32,13 @@ def assign(into: Any, of: Any) -> None:
 
 
 def weighted(out: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """Store in ``out`` ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
+    """Set ``out`` to ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
     _sum_of_rows(row, k, count, out)
     out *= h
 
 
 def moved(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """Store in ``out`` ``now`` plus ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
+    """Set ``out`` to ``now`` plus ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
     _sum_of_rows(row, k, count, out)
     out *= h
     out += now
@@ -76,9 +76,8 @@ def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float
     scale *= rtol
     scale += atol
     off = difference / scale
-    return math.sqrt(
-        float(np.add.accumulate(off * off)[-1]) / len(off)
-    )  # adds in order, unlike a dot product
+    # A dot product would add in another order.
+    return math.sqrt(float(np.add.accumulate(off * off)[-1]) / len(off))
 
 
 @when_compiling
@@ -115,9 +114,8 @@ def _loops() -> None:
                 out[j] = now[j] + h * total if few else 0.0
             if few:
                 return
-            for m in range(
-                count
-            ):  # the states are the inner loop, so that the compiler can vectorise it
+            # The states are the inner loop, so that the compiler can vectorise it.
+            for m in range(count):
                 weight, slopes = row[m], k[m]
                 for j in range(out.size):
                     out[j] += weight * slopes[j]

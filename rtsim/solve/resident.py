@@ -218,7 +218,9 @@ class _Plain:
 
     @property
     def unbounded(self) -> int | None:
-        """The number of committed steps without an error bound; ``None`` without such a count."""
+        """The number of committed steps without an error bound, or ``None`` if they are not
+        counted.
+        """
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 
@@ -269,8 +271,7 @@ class _Resident(_Plain):
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        # Only the two times are passed, in an array: passing numbers through ctypes would cost 0.2
-        # us.
+        # An array passes the two times, because numbers through ctypes would cost 0.2 us.
         if (
             x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
             and to_ns < EXACT_NS

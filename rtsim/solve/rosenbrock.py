@@ -310,7 +310,7 @@ def rosenbrock_step(words: Any, t: float, h: float) -> int:
 
 @in_both
 def combined(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """Store in ``out`` ``now`` plus the sum of ``h * row[m] * k[m]`` over ``m < count``.
+    """Set ``out`` to ``now`` plus the sum of ``h * row[m] * k[m]`` over ``m < count``.
 
     The states are the inner loop, so that the compiler can vectorise it.
     """
@@ -407,7 +407,7 @@ def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
         step = taken * growth
         if not step >= smallest:  # also true for NaN
             return failed(out, TOO_SMALL)
-    if last:  # the error of a step that the tag shortened does not show how long it could have been
+    if last:  # the tag shortened the step, so its error does not limit the next step
         after[STEP] = max(taken * growth, step)
     else:
         after[STEP] = taken * growth

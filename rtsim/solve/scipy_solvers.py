@@ -349,7 +349,7 @@ class SciPyStepper:
         self._notes[TAKEN], self._notes[LAST] = taken, 1.0 if last else 0.0
         self._after[STEPS] += 1
         self._after[RECENT] += max(1, getattr(solver, "taken", 1)) if self._at_once else 1
-        # if the tag shortened the step, its length does not show how long it could be
+        # If the tag shortened the step, its length does not limit the next step.
         self._after[STEP] = max(self._took, taken)
         self._took = taken
         return GOOD

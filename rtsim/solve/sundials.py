@@ -54,8 +54,7 @@ class Sundials(LibrarySolver):
     def stepper(self, bound: BoundModel) -> Stepper:
         origin = bound.model.origin
         extra("sksundae", "sundae", f"the solver {self.method.lower()}")
-        # Warnings of SUNDIALS about short steps would go to stderr; the error of the run is more
-        # precise.
+        # SUNDIALS would write warnings to stderr; the error of the run is more precise.
         os.environ.setdefault("SUNLOGGER_WARNING_FILENAME", os.devnull)
         constrained = origin is not None and origin.algebraic.size and bound.model.states.size
         if self.method == "IDA" and constrained:
@@ -130,8 +129,7 @@ class _Steps:
     def _check_time(self, t: float) -> None:
         """Raise :class:`_Stuck` if time has stopped."""
         self._standing += 1
-        # Compare in both directions: after a failure far ahead, SUNDIALS goes back and takes small
-        # steps.
+        # Time can go back: after a failure far ahead, SUNDIALS takes small steps from before.
         if abs(t - self._moved_to) > 4.0 * math.ulp(t):
             self._standing, self._moved_to = 0, t
         elif self._standing > self._most_standing:

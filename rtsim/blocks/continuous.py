@@ -184,7 +184,6 @@ class Integrator(Block):
 
 
 def _released(when: When) -> When:
-    """Return ``when``, extended so that a reset or impulse also releases a state at its limit."""
     return When(when.on, f"{when.do}\nat = 0.0")
 
 
@@ -532,7 +531,6 @@ def _system(a: object, b: object, c: object, d: object) -> LinearSystem:
 
 
 def _unit(signals: Signals, given: str) -> str:
-    """Return ``given`` if declared, else the common unit of ``signals``."""
     found = {s.unit for s in signals}
     return found.pop() if given == block.ANY and len(found) == 1 else given
 

@@ -24,8 +24,6 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class WireEnd:
-    """One end of a wire as the user wrote it; ``port`` is empty if omitted."""
-
     block: str
     port: str
 
@@ -318,8 +316,6 @@ class Flat:
 
 @dataclass(frozen=True)
 class Scope:
-    """A diagram and the diagrams that contain it."""
-
     diagram: WiredBlocks
     prefix: str = ""
     outer: Scope | None = None
@@ -486,7 +482,6 @@ def _carried(
 
 
 def _circle(flat: FlatBlock, blocks: dict[str, FlatBlock], known: dict[Place, Wire]) -> list[str]:
-    """Return a loop of blocks, found by following unknown inputs backwards."""
     path: list[str] = []
     name = flat.name
     while name not in path:

@@ -131,7 +131,6 @@ class Generator:
         return f"{self.placed[node[0]].flat.path}.{node[1]}"
 
     def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]:
-        """Return the signals that are the sources of the names in ``reads``."""
         out = set()
         for name in reads:
             place = placed.flat.sources.get(name)
@@ -174,7 +173,6 @@ class Generator:
         return [i for i, node in enumerate(self.computed) if node in wanted]
 
     def _of_blocks(self, name: str, out: str, which: str, doc: str) -> FunctionBody:
-        """Return the function that computes the rates or the guards."""
         needed: set[Node] = set()
         items = []
         for placed in self.placed.values():
@@ -364,7 +362,6 @@ def _at_ticks(placed: PlacedBlock, cause: str, own: Timer, makers: Makers) -> bo
 
 
 def _covers(timer: Timer, own: Timer) -> bool:
-    """Return whether ``timer`` ticks at all ticks of ``own``, after rounding to whole ns."""
     if timer.period is None or own.period is None:
         return timer == own
     every = timer.period.ns
@@ -474,7 +471,6 @@ class Events:
         return any(self._clause(node)[1].rest for node in self._possible("guards", (guard,)))
 
     def _possible(self, source: str, guards: Container[int]) -> list[Node]:
-        """Return, in order, the clauses that timers or any of ``guards`` can trigger."""
         out: list[Node] = []
         for node in self._of.order:
             if node[0].startswith("@") and self._may_happen(node, source, set(out), guards):

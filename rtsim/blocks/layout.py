@@ -36,8 +36,6 @@ _NOTES = {
 
 @dataclass
 class PlacedBlock:
-    """A block and its positions in the vectors of the model."""
-
     flat: FlatBlock
     equations: Equations
     x: int

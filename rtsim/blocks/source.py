@@ -132,7 +132,6 @@ class _Shared:
         return [*self.loads(self._uses[k] - self._sets[k]), *self.pieces[k], *stores]
 
     def called_by(self, body: FunctionBody) -> list[int]:
-        """Return the pieces that ``body`` needs, directly or indirectly."""
         found = {self._piece_of[i] for i in body.needed}
         waiting = list(found)
         while waiting:
@@ -284,7 +283,6 @@ def check_form(statement: Statement, branches: bool) -> None:
 
 
 def _is_foreign_target(node: ast.AST) -> bool:
-    """Return whether ``node`` is an assignment target other than a name or an element of one."""
     if not isinstance(node, ast.Attribute | ast.Subscript) or not isinstance(node.ctx, ast.Store):
         return False
     return isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name)
@@ -324,7 +322,6 @@ def renamed(statement: Statement, element: Element) -> str:
 
 
 def _copy(node: ast.AST) -> ast.AST:
-    """Return a deep copy of a syntax tree, faster than ``copy.deepcopy``."""
     fields = {}
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.AST):

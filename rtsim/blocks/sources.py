@@ -30,7 +30,6 @@ class Source(Block):
 
 
 def _switched(begins_ns: int, parameters: Signals, output: str) -> Equations:
-    """Return equations in which ``on`` is 0.0 before ``begins_ns`` and 1.0 afterwards."""
     return Equations(
         memory=Signals("on"),
         parameters=parameters,
@@ -267,7 +266,6 @@ class _Events(Block):
         return (Port("y", "event", 1, self.unit),)
 
     def at(self, name: str, timer: Timer) -> Equations:
-        """Return equations with an event at each tick of ``timer``."""
         return Equations(
             parameters=Signals(Signal("value", self.unit, initial=self.value)),
             timers={name: timer},

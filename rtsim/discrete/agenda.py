@@ -210,9 +210,7 @@ class Agenda(simpy.Environment):
             **scalars(processes.inputs, self.inputs),
             **scalars(processes.parameters, self.p),
         }
-        """Memory and index of each scalar that processes can read."""
         self._changes = False
-        """True if this reaction has changed a value outside the processes."""
         self.complete_ns = 0
         """Time of the last complete reaction of :meth:`run_batch` (ns)."""
         self._kept: list[Effect] | BaseException | None = None

@@ -173,13 +173,13 @@ SAME = 8.0
 
 @in_both
 def snapped_at(table: Any) -> int:
-    """Return the index in the memory at which the breaks that the last step reached begin."""
+    """Return the index in the memory of the marks for breaks that the last step reached."""
     return HEAD + table.lag.size  # type: ignore[no-any-return]
 
 
 @in_both
 def own_at(table: Any) -> int:
-    """Return the index in the memory at which the solver's own memory begins."""
+    """Return the index in the memory of the solver's own memory."""
     return HEAD + 2 * table.lag.size  # type: ignore[no-any-return]
 
 
@@ -576,7 +576,6 @@ def with_history(method: Method, bound: BoundModel) -> Method:
 def _within(
     new_frame: Callable[[NDArray[np.float64]], None] | None, first: int, size: int
 ) -> Callable[[NDArray[np.float64]], None] | None:
-    """Return ``new_frame`` for a memory that contains the solver's own memory from ``first`` on."""
     if new_frame is None:
         return None
     return lambda memory: new_frame(memory[first : first + size])

@@ -148,7 +148,6 @@ def _middle(slope: Slope, a: Point, b: Point) -> Point | None:
 
 
 def _beside(slope: Slope, a: Point, b: Point, i: int) -> float:
-    """Return the larger change of derivative ``i`` just outside ``a`` and just outside ``b``."""
     found = []
     for end, way in ((a, -_BESIDE), (b, _BESIDE)):
         t, x = end.t + way * (b.t - a.t), end.x + way * (b.x - a.x)
@@ -158,10 +157,7 @@ def _beside(slope: Slope, a: Point, b: Point, i: int) -> float:
 
 
 def _edge(slope: Slope, first: Point, a: Point, b: Point) -> Change | None:
-    """Return where the derivative ceases to be finite between ``a`` and ``b``.
-
-    The search began at the point ``first``.
-    """
+    """Return where the derivative ceases to be finite between ``a`` and ``b``."""
     if not a.finite:
         return None
     for _ in range(_BISECTIONS):
@@ -360,7 +356,6 @@ def _looks(trouble: Trouble) -> str:
 
 
 def _most_frequent(found: Explored) -> Change | None:
-    """Return the first change of the most frequent kind, or ``None`` if too few steps have one."""
     changes = found.changes
     if found.ended or len(changes) < _CHANGES or 4 * len(changes) < found.examined:
         return None
@@ -369,7 +364,6 @@ def _most_frequent(found: Explored) -> Change | None:
 
 
 def _unsolved(trouble: Trouble, change: Change) -> str:
-    """Return why the algebraic equations have no solution beyond ``change``, or an empty text."""
     origin, behind = trouble.bound.model.origin, change.behind
     if origin is None or change.kind != "edge":
         return ""
@@ -410,7 +404,6 @@ def _told(change: Change, name: str) -> str:
 def _is_stiff(
     slope: Slope, trouble: Trouble, tolerance: StepTolerance, atol: Vector, found: Explored
 ) -> bool:
-    """Return whether a stiff solver covers much more time than ``found`` with as many steps."""
     try:
         from scipy.integrate import Radau
     except ImportError:

@@ -134,7 +134,6 @@ _KNOWN, _LENGTH, _HISTORY = 0, 1, 2
 the first element of the derivatives, latest first.
 """
 _PAST = 3
-"""The number of past derivatives that the method needs."""
 _SAME_S = 1.5e-9
 """Two steps count as equally long if their lengths differ by no more than this time (s).
 

@@ -341,7 +341,6 @@ def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float)
 
 @in_both
 def turns_after(table: Any, t: float, taken: float, i: int, side: float) -> bool:
-    """Return whether guard ``i``, which is zero at the end of the step, goes back to ``side``."""
     g = table.g[POINTS]
     just_after(table, t, 1.0 + _BESIDE / taken, taken, g)
     return sign(g[i]) == side

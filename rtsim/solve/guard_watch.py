@@ -115,7 +115,6 @@ class OwnResets:
     """
 
     def __init__(self, bound: BoundModel, vectors: tuple[Vector, ...]) -> None:
-        """Evaluate the guards on copies of ``vectors``, which are x, z, u and p of the plant."""
         self._vectors = tuple(vector.copy() for vector in vectors)
         self._found = np.zeros((2, len(bound.model.guards)))
         self._move = moving(bound, self._vectors, self._found)
@@ -162,7 +161,6 @@ class Crossings:
 
     def __init__(self, guards: int) -> None:
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in range(guards)]
-        """The latest times, without repetitions."""
         self._at_once = [0] * guards
         """How often each guard fired at its latest time."""
         self._close = [0] * guards
@@ -259,7 +257,7 @@ class GuardWatch:
         vectors: tuple[Vector, ...],
         end: Vector,
     ) -> None:
-        """Watch the guards on ``vectors``, which are x, z, u and p of the plant.
+        """Watch the guards on the plant's vectors x, z, u and p.
 
         ``name`` is the plant's name for error messages.  ``end``, shape (n,), receives the state at
         the end of a provisional step.
@@ -285,7 +283,6 @@ class GuardWatch:
         it.
         """
         self._noted: set[int] = set()
-        """The guards in :attr:`fired` that :meth:`_note_fired` has recorded."""
         self._crossed: dict[int, float] = {}
         """The guards that fired at the present tag, with their signs when they fired."""
         self._own = OwnResets(bound, vectors)

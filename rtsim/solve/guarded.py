@@ -181,7 +181,6 @@ def seen_ns(table: Any, i: int, from_ns: int, done: float, begin: int, high: int
 
 @in_both
 def flips_ns(table: Any, i: int, from_ns: int, done: float, high: int) -> int:
-    """Return the first ns after the flip of guard ``i`` on the dense output."""
     flips = table.flips
     if flips[WHERE, i] >= 1.0:
         return high

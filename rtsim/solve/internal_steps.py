@@ -72,9 +72,7 @@ class Legs:
     notes: Vector = field(default_factory=lambda: np.zeros(NOTES))
     """:data:`PHASE` explains the elements."""
     k: NDArray[np.float64] | None = None
-    """The stages of an embedded pair, shape (s, n).  With ``None``, the dense output is a cubic,
-    which needs the derivatives at both ends of the step.
-    """
+    """The stages of an embedded pair, shape (s, n), or ``None`` for a cubic as dense output."""
     dense: NDArray[np.float64] | None = None
     begin: Callable[[int], None] = field(default=lambda _: None)
     """Function that is called with the start time (ns) of each advance."""

@@ -215,13 +215,11 @@ class Jacobian:
             self._correct(slope, t, x, base, values, wrong, allowed)
 
     def _as_solved(self, matrix: Any) -> Any:
-        """Return ``matrix`` as an array if it is so small or full that dense solving is faster."""
         n = self._typical.size
         dense = n < _SMALL or matrix.nnz > n * n / 4
         return matrix.toarray() if dense else matrix
 
     def _quotients(self, slope: Slope, t: float, x: Vector, base: Vector) -> Vector:
-        """Return all difference quotients, with one evaluation per group of columns."""
         assert self.sparsity is not None
         out, starts = np.empty(self.sparsity.count), self.sparsity.starts
         changed = x + CHANGE * self._sizes(x)

@@ -212,14 +212,13 @@ class _Plain:
         self._memory[self._method.kept :] = 0.0
 
     def new_frame(self) -> None:
-        """Begin a solver frame, at a point of the plant's grid, with its whole budget."""
         if self._method.new_frame is not None:
             self._method.new_frame(self._memory)
 
     @property
     def unbounded(self) -> int | None:
-        """The number of committed steps without an error bound, or ``None`` if they are not
-        counted.
+        """The number of committed steps without an error bound, or ``None`` without such a
+        count.
         """
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])

@@ -170,7 +170,6 @@ class SciPyStepper:
         self._now, self._notes = np.zeros(n), np.zeros(NOTES)
         self._vectors: tuple[Vector, ...] = ()
         self._solver: Any = None
-        """SciPy's object for the present advance."""
         self._dense: Any = None
         self._at_once = False
         """True if a solver may take all internal steps in one call, because none is examined."""
@@ -311,7 +310,6 @@ class SciPyStepper:
         return GOOD
 
     def _matrices(self, start: float) -> dict[str, Any]:
-        """Return the solver's options for the Jacobian, empty if the solver computes its own."""
         if self._jacobian is None:
             return {}
         return self._jacobian.options(self._method, self._slope_at, start, self._now)
@@ -361,7 +359,6 @@ class SciPyStepper:
         return first_not_finite(out)
 
     def stall(self) -> Stall | None:
-        """Return the internal step that failed last; ``None`` before the first advance."""
         solver, notes = self._solver, self._notes
         if solver is None:
             return None

@@ -32,7 +32,6 @@ from rtsim.solve.base import Stepper
 from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, LibrarySolver, SciPyStepper
 
 _STEPS = 100_000
-"""Limit on the steps of SUNDIALS in one call."""
 _STANDING = 100
 """Limit on the number of Jacobians at one time, at one evaluation per state."""
 
@@ -127,7 +126,6 @@ class _Steps:
         slopes[:] = self._slope_at(t, y)
 
     def _check_time(self, t: float) -> None:
-        """Raise :class:`_Stuck` if time has stopped."""
         self._standing += 1
         # Time can go back: after a failure far ahead, SUNDIALS takes small steps from before.
         if abs(t - self._moved_to) > 4.0 * math.ulp(t):
@@ -151,7 +149,6 @@ class _Steps:
         self._keep(found.y)
 
     def step(self) -> None:
-        """Take one step and set ``status`` to ``running``, ``finished`` or ``failed``."""
         if self._looked_back:  # otherwise the step would end where the last step ended
             with redirect_stdout(None):
                 self._solver.step(self.t, "normal")

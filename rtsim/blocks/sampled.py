@@ -230,7 +230,7 @@ class PID(Block):
 
     ``u'`` is the derivative of ``u`` after a first-order filter with the time constant ``1 /
     filter`` (s).  While the output is limited, back-calculation prevents integrator wind-up.  Its
-    gain is ``tracking`` (1/s), by default ``ki / kp``.
+    gain is ``tracking`` (1/s), by default ``ki / kp``, or ``abs(ki)`` if ``kp`` is 0.
     """
 
     kp: float = 1.0

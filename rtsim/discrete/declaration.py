@@ -168,4 +168,4 @@ def _update(rule: Rule, kinds: int, in_turn: bool) -> Update:
 
 
 def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Do nothing: the model has no continuous states."""
+    """Do nothing, because the model has no continuous states."""

@@ -98,8 +98,8 @@ Its functions are the model's guards and derivative, and the functions ``leg``, 
   zero, else 0.
 - ``here``, ``there``: signs and other data of the guards at the two ends of the advance.
 - ``sides``: sign of each guard up to the present internal step.
-- ``signed``: 1 if the guard had this sign since the beginning of the advance; 0 if the guard only
-  came from this side, or has no sign.
+- ``signed``: 1 if the guard has had this sign during the advance; 0 if it only came from this side
+  before the advance, or has no sign.
 - ``fired``: 1 for a guard that fires at the end of the advance.
 - ``g``: guards at each of :data:`PARTS`, and one row for intermediate values.
 - ``visits``: see :func:`visits`.
@@ -350,7 +350,7 @@ def turns_after(table: Any, t: float, taken: float, i: int, side: float) -> bool
 def stays_from(
     table: Any, t: float, taken: float, i: int, n: int, count: int, before: float
 ) -> float:  # fmt: skip
-    """Return the fraction at which guard ``i``, zero at visit ``n``, reached zero to stay there.
+    """Return the fraction from which guard ``i``, zero at visit ``n``, stays at zero.
 
     ``before`` is the last fraction at which the guard was not zero.  Returns ``NOWHERE`` for a
     guard that only touches or crosses zero.

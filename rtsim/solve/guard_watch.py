@@ -511,7 +511,8 @@ class GuardWatch:
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
         """Return whether the last resets set guard ``i`` in motion, and the guard is at zero now.
 
-        If the guard's own reset was one of them, a later reset must have reversed its motion.
+        If the guard's own reset was one of them, a later reset must have undone the effect of this
+        reset.
         """
         motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
         side = sign(motion.after)

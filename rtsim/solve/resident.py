@@ -217,9 +217,7 @@ class _Plain:
 
     @property
     def unbounded(self) -> int | None:
-        """The number of committed steps without an error bound, or ``None`` without such a
-        count.
-        """
+        """The number of committed steps without an error bound; ``None`` if not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 

@@ -1,4 +1,4 @@
-"""Block diagrams: named blocks and wires form a diagram, which becomes a Model.
+"""Block diagrams: named blocks, connected by wires, which become a :class:`Model`.
 
 docs/blocks.md has examples.
 """

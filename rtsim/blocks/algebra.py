@@ -1,8 +1,7 @@
-"""Blocks without memory: the output is a function of the inputs, element by element.
+"""Blocks without memory, whose output is a function of the present inputs.
 
-The inputs may be signals or events.  If at least one input is an event, the output is an event: it
-occurs when all event inputs occur at the same instant, and the inputs that are signals are read at
-that instant.
+Inputs can be signals or events.  If an input is an event, the output is an event too: it occurs at
+each instant at which all event inputs occur.  Signal inputs are read at this instant.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _OUT = (Port("y", None, None),)
 
 
 class Memoryless(Block):
-    """Base class of blocks with one output ``y`` that has the kind and size of the inputs."""
+    """Base class of blocks with one output ``y``, of the same kind and size as the inputs."""
 
     outputs = _OUT
 
@@ -59,9 +58,9 @@ class Memoryless(Block):
             )
 
     def made(self, wires: Wires, text: str, **rest: Any) -> Equations:
-        """Return equations made of ``text``, for signals or for events.
+        """Return the equations ``text``, for signals or for events.
 
-        In ``text``, ``{i}`` follows each port name.
+        In ``text``, ``{i}`` must follow each port name.
         """
         text = each(wires[self.inputs[0].name].size if self.inputs else 1, text)
         on = tuple(p.name for p in self.inputs if wires[p.name].kind == "event")
@@ -76,8 +75,8 @@ def _inputs(names: Sequence[str], size: int | None = None) -> tuple[Port, ...]:
 class Gain(Memoryless):
     """Multiply the input by a constant: ``y = gain * u``.
 
-    ``unit`` is the unit of ``gain``.  The unit of ``y`` is the unit of ``gain * u`` if both units
-    are known.
+    ``unit`` is the unit of ``gain``.  ``y`` has the unit of ``gain * u`` if both units are
+    declared.
     """
 
     gain: float = 1.0
@@ -97,7 +96,7 @@ class Gain(Memoryless):
 
 
 class Sum(Memoryless):
-    """A sum of inputs, one for each sign: ``Sum("+-")`` is ``y = u1 - u2``."""
+    """A sum with one input per sign: ``Sum("+-")`` computes ``y = u1 - u2``."""
 
     def __init__(self, signs: str = "++") -> None:
         if not isinstance(signs, str) or not signs or set(signs) - set("+-"):
@@ -129,7 +128,7 @@ class Sum(Memoryless):
 
 
 class Product(Memoryless):
-    """A product of inputs, one for each sign: ``Product("**/")`` is ``y = u1 * u2 / u3``."""
+    """A product with one input per sign: ``Product("**/")`` computes ``y = u1 * u2 / u3``."""
 
     def __init__(self, signs: str = "**") -> None:
         if not isinstance(signs, str) or not signs or set(signs) - set("*/"):
@@ -156,11 +155,11 @@ class Product(Memoryless):
 
 
 class Expression(Memoryless):
-    """A pure function of scalar inputs: ``y = function(a, b, …)``; the arguments name the inputs.
+    """A pure function of scalar inputs, ``y = function(a, b, …)``, whose arguments name the inputs.
 
-    An argument ``t`` is the simulated time in s; a function of ``t`` alone is a source.  A jump
-    within the function, as in ``1 if a > 2 else 0``, creates no tag, and a solver does not locate
-    it.  Use a LevelCrossing or a Quantiser for a jump.
+    An argument ``t`` is the simulated time (s); a function of ``t`` alone is a source.  A jump
+    within the function, as in ``1 if a > 2 else 0``, creates no tag, and no solver locates it.  Use
+    a LevelCrossing or a Quantiser for jumps.
     """
 
     def __init__(self, function: Function, unit: str = block.ANY) -> None:
@@ -200,7 +199,7 @@ class Expression(Memoryless):
 
 @dataclass(frozen=True)
 class Saturation(Memoryless):
-    """Limit ``u`` to ``low`` … ``high``.  Reaching a limit creates no tag."""
+    """Limit ``u`` to the range from ``low`` to ``high``.  Reaching a limit creates no tag."""
 
     low: float = -1.0
     high: float = 1.0
@@ -228,10 +227,10 @@ class Saturation(Memoryless):
 
 @dataclass(frozen=True)
 class Quantiser(Memoryless):
-    """Round ``u`` to the nearest multiple of ``interval``; halves are rounded up.
+    """Round ``u`` to the nearest multiple of ``interval``, and halves up.
 
-    If ``u`` is a signal, each jump of ``y`` is a tag, at the time at which ``u`` crosses the middle
-    between two multiples.
+    If ``u`` is a signal, each jump of ``y`` creates a tag, when ``u`` crosses the middle between
+    two multiples.
     """
 
     interval: float = 1.0

@@ -1,15 +1,14 @@
-"""A block: its ports, its units, and its equations as statements that a diagram combines.
+"""Base class and parts of blocks: ports, wires, units, and equations as text.
 
-The equations are Python statements with the names of ports, states, memory, parameters and ``t``
-(s).  The diagram renames them and combines them into one function, which runs compiled or in plain
-Python.  rtsim reads from the statements which output depends directly on which input; blocks do not
-declare this.
+A block gives its equations as Python statements that use the names of its ports, states, memory and
+parameters, and ``t`` (s).  A diagram renames these and combines the statements of all blocks into
+functions, which run compiled or as plain Python.  A block need not declare which output depends
+directly on which input: rtsim finds the dependences in the statements.
 
-Units as exponents of symbols, to check that the two ends of a wire agree.
-
-``"kg m^2/s"`` is ``{kg: 1, m: 2, s: -1}``.  Derived SI units are replaced by their base units, and
-``rad`` is dropped.  All other symbols are kept, and no value is converted.  ``"1"`` means that no
-unit was declared; it matches any unit.
+Units are compared as exponents of symbols, so that both ends of a wire agree.  ``"kg m^2/s"`` is
+``{kg: 1, m: 2, s: -1}``.  Derived SI units are expressed in base units, and ``rad`` is dropped.
+All other symbols are kept.  No value is converted.  The unit ``"1"`` is undeclared and matches any
+unit.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ from rtsim.core.signals import Signals, unit_factors
 from rtsim.core.tag import Period
 from rtsim.equations.model import Guard, Timer
 
-# Units as exponents of symbols, to check that the two ends of a wire agree.
-
 ANY = "1"
 DERIVED = {
     "rad": "1", "Hz": "1/s", "N": "kg m/s^2", "Pa": "kg/m/s^2", "J": "kg m^2/s^2",
@@ -41,7 +38,7 @@ DERIVED = {
 
 @lru_cache(maxsize=4096)
 def exponents(unit: str) -> tuple[tuple[str, Fraction], ...]:
-    """Return (symbol, exponent) pairs, sorted; empty for ``"1"``.
+    """Return the unit as sorted pairs (symbol, exponent); empty for ``"1"``.
 
     Raises :class:`ScenarioError` if ``unit`` is not a unit.
     """
@@ -59,12 +56,12 @@ def _made_of(symbol: str) -> tuple[tuple[str, Fraction], ...]:
 
 
 def same(a: str, b: str) -> bool:
-    """Return whether a wire may connect units ``a`` and ``b``."""
+    """Return whether the units ``a`` and ``b`` agree, so that a wire may connect them."""
     return ANY in (a, b) or exponents(a) == exponents(b)
 
 
 def times(a: str, b: str, power: int = 1) -> str:
-    """Return the unit of ``a * b^power``; ``"1"`` (undeclared) if ``a`` or ``b`` is undeclared."""
+    """Return the unit of ``a * b^power``, or ``"1"`` if ``a`` or ``b`` is undeclared."""
     if ANY in (a, b):
         return ANY
     found = dict(exponents(a))
@@ -86,12 +83,14 @@ def _text(found: dict[str, Fraction]) -> str:
 
 
 Kind = Literal["signal", "event"]
-"""A signal has a value at all times; an event has a value only at the instants of the event."""
+"""A signal has a value at all times; an event has a value only at the instants at which it
+occurs.
+"""
 
 
 @dataclass(frozen=True)
 class Wire:
-    """The kind of a wire, the number of its elements, and their unit."""
+    """The kind, number of elements and unit of a wire."""
 
     kind: Kind = "signal"
     size: int = 1
@@ -100,27 +99,28 @@ class Wire:
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a block.  ``None`` as ``kind`` or ``size`` allows any kind or size."""
+    """An input or output of a block; ``None`` as ``kind`` or ``size`` allows any."""
 
     name: str
     kind: Kind | None = "signal"
     size: int | None = 1
     unit: str = ANY
     optional: bool = False
-    """Whether the input may stay unconnected."""
+    """True if the input may stay unconnected."""
     remedy: str = ""
-    """Advice that the error message for a wire of the wrong kind gives."""
+    """Advice in the error message for a wire of the wrong kind."""
 
 
 @dataclass(frozen=True)
 class When:
     """Statements that run at an instant at which all events in ``on`` occur.
 
-    ``on`` names event inputs, guards or timers.  ``do`` may set event outputs, states and memory.
-    It reads signals as x-; the values that it sets become x+. ``then`` runs after all other
-    statements of the instant.  ``then`` may only set elements of memory at computed indices, to
-    values of names that ``do`` set.  ``rest`` replaces ``do`` if the crossings in ``on`` accumulate
-    (Zeno).
+    - ``on``: names of event inputs, guards or timers.
+    - ``do``: statements that set event outputs, states and memory.  These statements read signals
+      before the instant (x-); the values that they set are valid after it (x+).
+    - ``then``: statements that run after all others of the instant.  Such a statement may only set
+      an element of memory at a computed index, to the value of a name that ``do`` set.
+    - ``rest``: statements that replace ``do`` if the crossings in ``on`` accumulate (Zeno).
     """
 
     on: tuple[str, ...]
@@ -131,10 +131,10 @@ class When:
 
 @dataclass(frozen=True)
 class InputDelay:
-    """A scalar signal input of a block as it was some time ago (docs/delays.md).
+    """A past value of a scalar signal input (docs/delays.md).
 
-    ``port`` is the input.  ``lag`` and ``before`` name parameters of the block: the lag (s), and
-    the value of the input before the run.
+    ``port`` is the input.  ``lag`` and ``before`` are names of parameters of the block: the lag
+    (s), and the value of the input before the run.
     """
 
     port: str
@@ -146,11 +146,14 @@ class InputDelay:
 class Equations:
     """The equations of a block.
 
-    ``output`` sets the signal outputs, ``rate`` sets ``d_NAME`` for each state NAME, and ``guard``
-    sets each of ``guards``.  The elements of an array are ``name[0]``, ``name[1]``, …;
-    ``states[:]``, ``rates[:]`` and ``parameters[:]`` are all states, rates and parameters of the
-    block as vectors.  Names of temporaries begin with ``_``.  ``functions`` are the functions and
-    constant arrays that the text uses.
+    - ``output`` sets the signal outputs.
+    - ``rate`` sets the derivative ``d_NAME`` of each state NAME.
+    - ``guard`` sets each of ``guards``.
+    - ``functions`` are functions and constant arrays that the text uses.
+
+    Elements of an array are ``name[0]``, ``name[1]``, … The vectors ``states[:]``, ``rates[:]`` and
+    ``parameters[:]`` contain all states, rates and parameters of the block.  Names of temporary
+    variables begin with ``_``.
     """
 
     states: Signals = Signals()
@@ -164,20 +167,20 @@ class Equations:
     when: tuple[When, ...] = ()
     functions: Mapping[str, Any] = field(default_factory=dict)
     delays: Mapping[str, InputDelay] = field(default_factory=dict)
-    """Delayed signal inputs by the name with which the equations read their past values."""
+    """The delayed inputs, by the names that the equations use for the past values."""
     meets: Mapping[str, str] = field(default_factory=dict)
-    """Maps an event input to a timer; the event must occur at each tick of the timer."""
+    """Maps an event input to a timer; the event must occur at each tick of this timer."""
 
 
 Wires = Mapping[str, Wire]
-"""The wires at the inputs of a block, by port; open inputs are missing."""
+"""The wires at the inputs of a block, by port, without open inputs."""
 
 
 class Block:
-    """Base class of all blocks, those of rtsim and those of users.
+    """Base class of all blocks, both rtsim's and your own.
 
-    ``inputs`` and ``outputs`` do not depend on the wires.  Properties that depend on the wires,
-    such as the size of a sum, are returned by :meth:`carries` and :meth:`equations`.
+    ``inputs`` and ``outputs`` are fixed.  :meth:`carries` and :meth:`equations` return what depends
+    on the connected wires, such as the size of a sum.
     """
 
     inputs: tuple[Port, ...] = ()
@@ -185,11 +188,11 @@ class Block:
 
     @property
     def label(self) -> str:
-        """The text that a drawing shows in the block."""
+        """The text in the block in a drawing."""
         return type(self).__name__
 
     def carries(self, wires: Wires) -> dict[str, Wire]:  # noqa: ARG002
-        """Return the wires at the outputs; ``wires`` are those at the inputs, by port."""
+        """Return the wires at the outputs by port, given the wires at the inputs."""
         return {
             port.name: Wire(port.kind, port.size, port.unit)
             for port in self.outputs
@@ -197,11 +200,11 @@ class Block:
         }
 
     def equations(self, wires: Wires) -> Equations:
-        """Return the block's equations; ``wires`` are all wires at its inputs, by port."""
+        """Return the block's equations, given the wires at its inputs by port."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
-        """Check numbers and periods of a block that is a dataclass."""
+        """Check the numbers and periods of a block that is a dataclass."""
         for declared in fields(self):  # type: ignore[arg-type]
             value, what = getattr(self, declared.name), f"{type(self).__name__}({declared.name}="
             if declared.type == "float" or (declared.type == "float | None" and value is not None):
@@ -212,11 +215,11 @@ class Block:
                 Period.of(value)
 
     def check(self, name: str, wires: Wires) -> None:
-        """Raise :class:`ScenarioError` if the block cannot work with ``wires``."""
+        """Raise :class:`ScenarioError` if the block cannot work with these wires."""
 
 
 def each(size: int, text: str) -> str:
-    """Return ``text`` for each element, with ``{i}`` replaced by ``[0]``, ``[1]``, …"""
+    """Return ``text`` once per element, with ``{i}`` replaced by ``[0]``, ``[1]``, …"""
     if size == 1:
         return text.replace("{i}", "")
     return "\n".join(text.replace("{i}", f"[{k}]") for k in range(size))
@@ -228,7 +231,6 @@ def elements(name: str, size: int) -> list[str]:
 
 
 def shape(size: int) -> tuple[int, ...]:
-    """Return the shape of a signal with ``size`` elements."""
     return () if size == 1 else (size,)
 
 
@@ -237,9 +239,10 @@ Numbers = float | Sequence[float] | np.ndarray
 
 
 def number(value: object, what: str) -> float:
-    """Return ``value`` as a float; raises :class:`ScenarioError` if it is not a number.
+    """Return ``value`` as a float.
 
-    ``what`` is the text before the value in the message, as in ``Gain(gain=``.
+    ``what`` begins the error message, as in ``Gain(gain=``.  Raises :class:`ScenarioError` if
+    ``value`` is not a number.
     """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
@@ -249,7 +252,7 @@ def number(value: object, what: str) -> float:
 
 
 def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
-    """Return one or several numbers as a tuple; see :func:`number` for ``what``."""
+    """Return one or several numbers as a tuple; :func:`number` explains ``what``."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, (tuple, list)):
@@ -260,11 +263,11 @@ def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
 
 
 def start(values: tuple[float, ...]) -> float | tuple[float, ...]:
-    """Return ``values`` in the form of a signal's ``initial``: a float or a tuple."""
+    """Return ``values`` as a signal's ``initial``: a float or a tuple."""
     return values[0] if len(values) == 1 else values
 
 
 Function = Callable[..., Any]
 
 BEGIN = Timer(None, 0)
-"""A timer that ticks once, at the start."""
+"""A timer that ticks once, at the start of the run."""

@@ -1,4 +1,4 @@
-"""Blocks with continuous states, linear systems, and the block that delays a signal."""
+"""Blocks with continuous states, linear systems, and transport delays."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from rtsim.linear.state_space import is_foreign, is_fraction, matrix_of, period_
 
 @dataclass(frozen=True)
 class Integrator(Block):
-    """An integrator: ``y = initial + integral of u``, with as many elements as ``initial``.
+    """An integrator, ``y = initial + integral of u``, with as many elements as ``initial``.
 
     - An event at ``reset`` sets the state to the event's value, or to ``reset_to`` if given.
-    - An event at ``impulse`` adds its value to the state, as a Dirac impulse of that weight at
-      ``u`` would.  If both events occur at one instant, the reset is applied first.
+    - An event at ``impulse`` adds its value to the state, like a Dirac impulse of this weight at
+      ``u``. If both events occur at one instant, the reset comes first.
     - ``low`` and ``high`` limit the state.  The state stays at a limit until ``u`` points away from
-      the limit.  The times at which the state reaches or leaves a limit are located as events.
-    - ``rest`` is the value to which the state is set, and at which it stays, if the crossings that
-      set it accumulate (Zeno).  The next event at ``reset`` or ``impulse`` releases the state.
+      it. The solver locates when the state reaches or leaves a limit.
+    - ``rest`` is the value at which the state stays if the crossings that set it accumulate (Zeno).
+      The next event at ``reset`` or ``impulse`` releases the state.
     """
 
     initial: Numbers = 0.0
@@ -136,7 +136,8 @@ class Integrator(Block):
     ) -> Equations:
         """Return the equations of an integrator with ``rest``.
 
-        The memory ``stands`` is 1 from the accumulation of crossings to the next reset or impulse.
+        The memory ``stands`` is 1 while the state rests: from the accumulation of crossings to the
+        next reset or impulse.
         """
         rest = each(self.size, "x{i} = rest") + "\nstands = 1.0"
         return Equations(
@@ -153,8 +154,8 @@ class Integrator(Block):
     ) -> Equations:
         """Return the equations of an integrator with limits.
 
-        The memory ``at`` is -1 at the low limit, 1 at the high limit, else 0.  At a limit, the
-        state is constant while ``u`` points beyond the limit.
+        The memory ``at`` is -1 at the low limit, 1 at the high limit, else 0. At a limit, the state
+        is constant while ``u`` points beyond the limit.
         """
         guards, text = [], ["leaves = at * u if at != 0.0 else 1.0"]
         if self.high is not None:
@@ -183,19 +184,20 @@ class Integrator(Block):
 
 
 def _released(when: When) -> When:
-    """Return ``when``, extended so that a reset or impulse also releases a state at its limit."""
     return When(when.on, f"{when.do}\nat = 0.0")
 
 
 class Differential(Block):
-    """A system of differential equations: a :class:`Model` with a port for each of its signals.
+    """A system of differential equations: a :class:`Model` with one port for each signal.
 
-    Its outputs are the model's outputs, or the model's states if it has no outputs.
-    Which output depends directly on which input is read from the source of the model's output
-    function.  Where the source does not show it, each output counts as depending on all inputs.
-    ``feedthrough`` can then name the dependences: ``False`` for none, or the inputs by output, as
-    in ``{"force": ("speed",), "angle": ()}``.  Outputs that are missing depend on all inputs.  A
-    :class:`ScenarioError` is raised if an output changes with an input that is not named.
+    The outputs are the model's outputs or, if it has none, its states. rtsim finds in the source of
+    the output function which output depends directly on which input.  If the source does not show
+    this, each output counts as depending on all inputs.
+
+    ``feedthrough`` can then declare the dependences: ``False`` for none, or the inputs of each
+    output, as in ``{"force": ("speed",), "angle": ()}``.  Outputs that are missing depend on all
+    inputs.  Raises :class:`ScenarioError` if an output changes with an undeclared input, and for a
+    model that a block cannot contain.
     """
 
     def __init__(
@@ -221,7 +223,9 @@ class Differential(Block):
         given = model.outputs if model.output is not None else model.states
         self.outputs = tuple(Port(s.name, "signal", s.size, s.unit) for s in given)
         self.direct = _direct(model, feedthrough)
-        """For each element of the outputs, the elements of the inputs on which it depends."""
+        """For each element of the outputs, the elements of the inputs on which it depends
+        directly.
+        """
 
     @property
     def label(self) -> str:
@@ -251,9 +255,9 @@ class Differential(Block):
         )
 
     def _outputs(self, inputs: list[str], outputs: list[str]) -> list[str]:
-        """Return one call of the output function for all outputs that need the same inputs.
+        """Return one call of the output function for each group of outputs with the same inputs.
 
-        Other inputs have their declared initial values in that call.
+        In each call, all other inputs have their declared initial values.
         """
         lines, initial = [], self.model.inputs.initial()
         for k, needed in enumerate(dict.fromkeys(self.direct)):
@@ -268,11 +272,11 @@ class Differential(Block):
 
 
 _POINTS = 32
-"""Number of random states and inputs at which a declared feedthrough is tried."""
+"""Number of random states and inputs at which a declared feedthrough is tested."""
 
 
 def _direct(model: Model, declared: bool | Mapping[str, Sequence[str]]) -> tuple[Inputs, ...]:
-    """Return the inputs on which each output depends directly; elements count, not signals."""
+    """Return, for each output element, the input elements on which it depends directly."""
     inputs, outputs = model.inputs, model.outputs
     if model.output is None:
         return (Inputs(),) * model.states.size
@@ -292,7 +296,7 @@ def _direct(model: Model, declared: bool | Mapping[str, Sequence[str]]) -> tuple
 def _try_out(model: Model, claimed: Sequence[Inputs]) -> None:
     """Raise :class:`ScenarioError` if an output changes with an input that is not claimed for it.
 
-    Values are tried near the initial ones and far from them.
+    The test uses values near the initial ones and far from them.
     """
     plain: Any = getattr(model.output, "py_func", model.output)
     draws = np.random.default_rng(0)
@@ -336,19 +340,17 @@ def _helper(function: object) -> object:
     return function if hasattr(function, "py_func") else compiled(function)  # type: ignore[type-var]
 
 
-# The block that delays a signal.
-
-
 class TransportDelay(Block):
-    """Delay a signal: ``y(t) = u(t - delay)``; before ``delay`` s, ``y`` is ``initial``.
+    """Delay a signal: ``y(t) = u(t - delay)``, and ``y = initial`` before ``delay`` s.
 
-    The past of ``u`` is taken from the solver's own steps (docs/delays.md): ``y`` is as accurate as
-    the solver, and a jump of ``u`` stays a jump.  The solver must be one of rtsim's own.
+    Without ``samples``, the past of ``u`` comes from the solver's steps (docs/delays.md), which
+    requires one of rtsim's own solvers.  The output is as accurate as the solver, and a jump of
+    ``u`` stays a jump.
 
-    With ``samples``, the block works with every solver: it samples ``u`` that many times per
-    ``delay``; each sample is a tag.  ``y`` interpolates between neighbouring samples with a cubic,
-    or with a line if ``interpolation="linear"``.  If h is the time between samples, the error is of
-    order h^4 for the cubic and h^2 for the line.  A jump of ``u`` becomes a ramp of length h.
+    With ``samples``, any solver works.  The block samples ``u`` this many times per ``delay``; each
+    sample creates a tag.  ``interpolation`` between samples is ``"cubic"`` or ``"linear"``.  If
+    samples are h apart, the error is of order h^4 (cubic) or h^2 (linear).  A jump of ``u`` becomes
+    a ramp of length h.
     """
 
     inputs = (Port("u"),)
@@ -428,19 +430,17 @@ class TransportDelay(Block):
         )
 
 
-# Linear blocks: state space and transfer function, continuous or sampled.
-
-
 class StateSpace(Block):
     """A linear system ``x' = A x + B u``, ``y = C x + D u``.
 
-    The matrices are A (n, n), B (n, m), C (r, n) and D (r, m).  In place of the matrices, ``a`` can
-    be a system: an :class:`rtsim.StateSpace`, or a state space or transfer function of
+    The matrices have the shapes A (n, n), B (n, m), C (r, n) and D (r, m).  Instead of the
+    matrices, ``a`` can be an :class:`rtsim.StateSpace`, or a state space or transfer function of
     python-control or ``scipy.signal``.  A sampled system reads ``u`` as x- at each multiple of its
     period, and holds ``y`` in between.
 
-    An event at ``impulse`` (m,) is a Dirac impulse at ``u``: it adds ``B`` times its value to
-    ``x``.  It is allowed only if ``D`` is 0; otherwise the output would contain an impulse.
+    An event at ``impulse``, of m elements, acts as a Dirac impulse at ``u``: it adds ``B`` times
+    its value to ``x``.  Such an event is allowed only if ``D`` is 0; otherwise the output would be
+    infinite.
     """
 
     def __init__(
@@ -504,7 +504,6 @@ class StateSpace(Block):
         )
 
     def _sampled(self, period: Period, states: Signals, output: list[str]) -> Equations:
-        """Return the equations of a sampled system, whose outputs are held."""
         system = self.system
         n, (rows, columns) = len(system.a), system.d.shape
         x, u = elements("x", n), elements("u", columns)
@@ -532,7 +531,6 @@ def _system(a: object, b: object, c: object, d: object) -> LinearSystem:
 
 
 def _unit(signals: Signals, given: str) -> str:
-    """Return ``given``, or the unit that all ``signals`` have."""
     found = {s.unit for s in signals}
     return found.pop() if given == block.ANY and len(found) == 1 else given
 
@@ -540,11 +538,11 @@ def _unit(signals: Signals, given: str) -> str:
 class TransferFunction(StateSpace):
     """A transfer function ``numerator(s) / denominator(s)``.
 
-    The coefficients begin with the highest power of s.  In place of the numerator, a transfer
-    function of python-control or ``scipy.signal`` can be given, continuous or sampled.
+    The coefficients begin with the highest power of s. Instead of the numerator, you can give a
+    transfer function of python-control or ``scipy.signal``, continuous or sampled.
 
-    The states are those of the controllable canonical form: the derivative of each state is the
-    next state, except for the last state.  All states are 0 at the start.
+    The states are those of the controllable canonical form: the derivative of each state except the
+    last is the next state.  All states start at 0.
     """
 
     def __init__(
@@ -582,7 +580,7 @@ class TransferFunction(StateSpace):
 
 
 def block_of(system: object) -> StateSpace | None:
-    """Return the block of a linear system of rtsim or of another package; else ``None``."""
+    """Return a block for a linear system of rtsim or another package, or else ``None``."""
     if is_fraction(system):
         return TransferFunction(system)
     if isinstance(system, LinearSystem) or is_foreign(system):
@@ -591,7 +589,7 @@ def block_of(system: object) -> StateSpace | None:
 
 
 def _linear(*terms: tuple[np.ndarray, list[str]]) -> str:
-    """Return a sum of products as text; factors of 0 and 1 are not written."""
+    """Return a sum of products as text, without factors of 0 and 1."""
     out = ""
     for factors, names in terms:
         for factor, name in zip(factors.tolist(), names, strict=True):

@@ -1,4 +1,4 @@
-"""Diagrams: blocks wired by name.  A diagram becomes a Model.
+"""Diagrams, which connect blocks by name and become a Model.
 
 ::
 
@@ -8,9 +8,9 @@
     d.add("acceleration", Gain(-4.0), "x")
     model = d.model()
 
-Blocks may be added in any order, and a source may be a block that is added later.  A diagram can be
-a block of another diagram.  The inner diagram is flattened, so it adds no delay, and algebraic
-loops through it are found.
+Blocks can be added in any order, even before their sources.  A diagram can be a block of another
+diagram.  The inner diagram is flattened: it adds no delay, and algebraic loops through it are
+found.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rtsim.record.reports.drawing import Drawing
 
 
 class Diagram(WiredBlocks):
-    """Blocks, the wires between them, inputs and outputs.
+    """A block diagram: blocks, wires, inputs and outputs.
 
     ``assumptions`` and ``limits`` become those of the model.
     """
@@ -34,35 +34,32 @@ class Diagram(WiredBlocks):
     def model(self) -> Model:
         """Return the diagram as a :class:`Model`.
 
-        Raises :class:`ScenarioError` if the diagram is incomplete or has an algebraic loop; the
-        message names the blocks.
+        Raises :class:`ScenarioError` if the diagram is incomplete or has an algebraic loop.  The
+        error names the blocks.
         """
         from rtsim.blocks.generate import generate  # a diagram can be drawn without a compiler
 
         return generate(self)
 
     def draw(self) -> Drawing:
-        """Return a drawing of the diagram, which a notebook shows; its ``svg`` is a picture."""
+        """Return a drawing, which notebooks display and whose attribute ``svg`` is a picture."""
 
         return Drawing(graph(self))
 
     def mermaid(self) -> str:
-        """Return a drawing of the diagram as Mermaid text for Markdown pages."""
+        """Return a drawing as Mermaid text for Markdown pages."""
         return self.draw().mermaid
 
     def dot(self) -> str:
-        """Return a drawing of the diagram as Graphviz text; ``dot -Tsvg`` makes a picture of it."""
+        """Return a drawing as Graphviz text, which ``dot -Tsvg`` turns into a picture."""
         return self.draw().dot
 
     def _repr_html_(self) -> str:
         return self.draw().html()
 
 
-# A diagram as a graph of boxes and arrows.
-
-
 def graph(diagram: WiredBlocks) -> Graph:
-    """Return the blocks, the inputs and the outputs of ``diagram``; event wires are dashed."""
+    """Return the diagram as a graph of its blocks, inputs and outputs; event wires are dashed."""
     outs = tuple(Node(f"out.{name}", (name,), oval=True) for name in diagram.shown)
     edges = tuple(_edges(Scope(diagram), _carried(diagram)))
     return Graph(diagram.name, (*_items(diagram, ""), *outs), edges)
@@ -89,7 +86,7 @@ def _carried(diagram: WiredBlocks) -> Mapping[Place, Wire]:
 
 
 def _start(scope: Scope, end: WireEnd) -> str:
-    """Return the node at which a wire begins: a block, possibly in a nested diagram."""
+    """Return the block or input, possibly in a nested diagram, at which a wire begins."""
     block, port = scope.diagram.source(end)
     if not block:
         return scope.prefix + port
@@ -105,7 +102,7 @@ def _edges(scope: Scope, carried: Mapping[Place, Wire]) -> Iterator[Edge]:
             place = scope.resolve(end)
             start = _start(scope, end)
         except ScenarioError:
-            return  # the output of the nested diagram has no source yet
+            return  # an output of the nested diagram has no source yet
         event = place is not None and place in carried and carried[place].kind == "event"
         yield Edge(start, target, (label,) if label else (), event, at_head=True)
 

@@ -1,6 +1,7 @@
-"""The blocks and wires of a diagram; flattened: elementary blocks, their order, algebraic loops.
+"""The blocks and wires of a diagram, and the flattening of nested diagrams.
 
-Wires are checked when they are declared.
+A flattened diagram contains only elementary blocks.  Further functions of this module find
+evaluation orders and algebraic loops.  Wires are checked when they are declared.
 """
 
 from __future__ import annotations
@@ -17,16 +18,12 @@ from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.model import Model
 
-# The two ends of a wire in a diagram; each is a block and one of its ports.
-
 Place = tuple[str, str]
-"""The name of a block, and a port; the name is empty for an input of the diagram."""
+"""The name of a block and a port; the name is empty for an input of the diagram."""
 
 
 @dataclass(frozen=True)
 class WireEnd:
-    """One end of a wire as the user wrote it; ``port`` is empty if the user gave none."""
-
     block: str
     port: str
 
@@ -55,20 +52,26 @@ class WiredBlocks:
         self.wires: dict[Place, WireEnd] = {}
         """Maps the input port at which a wire ends to the source of the wire."""
         self.signals: list[Signal] = []
-        """The inputs of the diagram."""
         self.shown: dict[str, WireEnd] = {}
         """The outputs of the diagram by name, each with its source."""
         self.solved: dict[WireEnd, tuple[float, ...]] = {}
-        """The outputs through which an algebraic loop is solved, each with its first values."""
+        """The outputs through which algebraic loops are solved, each with its initial values."""
 
     def add(self, name: str, block: object, *sources: str, **named: str) -> str:
-        """Add ``block`` under ``name`` and wire its inputs; return ``name``.
+        """Add a block, wire its inputs, and return its name.
 
-        ``sources`` are wired to the block's inputs in their order, ``named`` sources to the inputs
-        of these names.  A source is ``"block.port"``, ``"block"`` if that block has one output, or
-        the name of an input of the diagram.  A linear system of rtsim, python-control or
-        ``scipy.signal`` can be given as a block.  Raises :class:`ScenarioError` for an invalid
-        name, block or source.
+        A source is ``"block.port"``, ``"block"`` for a block with one output, or the name of an
+        input of the diagram.
+
+        Args:
+            name: Name of the block in the diagram.
+            block: A block, a diagram, or a linear system of rtsim, python-control or
+                ``scipy.signal``.
+            sources: Sources of the block's inputs, in the order of the inputs.
+            named: Sources of further inputs, by the names of the inputs.
+
+        Raises:
+            ScenarioError: The name, the block or a source is invalid.
         """
         if not isinstance(name, str):
             raise ScenarioError(f"add({name!r}, …): give the name first, then the block")
@@ -121,7 +124,7 @@ class WiredBlocks:
             self.wires[place] = WireEnd.of(source)
 
     def input(self, signal: str | Signal) -> str:
-        """Add an input to the diagram, such as ``"force [N]"``; return its name."""
+        """Add an input to the diagram, such as ``"force [N]"``, and return its name."""
         made = Signal.of(signal)
         if made.name in self.blocks or made.name in self._input_names():
             raise ScenarioError(f"diagram {self.name} already has {made.name}; use another name")
@@ -129,7 +132,7 @@ class WiredBlocks:
         return made.name
 
     def output(self, source: str, name: str = "") -> None:
-        """Add an output to the diagram; without ``name`` it has the name of its source block."""
+        """Add an output to the diagram; its default name is that of the source block."""
         name = name or WireEnd.of(source).block
         if name in self.shown:
             raise ScenarioError(
@@ -139,11 +142,11 @@ class WiredBlocks:
         self.shown[name] = WireEnd.of(source)
 
     def solve(self, source: str, *, initial: float | Sequence[float] = 0.0) -> None:
-        """Declare that the algebraic loop through the output ``source`` is to be solved.
+        """Declare that rtsim must solve the algebraic loop through the output ``source``.
 
-        The output becomes an algebraic variable of the model.  At 0 s, its search begins at
-        ``initial``: a number, or one number for each element.  Raises :class:`ScenarioError` for a
-        value that is not finite, or an output that is declared twice.
+        The output becomes an algebraic variable of the model.  At 0 s, the search for its value
+        begins at ``initial``: one number, or one for each element.  Raises :class:`ScenarioError`
+        if a value is not finite, or if the output is declared twice.
         """
         end = WireEnd.of(source)
         values = (initial,) if isinstance(initial, int | float) else tuple(initial)
@@ -159,7 +162,6 @@ class WiredBlocks:
         return [s.name for s in self.signals]
 
     def _input(self, end: WireEnd) -> str:
-        """Return the input port to which ``end`` refers."""
         ports = input_names(self.blocks[end.block])
         if end.port:
             if end.port not in ports:
@@ -168,7 +170,7 @@ class WiredBlocks:
         return _only(end.block, ports, "input")
 
     def source(self, end: WireEnd) -> Place:
-        """Return the block output, or the input of the diagram, to which ``end`` refers."""
+        """Return the block output or the diagram input to which ``end`` refers."""
         if end.block in self._input_names() and not end.port:
             return "", end.block
         if end.block not in self.blocks:
@@ -219,7 +221,7 @@ N = TypeVar("N", bound=Hashable)
 
 
 def algebraic_loop(path: Sequence[str]) -> ScenarioError:
-    """Return the error that names a loop; ``path`` is in the direction of the signals."""
+    """Return the error for a loop; ``path`` lists its outputs in the direction of the signals."""
     return ScenarioError(
         f"algebraic loop: {' -> '.join((*path, path[0]))}: each block needs the output of the "
         "block before it at the same instant. Insert an Integrator or a TransferFunction (a small "
@@ -231,8 +233,8 @@ def algebraic_loop(path: Sequence[str]) -> ScenarioError:
 def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
     """Return ``nodes`` sorted so that each node follows all nodes that it needs.
 
-    Where several orders are possible, nodes keep their order in ``nodes``.  The result lacks the
-    nodes of a loop and the nodes that need them; :func:`find_loop` finds the loop.
+    If several orders are possible, nodes keep their given order.  Nodes in a loop, and nodes that
+    need these, are missing in the result; :func:`find_loop` finds the loop.
     """
     rank = {node: i for i, node in enumerate(nodes)}
     by_rank = list(rank)
@@ -283,14 +285,17 @@ def reachable(start: Iterable[N], needs: Mapping[N, Iterable[N]]) -> set[N]:
 
 @dataclass
 class FlatBlock:
-    """One block; ``name`` is an identifier, ``path`` is for messages (``cart.spring``)."""
+    """A block of the flattened diagram.
+
+    ``name`` is an identifier.  ``path`` is the name in messages, such as ``cart.spring``.
+    """
 
     name: str
     path: str
     block: Block
     sources: dict[str, Place] = field(default_factory=dict)
-    """Maps each input port to its source: block :attr:`name` (empty for a diagram's input) and
-    port.
+    """Maps each input port to its source: the :attr:`name` of a block (empty for a diagram's input)
+    and a port.
     """
     wires: dict[str, Wire] = field(default_factory=dict)
     """Maps each input port to the kind, size and unit of its wire."""
@@ -298,7 +303,7 @@ class FlatBlock:
 
 @dataclass(frozen=True)
 class Flat:
-    """All blocks, sorted by name, so that the order in which they were added has no effect."""
+    """A flattened diagram; blocks are sorted by name, so that the order of adding has no effect."""
 
     diagram: WiredBlocks
     inputs: Signals
@@ -306,13 +311,11 @@ class Flat:
     outputs: dict[str, Place]
     carried: dict[Place, Wire]
     solved: dict[Place, tuple[float, ...]] = field(default_factory=dict)
-    """The outputs through which an algebraic loop is solved, each with its first values."""
+    """The outputs through which algebraic loops are solved, each with its initial values."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A diagram, and the diagrams that contain it."""
-
     diagram: WiredBlocks
     prefix: str = ""
     outer: Scope | None = None
@@ -331,7 +334,6 @@ class Scope:
                 yield self, name, block
 
     def within(self) -> Iterator[Scope]:
-        """Yield all diagrams within this diagram, at any depth."""
         for name, block in self.diagram.blocks.items():
             if isinstance(block, WiredBlocks):
                 inner = self.inner(name)
@@ -339,7 +341,7 @@ class Scope:
                 yield from inner.within()
 
     def resolve(self, end: WireEnd, seen: tuple[tuple[str, str], ...] = ()) -> Place | None:
-        """Return the block and output that drive ``end``, across nested diagrams, or ``None``."""
+        """Return the block output that drives ``end``, across nested diagrams, or ``None``."""
         step = (self.prefix, str(end))
         if step in seen:
             raise ScenarioError(
@@ -365,8 +367,8 @@ def identifier(path: str) -> str:
 def flatten(diagram: WiredBlocks) -> Flat:
     """Return the flattened diagram.
 
-    Raises :class:`ScenarioError` for an open input, an unknown name, or a wire whose ends do not
-    match.
+    Raises :class:`ScenarioError` for an unconnected input, an unknown name, or a wire whose ends do
+    not match.
     """
     top = Scope(diagram)
     found: dict[str, FlatBlock] = {}
@@ -405,7 +407,7 @@ def flatten(diagram: WiredBlocks) -> Flat:
 
 
 def _check_inputs(flat: Flat, scope: Scope) -> None:
-    """Check size and unit of the inputs of a nested diagram; they may also carry events."""
+    """Check the size and unit of the inputs of a nested diagram, which may also carry events."""
     assert scope.outer is not None
     for signal in scope.diagram.signals:
         end = scope.outer.diagram.wires.get((scope.name, signal.name))
@@ -426,7 +428,7 @@ def _shown(top: Scope, name: str, end: WireEnd) -> Place:
 
 
 def _solved(top: Scope) -> dict[Place, tuple[float, ...]]:
-    """Return the outputs of blocks through which an algebraic loop is solved, at any depth."""
+    """Return the block outputs through which algebraic loops are solved, at any depth."""
     out: dict[Place, tuple[float, ...]] = {}
     for scope in (top, *top.within()):
         for end, values in scope.diagram.solved.items():
@@ -443,7 +445,7 @@ def _solved(top: Scope) -> dict[Place, tuple[float, ...]]:
 def _carried(
     diagram: WiredBlocks, blocks: dict[str, FlatBlock], solved: dict[Place, tuple[float, ...]]
 ) -> dict[Place, Wire]:
-    """Return kind, size and unit of every output, which follow from block to block."""
+    """Return the kind, size and unit of every output, from the sources onwards."""
     known: dict[Place, Wire] = {
         ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals
     }
@@ -480,7 +482,6 @@ def _carried(
 
 
 def _circle(flat: FlatBlock, blocks: dict[str, FlatBlock], known: dict[Place, Wire]) -> list[str]:
-    """Return a loop of blocks: follow unknown inputs backwards until a block repeats."""
     path: list[str] = []
     name = flat.name
     while name not in path:

@@ -1,4 +1,4 @@
-"""Generate a Model from a diagram: the statements for each function, in evaluation order."""
+"""Generation of a Model from a diagram: the text of its functions, in evaluation order."""
 
 from __future__ import annotations
 
@@ -39,25 +39,21 @@ from rtsim.equations.named_arguments import OUT
 
 ARGUMENTS = "t, x, z, u, p"
 UNKNOWNS = "y"
-"""The vector of the outputs through which algebraic loops are solved, in generated functions."""
+"""In generated functions, the vector of the outputs through which algebraic loops are solved."""
 
 
 def generate(diagram: WiredBlocks) -> Model:
-    """Return the model of ``diagram``; raises :class:`ScenarioError` if the diagram is invalid."""
+    """Return the model of ``diagram``; raise :class:`ScenarioError` if the diagram is invalid."""
     return Generator(flatten(diagram)).model()
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """An output of the model, and its source."""
-
     signal: Signal
     place: Node
 
 
 class Generator:
-    """Generates the functions of one model."""
-
     def __init__(self, flat: Flat) -> None:
         self.flat = flat
         self.layout = Layout.of(flat)
@@ -65,15 +61,15 @@ class Generator:
         self.needs: dict[Node, set[Node]] = {}
         self.values: dict[Node, list[str]] = {}
         self.lines: dict[Node, list[str]] = {}
-        """The lines that compute each signal; there are none for a signal that is a state or an
-        input.
+        """The lines that compute each signal.  A signal that is a state or an input has no
+        lines.
         """
         for signal in flat.inputs:
             first = flat.inputs.slice(signal.name).start
             self.values["", signal.name] = [f"u[{first + i}]" for i in range(signal.size)]
         self.arguments = f"t, x, {UNKNOWNS}, z, u, p" if flat.solved else ARGUMENTS
         self.unknowns: list[Signal] = []
-        """The algebraic variables: one for each solved output."""
+        """The algebraic variables, one for each solved output."""
         self.events = Events(self)
         for placed in self.placed.values():
             for port in placed.flat.block.outputs:
@@ -95,10 +91,10 @@ class Generator:
                 self._evaluate(*node)
         self._residual = self._closed(of_solved)
         self.computed = [node for node in self.order if self.lines.get(node)]
-        """The signals that are computed by lines, in their order."""
+        """The signals that lines compute, in evaluation order."""
 
     def _open(self, place: Node, values: tuple[float, ...]) -> None:
-        """Make the output at ``place`` unknown: its readers need no other signal for it."""
+        """Make the output at ``place`` an unknown, which needs no other signal."""
         first, size = Signals(*self.unknowns).size, len(values)
         shape = () if size == 1 else (size,)
         unit = self.flat.carried[place].unit or "1"
@@ -109,7 +105,7 @@ class Generator:
         self.lines[place] = []
 
     def _closed(self, of_solved: dict[Node, set[Node]]) -> FunctionBody:
-        """Return the residuals: each solved output, computed from the signals that it needs."""
+        """Return the residual function: each solved output, as computed, minus its unknown."""
         items: list[list[str]] = []
         for place in self.flat.solved:
             unknown = self.values[place]
@@ -135,7 +131,6 @@ class Generator:
         return f"{self.placed[node[0]].flat.path}.{node[1]}"
 
     def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]:
-        """Return the signals that are the sources of the names in ``reads``."""
         out = set()
         for name in reads:
             place = placed.flat.sources.get(name)
@@ -144,7 +139,6 @@ class Generator:
         return out
 
     def _evaluate(self, block: str, port: str) -> None:
-        """Set the expressions of a signal, and the lines that compute it."""
         placed = self.placed[block]
         of, _ = needed_for([port], placed.output)
         if not of:
@@ -167,10 +161,8 @@ class Generator:
 
     @staticmethod
     def elements(name: str, size: int, pattern: str = "{0}[{1}]") -> list[str]:
-        """Return the names of ``size`` elements, or only ``name`` if there is one element."""
+        """Return the names of ``size`` elements, or only ``name`` for one element."""
         return [name] if size == 1 else [pattern.format(name, i) for i in range(size)]
-
-    # -- the functions ---------------------------------------------------------------------------
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
         """Return the lines that compute ``needed`` and all signals that it needs, in order."""
@@ -181,7 +173,6 @@ class Generator:
         return [i for i, node in enumerate(self.computed) if node in wanted]
 
     def _of_blocks(self, name: str, out: str, which: str, doc: str) -> FunctionBody:
-        """Return the text of the function that computes the rates or the guards."""
         needed: set[Node] = set()
         items = []
         for placed in self.placed.values():
@@ -206,7 +197,7 @@ class Generator:
                 )
             first = self.values[place][0]
             if first in (_first_of("x", states, name), _first_of("z", self.layout.memory, name)):
-                continue  # the signal is the state, or the memory, which is a signal of the plant
+                continue  # the signal is a state or memory, which the plant shows anyway
             if place in self.flat.solved and name == "_".join(place):
                 continue  # the signal is the algebraic variable
             shape = () if wire.size == 1 else (wire.size,)
@@ -224,7 +215,8 @@ class Generator:
                 f"diagram {diagram.name} has no continuous state, no memory and no output, so "
                 "there is nothing to simulate; add a block with a state, or an output"
             )
-        _ = states + discrete + flat.inputs + outputs  # raises if two signals have the same name
+        # Raises an error if two signals have the same name.
+        _ = states + discrete + flat.inputs + outputs
         say = f"of diagram {diagram.name}".replace('"', "'").replace("\\", "/")
         texts = [f'"""Functions {say}, put together from its blocks."""\n']
         bodies = []
@@ -282,7 +274,6 @@ class Generator:
         )
 
     def _delays(self) -> tuple[Signals, tuple[Delayed, ...]]:
-        """Return the signals that are delayed, and how."""
         signals, delays = [], []
         for placed, delay in self.layout.delays:
             name, unit = f"{placed.name}_undelayed", placed.flat.wires[delay.port].unit
@@ -292,7 +283,6 @@ class Generator:
         return Signals(*signals), tuple(delays)
 
     def _line(self, doc: str) -> FunctionBody:
-        """Return the text of the function that computes the signals that are delayed."""
         places = [placed.flat.sources[delay.port] for placed, delay in self.layout.delays]
         v = [[f"v[{i}] = {self.values[place][0]}"] for i, place in enumerate(places)]
         return FunctionBody("line", "v", doc, self._behind(p for p in places if p[0]), v)
@@ -301,14 +291,13 @@ class Generator:
         return [value for s in shown for value in self.values[s.place]]
 
     def _guards(self) -> tuple[Guard, ...]:
-        """Return the guards, each marked if a clause that it triggers has ``rest``."""
         return tuple(
             replace(guard, stops=self.events.resting(i))
             for i, guard in enumerate(self.layout.guards)
         )
 
     def _states(self) -> Signals:
-        """Return the states; a state that equals the rate of another gets ``derivative_of``."""
+        """Return the states; a state that equals the rate of another one gets ``derivative_of``."""
         named = {
             f"x[{p.x + p.equations.states.slice(s.name).start}]": i
             for i, (p, s) in enumerate(
@@ -333,18 +322,16 @@ class Generator:
 
 
 def _first_of(vector: str, signals: Sequence[Signal], name: str) -> str | None:
-    """Return the expression of the first element of signal ``name``; ``None`` if there is none."""
+    """Return the expression of a signal's first element, or ``None`` without such a signal."""
     if all(signal.name != name for signal in signals):
         return None
     return f"{vector}[{Signals(*signals).slice(name).start}]"
 
 
-# Instants at which guards, timers and events change states and memory.
-
-# First: check that events occur at the instants at which blocks need them.
+# Events: changes of states and memory at the instants of guards, timers and events.
 
 Makers = Callable[[Place], list[tuple[PlacedBlock, tuple[str, ...]]]]
-"""Maps an event to the clauses that produce it; each clause has its block and its triggers."""
+"""Maps an event to the clauses that produce it, each with its block and its triggers."""
 
 
 def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
@@ -375,10 +362,6 @@ def _at_ticks(placed: PlacedBlock, cause: str, own: Timer, makers: Makers) -> bo
 
 
 def _covers(timer: Timer, own: Timer) -> bool:
-    """Return whether ``timer`` ticks at all ticks of ``own``.
-
-    Ticks are compared after rounding to whole ns.
-    """
     if timer.period is None or own.period is None:
         return timer == own
     every = timer.period.ns
@@ -404,8 +387,8 @@ def _in_words(timer: Timer) -> str:
 
 
 Node = tuple[str, str]
-"""A node of the evaluation order: a signal (block, output port), or a clause ``("@block", "number
-of the clause")``.
+"""A node of the evaluation order: a signal (block, output port), or a clause (``"@block"``, number
+of the clause as text).
 """
 
 
@@ -414,32 +397,26 @@ def event_node(block: str, clause: int) -> Node:
 
 
 class SignalNodes(Protocol):
-    """The signals of a model that is being built, and their order; event clauses read them."""
+    """Protocol of the signals of a model under construction, which the clauses of events read."""
 
     flat: Flat
     layout: Layout
     placed: dict[str, PlacedBlock]
     needs: dict[Node, set[Node]]
-    """Maps each node to the nodes that are computed before it."""
+    """Maps each node to the nodes that must be computed before it."""
     values: dict[Node, list[str]]
     """Maps each node to the expressions of its elements."""
     order: list[Node]
 
-    def elements(self, name: str, size: int, pattern: str = ...) -> list[str]:
-        """Return the names of ``size`` elements."""
-        ...
+    def elements(self, name: str, size: int, pattern: str = ...) -> list[str]: ...
 
-    def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]:
-        """Return the signals that are the sources of the names in ``reads``."""
-        ...
+    def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]: ...
 
-    def items(self, needed: Iterable[Node]) -> list[list[str]]:
-        """Return the lines that compute ``needed`` and all nodes that it needs, in their order."""
-        ...
+    def items(self, needed: Iterable[Node]) -> list[list[str]]: ...
 
 
 class Events:
-    """The clauses of all blocks."""
+    """The clauses (``When``) of all blocks."""
 
     def __init__(self, generator: SignalNodes) -> None:
         self._of = generator
@@ -455,7 +432,7 @@ class Events:
             generator.values[name, port] = generator.elements(f"{name}_{port}", size, "{0}_{1}")
 
     def named(self, node: Node) -> str:
-        """Return a name for a clause in messages: the path of its first event output."""
+        """Return a clause's name for messages: the path of its first event output."""
         placed, when = self._clause(node)
         outputs = sorted(_sets(when.do) & {port.name for port in placed.flat.block.outputs})
         return ".".join((placed.flat.path, *outputs[:1]))
@@ -465,7 +442,7 @@ class Events:
         return placed, placed.equations.when[int(node[1])]
 
     def add_nodes(self) -> None:
-        """Add each clause and the nodes that it needs."""
+        """Add each clause and the nodes that it needs to the evaluation order."""
         for name, placed in self._of.placed.items():
             for i, when in enumerate(placed.equations.when):
                 run = (*statements(when.do), *statements(when.rest))
@@ -480,7 +457,7 @@ class Events:
                 self._of.needs[event_node(name, i)] = needed
 
     def check(self) -> None:
-        """Check that events occur at the instants that their blocks require."""
+        """Check that events occur at the instants at which blocks require them."""
 
         def makers(place: Node) -> list[tuple[PlacedBlock, tuple[str, ...]]]:
             clauses = map(self._clause, self._setters.get(place, ()))
@@ -489,14 +466,11 @@ class Events:
         for placed in self._of.placed.values():
             check_meetings(placed, makers)
 
-    # -- generated lines -------------------------------------------------------------------------
-
     def resting(self, guard: int) -> bool:
         """Return whether this guard triggers a clause with stop-mode statements (``rest``)."""
         return any(self._clause(node)[1].rest for node in self._possible("guards", (guard,)))
 
     def _possible(self, source: str, guards: Container[int]) -> list[Node]:
-        """Return, in order, the clauses that timers or any of ``guards`` can trigger."""
         out: list[Node] = []
         for node in self._of.order:
             if node[0].startswith("@") and self._may_happen(node, source, set(out), guards):
@@ -504,7 +478,7 @@ class Events:
         return out
 
     def items(self, source: str, *, stop: bool = False) -> list[list[str]]:
-        """Return lines of ``tick`` if ``source`` is ``"timers"``, else of ``reset`` or ``stop``."""
+        """Return the lines of ``tick`` (``source="timers"``), or of ``reset`` or ``stop``."""
         possible = self._possible(source, range(len(self._of.layout.guards)))
         first, clauses, commit, late = [], [], [], []
         signals: set[Node] = set()
@@ -550,7 +524,7 @@ class Events:
         return f"{block}_{port}_on != 0.0"
 
     def _locals(self, placed: PlacedBlock) -> dict[str, list[str]]:
-        """Return local variables for states and memory that a clause sets, by name."""
+        """Return local variables for the states and memory that a block's clauses set, by name."""
         eq = placed.equations
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in eq.when))
         return {
@@ -560,7 +534,7 @@ class Events:
         }
 
     def _around(self, placed: PlacedBlock, clauses: list[Node]) -> tuple[list[str], list[str]]:
-        """Return two lists of lines: before the clauses of a block, and after all clauses."""
+        """Return the lines before the clauses of a block, and the lines after all clauses."""
         begin, end = [], []
         whens = [self._clause(n)[1] for n in clauses]
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in whens))

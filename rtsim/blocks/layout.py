@@ -27,7 +27,7 @@ Values = Mapping[tuple[str, str], list[str]]
 
 
 _PYTHON: Collection[str] = {"math", "np", *dir(builtins)}
-"""The names that each text of equations can use without a declaration."""
+"""The names that equations can use without a declaration."""
 _NOTES = {
     "target": ", where the name of a temporary begins with _",
     "name": ", where helpers are given as functions={...}",
@@ -36,8 +36,6 @@ _NOTES = {
 
 @dataclass
 class PlacedBlock:
-    """A block and its positions in the vectors of the model."""
-
     flat: FlatBlock
     equations: Equations
     x: int
@@ -46,7 +44,7 @@ class PlacedBlock:
     guards: dict[str, int] = field(default_factory=dict)
     timers: dict[str, int] = field(default_factory=dict)
     places: dict[str, tuple[str, int, int]] = field(default_factory=dict)
-    """Maps the name of a state, rate, memory or parameter to its vector, first element and size."""
+    """Maps the name of a state, rate, memory or parameter to its vector, first index and size."""
 
     def __post_init__(self) -> None:
         eq = self.equations
@@ -82,12 +80,15 @@ class PlacedBlock:
         )
 
     def check_names(self, kinds: Mapping[str, str]) -> None:
-        """Raise :class:`UnknownName` for a name in the equations that the block does not declare.
+        """Check that the equations use only declared names.
 
-        ``kinds`` maps each output to ``"signal"`` or ``"event"``.  Without this check, a misspelt
-        target becomes a local variable of the generated function, and its value is lost.
-        Raises :class:`ModelError` for a statement that equations cannot contain, and for a
-        declared name that looks like one of a temporary.
+        Without this check, a misspelt target would become a local variable of the generated
+        function, and its value would be lost.  ``kinds`` maps each output to ``"signal"`` or
+        ``"event"``.
+
+        Raises :class:`UnknownName` for an undeclared name.  Raises :class:`ModelError` for a
+        statement that equations cannot contain, and for a declared name that begins with ``_``,
+        like a temporary variable.
         """
         eq, ports = self.equations, {port.name for port in self.flat.block.inputs}
         signals = {name for name, kind in kinds.items() if kind == "signal"}
@@ -160,7 +161,7 @@ class PlacedBlock:
     ) -> Element:
         """Return a function that replaces the names in the block's equations.
 
-        ``own`` maps names to local variables.  ``suffix`` is added to the names of temporaries.
+        ``own`` maps names to local variables.  ``suffix`` is appended to the names of temporaries.
         """
         flat, places, functions = self.flat, self.places, self.equations.functions
         local = own or {}
@@ -187,9 +188,10 @@ class PlacedBlock:
         return find
 
     def _position(self, name: str, index: ast.expr | None, size: int) -> int | None:
-        """Return the element that ``index`` selects; ``None`` if the index is computed.
+        """Return the element that ``index`` selects, or ``None`` for a computed index.
 
-        An index outside the signal would select an element of another block.
+        An index outside the signal raises an error, because it would select an element of another
+        block.
         """
         try:
             element = 0 if index is None else ast.literal_eval(index)
@@ -244,7 +246,9 @@ class Layout:
     timers: list[Timer] = field(default_factory=list)
     functions: dict[str, Any] = field(default_factory=dict)
     delays: list[tuple[PlacedBlock, InputDelay]] = field(default_factory=list)
-    """Each delayed input and its block; the delayed values follow the inputs of the model in u."""
+    """Each delayed input and its block.  In u, the delayed values follow the inputs of the
+    model.
+    """
 
     @classmethod
     def of(cls, flat: Flat) -> Layout:
@@ -290,9 +294,9 @@ class Layout:
 
 
 def _names(block: str, eq: Equations) -> Iterator[tuple[str, str]]:
-    """Yield the name of each state and memory signal in the model.
+    """Yield each state and memory signal of a block with its name in the model.
 
-    A signal that is the block's output has the name of the block.
+    A signal that equals the block's output gets the name of the block.
     """
     shown = plain_values(statements(eq.output)) or {}
     for signal in (*eq.states, *eq.memory):

@@ -1,8 +1,9 @@
-"""Blocks between signals and events: samplers, holds, unit delays, level crossings, PID.
+"""Blocks between signals and events: samplers, holds, unit delays, level crossings, PID
+controllers.
 
-A sampler reads its signal as x-, the value before the changes at that instant.  Blocks that are
-connected by events react at the same instant.  A hold converts an event to a signal, which has the
-new value from x+ on.
+A sampler reads its signal as x-, the value before the changes at an instant.  Blocks that events
+connect react at the same instant.  A hold turns an event into a signal, which has the new value
+from x+ on.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from rtsim.equations.model import Guard, Timer
 
 
 def timer(period: Duration | Period, offset: Duration = 0) -> Timer:
-    """Return a timer with exact ticks at ``offset + k * period`` s."""
+    """Return a timer with exact ticks at ``offset + k * period`` (s)."""
     return Timer(Period.of(period), declared_ns(offset, "offset"))
 
 
 @dataclass(frozen=True)
 class PeriodicSampler(Block):
-    """Sample ``u``: an event with the value of ``u`` every ``period`` s."""
+    """Sample ``u`` every ``period`` s; each sample is an event with the value of ``u``."""
 
     period: Duration | Period
     offset: Duration = 0
@@ -60,7 +61,7 @@ class PeriodicSampler(Block):
 
 @dataclass(frozen=True)
 class Sampler(Block):
-    """Sample ``u``: an event with the value of ``u`` at each event ``trigger``."""
+    """Sample ``u`` at each event ``trigger``; each sample is an event with the value of ``u``."""
 
     inputs = (Port("u", "signal", None), Port("trigger", "event", None))
     outputs = (Port("y", "event", None),)
@@ -74,9 +75,9 @@ class Sampler(Block):
 
 @dataclass(frozen=True)
 class LevelCrossing(Block):
-    """An event when ``u`` crosses ``level``: rising (``direction`` 1), falling (-1) or both (0).
+    """An event when ``u`` crosses ``level``, rising (``direction`` 1), falling (-1) or both (0).
 
-    The crossing is located to 1 ns.  The value of the event is the value of ``u`` at that time.
+    The crossing is located to 1 ns.  The event has the value of ``u`` at that time.
     """
 
     level: float = 0.0
@@ -147,7 +148,7 @@ class _Held(Block):
 class ZeroOrderHold(_Held):
     """Hold the value of the last event at ``u``.
 
-    With ``period`` (s), ``u`` is a signal, which the block samples with that period.
+    With ``period`` (s), ``u`` is a signal, which the block samples.
     """
 
     @property
@@ -161,11 +162,9 @@ class ZeroOrderHold(_Held):
 
 @dataclass(frozen=True)
 class FirstOrderHold(_Held):
-    """Extrapolate on the line through the last two events.
+    """Extrapolate linearly from the last two events at ``u``; constant after the first event.
 
-    After the first event, the output is constant.
-
-    With ``period`` (s), ``u`` is a signal, which the block samples with that period.
+    With ``period`` (s), ``u`` is a signal, which the block samples.
     """
 
     @property
@@ -191,8 +190,8 @@ class UnitDelay(Block):
     """Delay ``u`` by one period; the output is an event every ``period`` s.
 
     ``u`` is a signal or an event.  An event must occur at each tick of the block; events between
-    the ticks are ignored.  The output does not depend on the input at the same instant, so a loop
-    of events can contain this block.
+    ticks are ignored.  The output does not depend on the input at the same instant, so that this
+    block can close a loop of events.
     """
 
     period: Duration | Period
@@ -225,16 +224,13 @@ class UnitDelay(Block):
         )
 
 
-# PID controllers: continuous and sampled.
-
-
 @dataclass(frozen=True)
 class PID(Block):
     """A PID controller: ``y = kp u + ki integral(u) + kd u'``, limited to ``low`` … ``high``.
 
-    ``u'`` is the derivative of ``u`` after a first-order filter with time constant ``1 / filter``
-    s.  While the output is limited, back-calculation with the gain ``tracking`` (1/s; default
-    ``ki / kp``) prevents integrator wind-up.
+    ``u'`` is the derivative of ``u`` after a first-order filter with the time constant ``1 /
+    filter`` (s).  While the output is limited, back-calculation prevents integrator wind-up.  Its
+    gain is ``tracking`` (1/s), by default ``ki / kp``, or ``abs(ki)`` if ``kp`` is 0.
     """
 
     kp: float = 1.0

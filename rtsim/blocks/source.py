@@ -1,7 +1,7 @@
-"""Source text of generated functions: the statements of equations, renamed and in pieces.
+"""The source text of generated functions, and the statements from which it is made.
 
-Long functions are split into several functions (pieces), because compile time grows faster than the
-length of a function.
+Compile time grows faster than the length of a function.  Long functions are therefore split into
+several functions, called pieces.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from rtsim.equations.compiling import compiled
 from rtsim.equations.source_hash import source_hash
 
 LINES = 60
-"""Maximum number of lines in one piece."""
 _SET = re.compile(r"\s*([A-Za-z_]\w*) = ")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -37,8 +36,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]) -> str:
     """Return the text of ``def name(arguments)`` with the lines of ``items``.
 
-    The lines of one item stay together in one piece.  A vector ``w`` passes numbers from one piece
-    to later pieces.
+    The lines of one item stay together in one piece.  A vector ``w`` passes numbers to later
+    pieces.
     """
     pieces = _pieces(items)
     if len(pieces) == 1:
@@ -73,7 +72,7 @@ class FunctionBody:
 def functions(
     arguments: str, doc: str, signals: Sequence[Sequence[str]], bodies: Sequence[FunctionBody]
 ) -> list[str]:
-    """Return the text of functions; long functions share the pieces that compute ``signals``."""
+    """Return the text of functions; long functions share the pieces that compute signals."""
     wholes = [[*(signals[i] for i in body.needed), *body.rest] for body in bodies]
     if all(sum(map(len, whole)) <= LINES for whole in wholes):
         return [
@@ -133,7 +132,6 @@ class _Shared:
         return [*self.loads(self._uses[k] - self._sets[k]), *self.pieces[k], *stores]
 
     def called_by(self, body: FunctionBody) -> list[int]:
-        """Return the pieces that ``body`` needs, directly or indirectly."""
         found = {self._piece_of[i] for i in body.needed}
         waiting = list(found)
         while waiting:
@@ -173,7 +171,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
     """Return ``text`` as a module in which ``names`` are defined.
 
     The text is also written to a file in the cache folder, so that numba can cache the machine code
-    and a debugger can show the lines.  The file is never executed.  If it cannot be written, each
+    and a debugger can show the lines.  The file is never executed.  If writing fails, each
     process compiles the model again.
     """
     key = hashlib.sha256(text.encode())
@@ -193,7 +191,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write ``text`` to a file, unless the file has it already: the cache compares dates."""
+    """Write ``text`` to a file whose content differs; the cache of numba compares dates."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return
@@ -206,7 +204,7 @@ def _write(path: Path, text: str) -> None:
         part.replace(path)
 
 
-# The statements of a block's equations: names that they read and set, and renaming.
+# The statements of a block's equations: the names that they read and set, and renaming.
 
 Element = Callable[[str, ast.expr | None], ast.expr | None]
 """Maps ``(name, index)`` to its replacement; ``None`` leaves the name unchanged."""
@@ -214,19 +212,19 @@ Element = Callable[[str, ast.expr | None], ast.expr | None]
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement; ``sets`` and ``reads`` are names without their indices."""
+    """One statement; ``sets`` and ``reads`` contain names without indices."""
 
     tree: ast.stmt
     sets: frozenset[str]
-    """The names that the statement sets; an argument of a call without a result counts as set."""
+    """The names that the statement sets, including the arguments of a call without a result."""
     reads: frozenset[str]
     targets: frozenset[str]
-    """The names that the statement assigns to."""
+    """The names to which the statement assigns."""
 
 
 @lru_cache(maxsize=4096)
 def statements(text: str) -> tuple[Statement, ...]:
-    """Return the statements of ``text``; raises :class:`ModelError` for invalid Python."""
+    """Return the statements of ``text``; raise :class:`ModelError` for invalid Python."""
     try:
         trees = ast.parse(text).body
     except SyntaxError as error:
@@ -241,14 +239,14 @@ def _examined(tree: ast.stmt) -> Statement:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Store):
             continue
-        if isinstance(node.value, ast.Name):  # check_form refuses others
+        if isinstance(node.value, ast.Name):  # check_form rejects other targets
             sets.add(node.value.id)
             stored.add(id(node.value))
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in stored:
             (sets if isinstance(node.ctx, ast.Store) else reads).add(node.id)
     targets = frozenset(sets)
-    # A call without a result sets those of its arguments that it can change.
+    # A call without a result can set its arguments.
     if isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Call):
         for given in tree.value.args:
             place = given.value if isinstance(given, ast.Subscript) else given
@@ -265,7 +263,7 @@ def check_form(statement: Statement, branches: bool) -> None:
     """Raise :class:`ModelError` for a statement that equations cannot contain.
 
     Equations consist of assignments and calls and, if ``branches`` are allowed, of ``if``, ``for``
-    and ``while``.  All other statements bind names, or leave the generated function.
+    and ``while``.  Other statements would bind names, or leave the generated function.
     """
     for node in ast.walk(statement.tree):
         problem = ""
@@ -285,7 +283,6 @@ def check_form(statement: Statement, branches: bool) -> None:
 
 
 def _is_foreign_target(node: ast.AST) -> bool:
-    """Return whether ``node`` is assigned to, but is neither a name nor an element of one."""
     if not isinstance(node, ast.Attribute | ast.Subscript) or not isinstance(node.ctx, ast.Store):
         return False
     return isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name)
@@ -320,12 +317,11 @@ class _Renamer(ast.NodeTransformer):
 
 
 def renamed(statement: Statement, element: Element) -> str:
-    """Return the text of ``statement`` with names and elements replaced by ``element``."""
+    """Return the text of ``statement`` after replacing names and elements by ``element``."""
     return ast.unparse(_Renamer(element).visit(_copy(statement.tree)))
 
 
 def _copy(node: ast.AST) -> ast.AST:
-    """Return a deep copy of a syntax tree; faster than ``copy.deepcopy``."""
     fields = {}
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.AST):
@@ -346,7 +342,7 @@ def expression(text: str) -> ast.expr:
 
 
 def plain_values(of: Sequence[Statement]) -> Mapping[str, ast.expr] | None:
-    """Return ``{target: value}`` if each statement only copies a name or an element, else None."""
+    """Return ``{target: value}`` if all statements copy names or elements, else ``None``."""
     out: dict[str, ast.expr] = {}
     for statement in of:
         tree = statement.tree

@@ -1,4 +1,4 @@
-"""Sources, which are blocks without inputs.  Each jump or bend of a source is a tag."""
+"""Sources, which are blocks without inputs.  Each jump or bend of a source creates a tag."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rtsim.equations.model import Timer
 
 
 class Source(Block):
-    """Base class of sources: one output ``y`` with one element."""
+    """Base class of sources with one output ``y`` of one element."""
 
     unit: str = block.ANY
 
@@ -25,12 +25,11 @@ class Source(Block):
         return (Port("y", unit=self.unit),)
 
     def numbers(self, **values: float) -> Signals:
-        """Return parameters in the unit of the output; ``values`` are initial values by name."""
+        """Return parameters in the unit of the output, with initial values by name."""
         return Signals(*(Signal(name, self.unit, initial=v) for name, v in values.items()))
 
 
 def _switched(begins_ns: int, parameters: Signals, output: str) -> Equations:
-    """Return equations in which ``on`` is 0.0 before ``begins_ns`` and 1.0 from then on."""
     return Equations(
         memory=Signals("on"),
         parameters=parameters,
@@ -42,7 +41,7 @@ def _switched(begins_ns: int, parameters: Signals, output: str) -> Equations:
 
 @dataclass(frozen=True)
 class Constant(Source):
-    """A constant of one or several elements; the constant is a parameter of the model."""
+    """A constant of one or several elements, as a parameter of the model."""
 
     value: Numbers = 0.0
     unit: str = block.ANY
@@ -139,8 +138,8 @@ class Sine(Source):
 class SquareClock(Source):
     """A square wave: ``high`` for ``width`` s of each ``period`` s, else ``low``.
 
-    The first pulse begins at ``offset`` s.  The default ``width`` is half a period.  Each edge is
-    at an exact nanosecond.
+    The first pulse begins at ``offset`` s. The default ``width`` is half a period.  Each edge is at
+    an exact nanosecond.
     """
 
     period: Duration | Period = 1
@@ -172,10 +171,10 @@ class SquareClock(Source):
 
 
 class Waveform(Source):
-    """A periodic signal through ``samples``; the time between samples is ``step`` s.
+    """A periodic signal through ``samples`` that are ``step`` s apart.
 
-    ``interpolation`` between samples is ``"linear"`` or ``"hermite"``.  ``"hermite"`` is a smooth
-    curve; its slope at a sample is the slope of the line between the two neighbouring samples.
+    ``interpolation`` is ``"linear"`` or ``"hermite"``.  The Hermite curve is smooth: its slope at a
+    sample is that of the line between the two neighbouring samples.
     """
 
     def __init__(
@@ -225,9 +224,9 @@ class Noise(Source):
     """Band-limited white noise: N(mean, deviation^2 / period), drawn every ``period`` s and held.
 
     ``deviation`` is the square root of the two-sided spectral density, in the unit of the output
-    times s^(1/2).  The spectrum is flat up to about a third of ``1 / period`` Hz.  The numbers come
-    from a random stream named after the plant and the block; they do not depend on the steps of the
-    solver.
+    times s^(1/2).  The spectrum is flat up to about a third of ``1 / period`` Hz.  The random
+    stream is named after the plant and the block, so the numbers do not depend on the solver's
+    steps.
     """
 
     deviation: float = 1.0
@@ -267,7 +266,6 @@ class _Events(Block):
         return (Port("y", "event", 1, self.unit),)
 
     def at(self, name: str, timer: Timer) -> Equations:
-        """Return equations with an event at each tick of ``timer``."""
         return Equations(
             parameters=Signals(Signal("value", self.unit, initial=self.value)),
             timers={name: timer},
@@ -277,7 +275,7 @@ class _Events(Block):
 
 @dataclass(frozen=True)
 class EventClock(_Events):
-    """An event of value ``value`` every ``period`` s; the first is at ``offset`` s."""
+    """An event with the given value every ``period`` s, from ``offset`` s on."""
 
     period: Duration | Period = 1
     offset: Duration = 0
@@ -294,9 +292,9 @@ class EventClock(_Events):
 
 @dataclass(frozen=True)
 class EventAt(_Events):
-    """One event of value ``value`` at ``time`` s.
+    """One event with the given value at ``time`` s.
 
-    At an input ``impulse``, the event is a Dirac impulse of weight ``value``.
+    At an input ``impulse``, the event acts as a Dirac impulse of weight ``value``.
     """
 
     time: Duration = 0

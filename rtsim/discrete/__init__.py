@@ -1,7 +1,7 @@
 """Discrete events in a run: SimPy processes, and populations of agents.
 
-A scenario declares ``Processes``.  Their set-up function receives an ``Agenda``, which is a SimPy
-environment.  ``population`` makes a model of many agents that are updated at the same time.
+A scenario declares ``Processes``, whose set-up function receives an ``Agenda``, a SimPy
+environment.  ``population`` makes a model of many agents that are updated together.
 docs/discrete.md has examples.
 """
 

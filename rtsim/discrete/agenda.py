@@ -1,8 +1,8 @@
 """A SimPy environment that uses the simulated time of a run.
 
-Its methods take times in s; it keeps time in whole ns.  SimPy provides processes, resources,
-stores, priorities, pre-emption and interrupts.  The effects of processes on the rest of the run are
-collected in a list, which the task applies.
+Methods take times in s; the environment keeps time in whole ns.  SimPy provides processes,
+resources, stores, priorities, pre-emption and interrupts.  The environment collects the effects of
+processes on the rest of the run in a list, which the task applies.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from rtsim.engine.advance import Loop
 
 
-# The private names of SimPy that rtsim uses: to continue a process, and to process an event.
+# Private parts of SimPy, which are needed to continue a process and to process an event.
 
 _resume = simpy.Process._resume
 
 
 def process_events(queue: list[tuple[int, EventPriority, int, Event]], ns: int, most: int) -> int:
-    """Process the events of ``queue`` up to ``ns`` in SimPy's order; return their number.
+    """Process the events of ``queue`` up to ``ns`` in SimPy's order, and return their number.
 
-    Raises the exception of an event that failed.  Stops after more than ``most`` events.
+    Stops after more than ``most`` events.  If an event failed, its exception is raised.
     """
     events = 0
     while queue and queue[0][0] <= ns:
@@ -54,10 +54,10 @@ def process_events(queue: list[tuple[int, EventPriority, int, Event]], ns: int, 
 
 
 class WatchedProcess(simpy.Process):
-    """A process that must wait for events of its own environment.
+    """A process that may only wait for events of its own environment.
 
-    Raises :class:`ScenarioError` if the process waits for an event of another environment, which
-    would never occur.  SimPy has no public hook between two events of a process.
+    Raises :class:`ScenarioError` if the process waits for an event of another environment, because
+    this event would never occur.  SimPy has no public hook between two events of a process.
     """
 
     def _resume(self, event: Event) -> None:
@@ -70,17 +70,16 @@ class WatchedProcess(simpy.Process):
             )
 
 
-# The effects of processes on the rest of a run: messages, changed values and recorded events.
+# Effects of processes on the rest of a run: messages, changed values and recorded events.
 
 PLAIN = frozenset({float, int, np.float64})
-"""Types of numbers that are written without a conversion."""
 LARGE = 1e300
-"""Numbers below this are finite; larger numbers are checked one by one."""
+"""Numbers below this value are finite; larger ones are checked individually."""
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A new value for a parameter of a plant, or for a value of a source."""
+    """A new value for a parameter of a plant or a value of a source."""
 
     target: str
     value: object
@@ -88,7 +87,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Told:
-    """An event for the recording.  Its ``repr`` enters the checksum of checkpoints."""
+    """An event for the recording; the checksum of checkpoints includes its ``repr``."""
 
     kind: str
     text: str
@@ -96,14 +95,15 @@ class Told:
 
 
 Effect = tuple[bytes, bytes | Changed | Told, int]
-"""What a reaction does to the rest of the run, and the time of the reaction, ns.
+"""An effect of a reaction on the rest of the run, with the time of the reaction (ns).
 
-For a message: its topic (as UTF-8) and its values (as bytes).  Otherwise the topic is empty.
+For a message, the first element is the topic (UTF-8) and the second the values as bytes.  Otherwise
+the topic is empty.
 """
 
 
 class Payload:
-    """The values of one topic in memory that is quick to write."""
+    """The values of one topic, in memory that is fast to write."""
 
     def __init__(self, name: str, signals: Signals, vector: Vector) -> None:
         self.name = name
@@ -112,14 +112,16 @@ class Payload:
         self.vector = vector
         self.initial = vector.copy()
         self.memory: Any = vector.data
-        """The elements of ``vector``; reading and writing one takes a third of numpy's time."""
+        """The elements of ``vector``.  Reading or writing one takes a third of the time in
+        numpy.
+        """
         self.places = {s.name: signals.slice(s.name).start for s in signals if s.size == 1}
         """Index of each signal with one element."""
 
     def put(self, name: str, value: object, what: str, ns: int) -> None:
-        """Write any ``value`` that can be converted to the elements of the signal ``name``.
+        """Convert ``value`` and write it to the elements of the signal ``name``.
 
-        ``what`` and ``ns`` (the present time) are for the messages of errors.
+        Error messages contain ``what`` and ``ns``, the present time.
         """
         signals, where = self.signals, f"{what} {self.name}"
         if name not in signals:
@@ -138,14 +140,14 @@ class Payload:
 
 
 def scalars(signals: Signals, vector: Vector) -> dict[str, tuple[Any, int]]:
-    """Return the memory of ``vector`` and the index in it for each scalar of ``signals``."""
+    """Return, for each scalar of ``signals``, the memory of ``vector`` and the index in it."""
     return {s.name: (vector.data, signals.slice(s.name).start) for s in signals if not s.shape}
 
 
 MOST_EVENTS = 1_000_000
-"""Maximum number of events at one instant; more events cause a :class:`ZenoError`."""
+"""Maximum number of events at one instant; more events raise :class:`ZenoError`."""
 _EXACT_S = 1e6
-"""For times below this (s), a multiplication and one rounding give the exact ns."""
+"""For times below this value (s), a multiplication and one rounding give the exact ns."""
 _NS_PER_S = float(NS_PER_S)
 
 
@@ -169,9 +171,9 @@ class DeclaredProcesses(Protocol):
 
 
 class Agenda(simpy.Environment):
-    """The SimPy environment of processes (``process``, ``timeout``, ``event``) within a run.
+    """The SimPy environment of processes within a run, with ``process``, ``timeout`` and ``event``.
 
-    Delays and ``now`` are in s.  A delay is rounded to the nearest ns.  Times are kept in whole ns,
+    Delays and ``now`` are in s. A delay is rounded to the nearest ns.  Times are kept in whole ns,
     so they do not drift from the other times of the run.
     """
 
@@ -190,10 +192,9 @@ class Agenda(simpy.Environment):
         self.p = p
         self.effects: list[Effect] = []
         self.count = 0
-        """Number of events processed."""
         self._ns, self._s = 0, 0.0
         self._events: list[tuple[int, EventPriority, int, Event]] = []
-        """The event queue: time, priority, number and event, in SimPy's order."""
+        """The event queue, in SimPy's order: time, priority, number and event."""
         self._numbers = count()
         self._processes = processes
         self._on = on
@@ -209,43 +210,41 @@ class Agenda(simpy.Environment):
             **scalars(processes.inputs, self.inputs),
             **scalars(processes.parameters, self.p),
         }
-        """Memory and index of each scalar that processes can read."""
         self._changes = False
-        """True if this reaction has changed a value outside the processes."""
         self.complete_ns = 0
-        """Time of the last complete reaction of :meth:`run_batch`, ns."""
+        """Time of the last complete reaction of :meth:`run_batch` (ns)."""
         self._kept: list[Effect] | BaseException | None = None
-        """The result of a reaction that :meth:`run_batch` ran and that its tag has to complete."""
+        """The result of a reaction that :meth:`run_batch` ran but that must be completed at its
+        tag.
+        """
         self._inboxes: dict[str, simpy.Store] = {}
         self._crossings: dict[str, Event] = {}
 
-    # -- time ------------------------------------------------------------------------------------
-
     @property
     def now(self) -> float:
-        """Simulated time, s."""
+        """Simulated time (s)."""
         return self._s
 
     @property
     def ns(self) -> int:
-        """Simulated time, ns (exact)."""
+        """Simulated time (ns, exact)."""
         return self._ns
 
     @property
     def next_ns(self) -> int:
-        """Time of the next reaction, ns; ``FAR`` if there is none."""
+        """Time of the next reaction (ns), or ``FAR`` without one."""
         if self._kept is not None:
             return self._ns
         return self._events[0][0] if self._events else FAR
 
     def peek(self) -> float:
-        """Return the time of the next event, s; infinite if there is none."""
+        """Return the time of the next event (s), or infinity without one."""
         return self._events[0][0] / _NS_PER_S if self._events else float("inf")
 
     def schedule(self, event: Event, priority: EventPriority = NORMAL, delay: float = 0) -> None:
         """Schedule ``event`` after ``delay`` s, as in SimPy.
 
-        After an infinite delay the event never occurs.
+        After an infinite delay, the event never occurs.
         """
         ns = self._ns
         if delay:
@@ -262,20 +261,18 @@ class Agenda(simpy.Environment):
         return WatchedProcess(self, generator)
 
     def run(self, until: object = None) -> NoReturn:  # noqa: ARG002
-        """Raise :class:`ScenarioError`: the run controls the time of an agenda."""
+        """Raise :class:`ScenarioError`, because the run controls the time of an agenda."""
         raise ScenarioError(
             f"{self.name}: run() and step() cannot be called, because the run controls the time; "
             "remove the call, and in a process yield the event to wait for"
         )
 
     def step(self) -> NoReturn:
-        """Raise :class:`ScenarioError`: the run controls the time of an agenda."""
+        """Raise :class:`ScenarioError`, because the run controls the time of an agenda."""
         self.run()
 
-    # -- the run ---------------------------------------------------------------------------------
-
     def read(self, name: str) -> Any:
-        """Return an input as it was before this microstep, or a parameter: float or array."""
+        """Return an input, as it was before this microstep, or a parameter: a float or an array."""
         if name in self._scalars:
             memory, at = self._scalars[name]
             return memory[at]
@@ -293,7 +290,7 @@ class Agenda(simpy.Environment):
         """
         places, memory = self._places, self._memory
         for name, value in values.items():
-            # The usual case has a faster path.
+            # This path is faster for the usual case.
             if name in places and type(value) in PLAIN and -LARGE < value < LARGE:  # type: ignore[operator]
                 memory[places[name]] = value
             else:
@@ -302,7 +299,7 @@ class Agenda(simpy.Environment):
     def send(self, topic: str, **values: object) -> None:
         """Send a message on a topic that ``messages`` declares.
 
-        A signal that is not in ``values`` has its declared initial value.
+        Signals that are not in ``values`` have their declared initial values.
         """
         if topic not in self._messages:
             raise UnknownName("topic", topic, self._messages, f"messages of {self.name}")
@@ -320,13 +317,13 @@ class Agenda(simpy.Environment):
     def change(self, target: str, value: object) -> None:
         """Set ``target``, such as ``"plant.mass"``, to ``value`` at the end of this microstep.
 
-        ``target`` is a parameter of a plant or a value of a source.
+        The target is a parameter of a plant or a value of a source.
         """
         self._changes = True
         self.effects.append((b"", Changed(target, value), self._ns))
 
     def record(self, kind: str, text: str = "", **values: float) -> None:
-        """Write an event of kind ``kind``, such as ``Broken``, to the recording."""
+        """Write an event of the given kind, such as ``Broken``, to the recording."""
         told = Told(kind, text, {k: float(v) for k, v in values.items()})
         self.effects.append((b"", told, self._ns))
 
@@ -341,7 +338,7 @@ class Agenda(simpy.Environment):
         return self._inboxes[topic]
 
     def crossing(self, guard: str) -> Event:
-        """Return an event that occurs when ``guard`` (``"plant.guard"``) fires next.
+        """Return an event that occurs when ``guard``, given as ``"plant.guard"``, fires next.
 
         After this event, ``read`` returns the values after the guard's reset (x+).
         """
@@ -351,7 +348,7 @@ class Agenda(simpy.Environment):
         return self._crossings[guard]
 
     def random(self, stream: str) -> np.random.Generator:
-        """Return the random stream of this name; its numbers do not depend on other streams."""
+        """Return the random generator of this name, independent of all other names."""
         return self._streams.stream(f"processes/{self.name}/{stream}")
 
     def _check_on(self, name: str, what: str) -> None:
@@ -360,8 +357,6 @@ class Agenda(simpy.Environment):
                 f"{self.name} does not receive the {what} {name}; declare it: "
                 f"on=({', '.join(map(repr, (*self._on, name)))},)"
             )
-
-    # -- for the task ----------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Call the set-up function of the processes."""
@@ -373,7 +368,7 @@ class Agenda(simpy.Environment):
             )
 
     def hear(self, ns: int, name: str, payload: Vector | None) -> None:
-        """Handle a message that arrived or, if ``payload`` is None, a guard that fired."""
+        """Handle a message that arrived, or a guard that fired (``payload`` is None)."""
         self._ns, self._s = ns, ns / _NS_PER_S
         if payload is None:
             waited = self._crossings.pop(name, None)
@@ -384,10 +379,10 @@ class Agenda(simpy.Environment):
             self._inboxes[name].put({n: _value(signals, payload, n) for n in signals.names})
 
     topics: Mapping[str, Signals] = {}
-    """Return the signals of each topic that the processes receive."""
+    """The signals of each topic that the processes receive."""
 
     def react(self, ns: int) -> list[Effect]:
-        """Process all events up to ``ns`` in SimPy's order; return their effects on the run."""
+        """Process all events up to ``ns`` in SimPy's order, and return their effects on the run."""
         kept, self._kept = self._kept, None
         if isinstance(kept, BaseException):
             raise kept
@@ -401,9 +396,9 @@ class Agenda(simpy.Environment):
     def run_batch(self, limit_ns: int, most: int, loop: Loop) -> tuple[list[Effect], int]:
         """Run up to ``most`` reactions before ``limit_ns``, each at the time of its events.
 
-        Returns the effects of the reactions that need nothing else of the run, and their number.
-        A reaction that raises an error or calls :meth:`change` ends this, and :meth:`react` gives
-        its result: the run has to be at the tag of the reaction for it.
+        Returns the effects of the complete reactions, and their number.  The batch ends at a
+        reaction that raises an error or calls :meth:`change`, because the run must reach its tag
+        first.  :meth:`react` then returns its result.
         """
         queue, effects, complete, reactions = self._events, self.effects, 0, 0
         try:
@@ -422,11 +417,10 @@ class Agenda(simpy.Environment):
 
     @property
     def kept(self) -> bool:
-        """True if :meth:`run_batch` has run a reaction that :meth:`react` has to complete."""
+        """True if :meth:`run_batch` ran a reaction that :meth:`react` must complete."""
         return self._kept is not None
 
     def _react(self, ns: int) -> None:
-        """Process all events up to ``ns``, and send the outputs if they have changed."""
         self._ns, self._s = ns, ns / _NS_PER_S
         events = process_events(self._events, ns, MOST_EVENTS)
         if events > MOST_EVENTS:
@@ -448,7 +442,7 @@ def _value(signals: Signals, vector: Vector, name: str) -> Any:
 
 
 def _whole_ns(delay: Any) -> int:
-    """Return ``delay`` (s) in ns like :func:`rtsim.core.tag.to_ns`; faster for short floats."""
+    """Return ``delay`` (s) in ns like :func:`rtsim.core.tag.to_ns`, but faster for short floats."""
     if isinstance(delay, float):
         if abs(delay) < _EXACT_S:
             return round(float(delay) * NS_PER_S)

@@ -1,4 +1,4 @@
-"""The declaration of a discrete-event component: its set-up function, inputs and outputs."""
+"""The declarations of discrete-event components: processes, and populations of agents."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 Setup = Callable[["Agenda"], None]
-"""Makes resources and starts processes (generators) on a new agenda, at the start of each run."""
+"""A function that creates resources and starts processes (generators) on a new agenda."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes on a SimPy environment.
+    """Processes on a SimPy environment, as one component of a run.
 
-    ``setup(agenda)`` creates all objects that the processes share.  It is called again for each run
-    and for each return to a checkpoint, so processes must not share objects that were created
-    outside this function.
+    ``setup(agenda)`` creates all objects that the processes share. rtsim calls the function at the
+    start of each run, and again for each return to a checkpoint.  Processes must therefore not
+    share objects created elsewhere.
 
-    Processes read the values that ``inputs`` have at a tag.  ``outputs`` are sent as a message
-    whenever they change.  ``messages`` are further topics by name; each call of
+    Processes read ``inputs`` as they are at a tag.  A message with all ``outputs`` is sent whenever
+    an output changes.  ``messages`` are further topics by name; each call of
     :meth:`~rtsim.discrete.agenda.Agenda.send` sends one message.
     """
 
@@ -53,7 +53,7 @@ class Processes:
             raise ScenarioError(f"{both[0]} is both an input and a parameter; rename one of them")
 
     def default_name(self) -> str:
-        """Return the name of a component without another name: that of the set-up function."""
+        """Return the default name of the component, which is the name of the set-up function."""
         name = str(getattr(self.setup, "__name__", ""))
         if not name.isidentifier():
             raise ScenarioError(
@@ -74,7 +74,9 @@ def processes(
     assumptions: tuple[str, ...] = (),
     limits: tuple[str, ...] = (),
 ) -> Callable[[Setup], Processes]:
-    """Declare the function below as the set-up of processes: :class:`Processes` has the arguments.
+    """Declare the decorated function as the set-up of processes.
+
+    :class:`Processes` explains the arguments.
 
     Example:
         @processes(outputs=Signals("done"))
@@ -91,7 +93,7 @@ def processes(
 
 
 _RULE = Arguments("i, t, before, u, p, after", "after")
-# A model of many agents of one kind; each agent reads the states before the update.
+# A model of many agents of one kind. Each agent reads the states before the update.
 
 Rule = Callable[..., None]
 """``(i, t, before, u, p, after)``: agent ``i`` reads ``before`` and writes ``after[signal, i]``."""
@@ -110,14 +112,15 @@ def population(
 ) -> Model:
     """Return a model of ``count`` agents, which are all updated at the same time.
 
-    Each agent has the scalar signals ``each``.  In ``rule``, ``before`` and ``after`` have shape
-    (signals of one agent, count).  The model has no continuous states: declare it as a plant with
-    an ``update_period``.  With ``in_turn=True`` the agents are updated one after the other, and
-    each reads the new values of the agents before it.  This is a known modelling error, offered
-    for comparison.
+    Each agent has the scalar signals ``each``.  In ``rule``, ``before`` and ``after`` have the
+    shape (signals of one agent, count).  The model has no continuous states: declare it as a plant
+    with an ``update_period``.
 
-    Raises :class:`ScenarioError` if there are no agents or no scalar signals, or if ``rule`` is not
-    valid.
+    With ``in_turn=True``, the agents are updated one after the other, and each reads the new values
+    of the agents before it.  This order is a known modelling error, offered for comparison.
+
+    Raises :class:`ScenarioError` if there is no agent or no scalar signal, or if ``rule`` is
+    invalid.
     """
     if count < 1:
         raise ScenarioError(f"{name} has {count} agents; give at least 1")
@@ -145,7 +148,7 @@ def population(
 
 @lru_cache
 def _update(rule: Rule, kinds: int, in_turn: bool) -> Update:
-    """Return the update function; it is compiled once for populations of any size."""
+    """Return the update function, which is compiled once for populations of any size."""
     act = compiled(getattr(rule, "py_func", rule))
 
     def together(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
@@ -165,4 +168,4 @@ def _update(rule: Rule, kinds: int, in_turn: bool) -> Update:
 
 
 def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Do nothing: the model has no continuous states."""
+    """Do nothing, because the model has no continuous states."""

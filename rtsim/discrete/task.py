@@ -1,7 +1,8 @@
-"""The task that runs processes; it reacts at their next event, and to messages and guards.
+"""The task that runs processes, and the log from which it restores them.
 
-One reaction processes all events of the present ns that are known at its microstep, in SimPy's
-order.  The rest of the run sees only the values after the reaction.
+The task reacts at the next event of its processes, and to messages and guards.  One reaction
+processes all events of the present ns that are known at its microstep, in SimPy's order.  The rest
+of the run only sees the values after the reaction.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from rtsim.engine.process_batch import Messages, Ran, RecordEvent
 from rtsim.engine.system import Changeable
 from rtsim.record.events import CHANGE
 
-# The log of all stimuli of processes, used to run the processes again up to any tag.
-
 MOST_BYTES = 256 << 20
-"""Maximum size of the log, bytes."""
+"""Maximum size of the log (bytes)."""
 SAMPLED = -1
-"""The name index of a row with inputs and parameters; such a row is written when a value changed.
-"""
+"""The name index of a row with inputs and parameters, which is written when a value has changed."""
 
 
 class Stimuli:
-    """The stimuli in the order in which they acted; ``names`` are topics and guards."""
+    """Log of the stimuli of processes, from which the processes can run again up to any tag.
+
+    ``names`` are the topics and guards.
+    """
 
     def __init__(self, names: Sequence[str], sizes: Mapping[str, int], sampled: int) -> None:
         self._names = list(names)
@@ -46,10 +47,10 @@ class Stimuli:
         self._sizes = [sizes.get(name, 0) for name in names]
         self._sampled = sampled
         self._rows = array("q")
-        """Three words for each row: ns, microstep, index of the name."""
+        """Three integers per row: ns, microstep, index of the name."""
         self._values = array("d")
         self.complete = True
-        """False if the log was full, so that rows are missing."""
+        """False if rows are missing because the log was full."""
 
     def sampled(self, tag: Tag, vector: Vector) -> None:
         self._add(tag, SAMPLED, vector)
@@ -66,7 +67,10 @@ class Stimuli:
             self._values.frombytes(np.ascontiguousarray(values, dtype=np.float64).tobytes())
 
     def __iter__(self) -> Iterator[tuple[Tag, str | None, Vector]]:
-        """Yield tag, name (``None`` for inputs and parameters) and values (none for a crossing)."""
+        """Yield the tag, name and values of each stimulus.
+
+        The name of inputs and parameters is ``None``.  A crossing has no values.
+        """
         values = np.array(self._values)
         at = 0
         for k in range(0, len(self._rows), 3):
@@ -77,7 +81,6 @@ class Stimuli:
             at += size
 
     def save(self) -> dict[str, Any]:
-        """Return the log as plain data and vectors."""
         return {
             "complete": self.complete,
             "names": list(self._names),
@@ -118,7 +121,7 @@ class Stimuli:
 
 
 class ProcessesTask:
-    """Runs one :class:`Processes`; after a return to a checkpoint, runs it again from the start."""
+    """Task that runs one :class:`Processes`; a checkpoint is restored by running it again."""
 
     period: Period | None = None
 
@@ -157,7 +160,7 @@ class ProcessesTask:
         self._agenda.topics = self.topics
         self._begun = False
         self._ns = 0
-        """Time of the last reaction, ns."""
+        """Time of the last reaction (ns)."""
         self._sampled: bytes | None = None
         self._checksum = 0
         sizes = {name: signals.size for name, signals in self.topics.items()}
@@ -166,7 +169,7 @@ class ProcessesTask:
         self._heard.clear()
 
     def listen(self, topics: Mapping[str, Signals]) -> None:
-        """Set the signals of each topic in ``on``; called before the run."""
+        """Set the signals of each topic in ``on`` before the run."""
         self.topics = dict(topics)
         self._start_anew()
 
@@ -174,7 +177,7 @@ class ProcessesTask:
         """Do nothing, because the agenda determines the time of the next reaction."""
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Save a message or a guard that fired (``payload`` is None) for the next reaction."""
+        """Keep a message, or a guard that fired (``payload`` is None), for the next reaction."""
         self._heard.append((name, payload))
 
     def react(self, tag: Tag, environment: Environment) -> None:
@@ -191,14 +194,15 @@ class ProcessesTask:
                 environment.event(tag, effect.kind, self.name, effect.text, dict(effect.values))
 
     def can_run_batch(self) -> bool:
-        """Return whether the task can run reactions ahead of the run, by :meth:`run_batch`."""
+        """Return whether :meth:`run_batch` can run reactions ahead of the run."""
         return self._begun and not self._heard and not self._agenda.kept
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
-        """Run up to ``most`` reactions before ``limit_ns``; nothing else may happen before.
+        """Run up to ``most`` reactions before ``limit_ns``, ahead of the rest of the run.
 
-        The processes' events for the recording are given to ``event``.  A reaction that fails or
-        changes another component is not among those returned: :meth:`react` gives its result.
+        No other component may act before this time.  ``event`` is called with each event for the
+        recording. A reaction that fails or changes another component is not among the results;
+        :meth:`react` completes it.
         """
         agenda = self._agenda
         self._gather(Tag(self.next_ns))
@@ -215,7 +219,6 @@ class ProcessesTask:
         return Ran(messages, reactions, self._ns)
 
     def _gather(self, tag: Tag) -> None:
-        """Sample the inputs and parameters; log them if they have changed."""
         self.wiring.gather()
         values = self.wiring.into.tobytes() + self.p.tobytes()
         if values != self._sampled:
@@ -269,8 +272,6 @@ class ProcessesTask:
         target, many = effect.target, change.value.size > 1
         values = {f"{target}_{i}" if many else target: float(v) for i, v in enumerate(change.value)}
         environment.event(tag, CHANGE, effect.target, "", values)
-
-    # -- checkpoints -----------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
         return {

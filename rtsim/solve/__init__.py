@@ -1,7 +1,7 @@
-"""Solvers of ordinary differential equations, their tableaus and their contracts.
+"""The solvers that integrate the differential equations of plants, and the protocol for new ones.
 
-:data:`SOLVERS` has every solver that a scenario can choose by name.  Other packages add solvers by
-the entry point ``rtsim.solvers`` (docs/extending.md).
+:data:`SOLVERS` contains every solver that a scenario can choose by name.  Other packages register
+solvers with the entry point ``rtsim.solvers`` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
 from rtsim.solve.sundials import CVODE, IDA, Sundials
 
 SOLVER_PARTS = ("name", "order", "stepper")
-"""The attributes that every solver has."""
+"""The attributes that every solver must have."""
 
 
 def _checked(name: str, made: object) -> Solver:
-    """Return ``made`` if it is a solver called ``name``; raise :class:`ScenarioError` if not."""
+    """Return ``made``, or raise :class:`ScenarioError` if it is not a solver called ``name``."""
     if isinstance(made, type):
         raise ScenarioError(
             f"solver {name!r} is the class {made.__name__}; give an object, such as "
@@ -122,7 +122,7 @@ __all__ = [
 
 
 def solver_named(name: str | Solver) -> Solver:
-    """Return the solver called ``name``; a solver object is returned unchanged.
+    """Return the solver called ``name``; return a solver object unchanged.
 
     Raises :class:`rtsim.core.errors.UnknownName` if no solver has this name.
     """

@@ -1,14 +1,13 @@
-"""Adaptive solvers, which choose the length of each step by an estimate of its error.
+"""Adaptive solvers, which choose the length of each step from an estimate of its error.
 
-An embedded pair of Runge-Kutta methods estimates the error.  Between two tags an adaptive solver
-takes as many internal steps (:mod:`rtsim.solve.internal_steps`) as its tolerance needs; the last
-one ends at the tag.  The rule for the step length is that of Hairer, Norsett, Wanner, Solving
-Ordinary Differential Equations I, section II.4: an estimate of the first step, a safety factor,
-bounds on growth and shrinkage, and no growth after a rejected step.
+An embedded pair of Runge-Kutta methods estimates the error.  Between two tags, an adaptive solver
+takes as many internal steps (:mod:`rtsim.solve.internal_steps`) as its tolerance requires.  The
+last internal step ends at the tag.  The step length follows Hairer, Norsett, Wanner, Solving
+Ordinary Differential Equations I, section II.4.
 
 A ``budget`` limits the evaluations of the derivative in a solver frame, which is one step of the
-plant on its own grid.  Tags and events that divide a frame do not add to its budget.  If the budget
-is used up, the solver uses the declared fallback and counts each use.
+plant on its own grid.  Tags and events within a frame do not increase its budget.  When the budget
+is used up, the solver applies the declared fallback and counts the steps that ignore the tolerance.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ from rtsim.solve.resident import stepper
 
 
 def _row(*terms: str) -> tuple[Fraction, ...]:
-    """Return numbers given as text as exact fractions."""
     return tuple(map(Fraction, terms))
 
 
@@ -74,7 +72,6 @@ BS32_TABLEAU = EmbeddedTableau(
         _row("0", "-1", "1"),
     ),
 )
-"""The pair of Bogacki and Shampine, of order 3(2)."""
 
 DP54_TABLEAU = EmbeddedTableau(
     name="dp54",
@@ -108,27 +105,27 @@ DP54_TABLEAU = EmbeddedTableau(
         _row("0", "40617522/29380423", "-110615467/29380423", "69997945/29380423"),
     ),
 )  # fmt: skip
-"""The pair of Dormand and Prince, of order 5(4)."""
 
 
 STEP, STEPS, REJECTED, BEGAN, KNOWN, SLOPE = 0, 2, 3, 5, 6, 7
 """Elements of the solver memory:
 
-- ``STEP``: length of the next step (s), or 0 if it is not known.
-- ``STEPS``, ``REJECTED``: counts of the whole run.
-- ``BEGAN``: the number of evaluations before the present frame.
-- ``KNOWN``: 1 if the derivative at the end of the last step is known; ``SLOPE`` is its first
-  element.
+- ``STEP``: length of the next step (s), or 0 if unknown.
+- ``STEPS``, ``REJECTED``: numbers of accepted and of rejected steps in the whole run.
+- ``BEGAN``: number of evaluations before the present frame.
+- ``KNOWN``: 1 if the memory contains the derivative at the end of the last step, from ``SLOPE`` on.
 """
 EVALUATIONS = 1
 """Element of the solver memory: the number of evaluations of the derivative in the whole run."""
 UNBOUNDED = 4
-"""Element of the solver memory: the number of steps of the whole run that ignored the tolerance,
-because the budget was used up."""
+"""Element of the solver memory: the number of steps in the whole run that ignored the tolerance,
+because the budget was used up.
+"""
 RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, FIRST, MOST_STEPS, STOPS = range(9)
-"""Elements of the array ``settings``; see :class:`Adaptive`.
+"""Elements of the array ``settings``; most are fields of :class:`Adaptive`.
 
-``EXPONENT`` is 1 divided by the order of the error; ``STOPS`` is 1 for ``fallback="stop"``."""
+``EXPONENT`` is 1 divided by the order of the error.  ``STOPS`` is 1 for ``fallback="stop"``.
+"""
 
 LAYOUT = STEP_LAYOUT.extended(
     "an adaptive step",
@@ -144,19 +141,23 @@ LAYOUT = STEP_LAYOUT.extended(
     work=("states",),
     dense=("stages", "degree"),
 )
-"""The arrays of an adaptive step.  ``a``, ``c``, ``dense``: the tableau; ``error``: weights of the
-error estimate; ``atol``: the absolute tolerance of each state; ``k``: derivatives at the stages;
-``now``: state at the beginning of the internal step.
+"""The arrays of an adaptive step.
+
+- ``a``, ``c``, ``dense``: the tableau.
+- ``error``: weights of the stages in the error estimate.
+- ``atol``: absolute tolerance of each state.
+- ``k``: derivatives at the stages.
+- ``now``: state at the beginning of the internal step.
 """
 _SHRINK, _GROW = 0.2, 10.0
-"""Least and greatest ratio of the length of a step to the length of the step before it."""
+"""Smallest and largest ratio of the lengths of two consecutive steps."""
 CLOSE = 1.01
-"""A step ends at the tag if the rest of the interval is at most this multiple of its length."""
+"""A step ends at the tag if the remaining time is at most this multiple of the step length."""
 
 
 @in_both
 def first_step(words: Any, t: float) -> float:
-    """Return an estimate of the first step (s); ``k[0]`` is the derivative at ``now``.
+    """Return an estimate of the first step length (s); ``k[0]`` must be the derivative at ``now``.
 
     Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.4.
     """
@@ -178,10 +179,10 @@ def first_step(words: Any, t: float) -> float:
 
 @in_both
 def embedded_step(words: Any, t: float, h: float) -> None:
-    """Compute ``out`` from ``now`` over ``h`` s, and all stages except the first.
+    """Compute one step of length ``h`` s from ``now`` to ``out``, with all stages.
 
-    ``k[0]`` is the derivative at ``now``.  The last row of ``a`` gives ``out``, because the method
-    is first-same-as-last.
+    The derivative at ``now`` must already be in ``k[0]``.  The last row of ``a`` gives ``out``,
+    because the last stage of the method is at the end of the step.
     """
     now, out, c, a, k, f = words.now, words.out, words.c, words.a, words.k, words.f
     for i in range(1, c.size):
@@ -191,7 +192,7 @@ def embedded_step(words: Any, t: float, h: float) -> None:
 
 @in_both
 def begin(words: Any, t: float) -> None:
-    """Prepare the first internal step after a tag: it begins at ``x`` with the solver memory."""
+    """Prepare the first internal step of an advance, from the state ``x`` and the solver memory."""
     f, now, k, memory, after = words.f, words.now, words.k, words.memory, words.after
     settings = words.settings
     assign(now, words.x)
@@ -211,7 +212,7 @@ def begin(words: Any, t: float) -> None:
 
 @in_both
 def go_on(words: Any, t: float) -> None:
-    """Prepare the next internal step; it begins at the end of the last internal step."""
+    """Prepare the next internal step, which begins where the last one ended."""
     k, now = words.k, words.now
     assign(now, words.out)
     assign(k[0], k[k.shape[0] - 1])
@@ -222,7 +223,7 @@ def go_on(words: Any, t: float) -> None:
 
 @in_both
 def adaptive_leg(words: Any, t: float, rest: float) -> int:
-    """Take one step within the tolerance; it begins at ``t`` s and is at most ``rest`` s long.
+    """Take one internal step within the tolerance, from ``t`` s, at most ``rest`` s long.
 
     Returns :data:`GOOD`, an error code, or the index of an element that is not finite.
     """
@@ -242,7 +243,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
     notes[LEG_BEGAN] = t
     while True:
         taken = min(settings[MOST], max(step, smallest))
-        # enough for this step, but not for a repetition if this step is rejected
+        # Two steps must fit into the budget, because this one can be rejected and repeated.
         spent = after[EVALUATIONS] + 2 * cost > enough
         if spent and settings[STOPS] != 0.0 and after[EVALUATIONS] + stages - 1 > enough:
             return failed(out, OUT_OF_BUDGET) if rejected else OUT_OF_BUDGET
@@ -267,9 +268,9 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
             break
         after[REJECTED] += 1
         step = taken * growth
-        if not step >= smallest:  # false for NaN too
+        if not step >= smallest:  # also true for NaN
             return failed(out, TOO_SMALL)
-    # if the tag shortened the step, its error does not show how long it could be
+    # If the tag shortened the step, its error does not limit the next step.
     after[STEP] = max(taken * growth, step) if last and not rejected else taken * growth
     after[STEPS] += 1
     if rejected or after[EVALUATIONS] > enough:
@@ -282,14 +283,14 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
 
 @in_both
 def failed(out: Any, why: int) -> int:
-    """Return the index of an element of ``out`` that is not finite, else the result ``why``."""
+    """Return the index of the first state in ``out`` that is not finite, or else ``why``."""
     bad: int = first_not_finite(out)
     return bad if bad >= 0 else why
 
 
 @in_both
 def finish(words: Any) -> int:
-    """Project the state at the end of an internal step, and save the derivative at that state."""
+    """Complete an internal step: store the last derivative in the memory, and project the state."""
     out, after, k = words.out, words.after, words.k
     after[KNOWN] = 0.0 if words.project != 0 else 1.0
     assign(after[SLOPE:], k[k.shape[0] - 1])
@@ -297,11 +298,10 @@ def finish(words: Any) -> int:
 
 
 def resident_retake(words: Any, t: float, h: float) -> int:
-    """Repeat the last internal step from ``t`` s with the shorter length ``h`` s.
+    """Repeat the last internal step from ``t`` s with the length ``h`` s, which is not longer.
 
-    The error of the shorter step is no larger.  With a budget, the state is taken from the dense
-    output, which needs no evaluations, because the search for an event can repeat a step many
-    times.
+    The search for an event can repeat a step many times.  With a budget, the state therefore comes
+    from the dense output, which needs no evaluations.
     """
     k, after, now, out = words.k, words.after, words.now, words.out
     if words.settings[BUDGET] == math.inf:
@@ -311,24 +311,25 @@ def resident_retake(words: Any, t: float, h: float) -> int:
     taken = words.notes[TAKEN]
     within(out, now, k, words.dense, h / taken, taken)
     answer = finish(words)
-    if h != taken:  # the last stage is the derivative at the end of the longer step
+    if h != taken:  # the last stage belongs to the end of the longer step
         after[KNOWN] = 0.0
     return answer
 
 
 def new_frame(memory: Any) -> None:
-    """Begin a solver frame: make its whole budget available."""
+    """Begin a solver frame with its whole budget."""
     memory[BEGAN] = memory[EVALUATIONS]
 
 
 @dataclass(frozen=True)
 class StepTolerance:
-    """The error that each step may have: ``rtol`` times the size of a state, plus ``atol``.
+    """The allowed error of each step: ``rtol`` times the size of a state, plus ``atol``.
 
-    ``atol`` is in the unit of the state: one value for all states, or a mapping from names of
-    states to values.  ``most_steps`` is the number of steps, also rejected ones, that the solver
-    may take from one tag to the next; with more, the run ends with an error.  Raises
-    :class:`ScenarioError` unless each tolerance is finite and > 0, and ``most_steps`` >= 1.
+    ``atol`` is in the unit of the state: one number for all states, or a mapping from names of
+    states to numbers.  ``most_steps`` limits the internal steps from one tag to the next, including
+    rejected ones; beyond the limit, the run ends with an error.
+
+    Raises :class:`ScenarioError` unless each tolerance is finite and > 0 and ``most_steps`` >= 1.
     """
 
     rtol: float = 1e-6
@@ -337,17 +338,16 @@ class StepTolerance:
 
     @property
     def implicit(self) -> bool:
-        """True if stiffness does not limit the steps of the solver."""
+        """True for implicit methods, whose steps stiffness does not limit."""
         return False
 
     @property
     def method_name(self) -> str:
-        """The name of the method."""
         return ""
 
     @property
     def name(self) -> str:
-        """The name of the method, with each value that is not the default."""
+        """The name of the method, followed by each setting that differs from its default."""
         said = [
             f"{f.name}={getattr(self, f.name)}"
             for f in fields(self)
@@ -372,9 +372,10 @@ class StepTolerance:
         return dict(given) if isinstance(given, Mapping) else {"atol": given}
 
     def of_states(self, bound: BoundModel) -> Vector:
-        """Return ``atol`` of each element of the state (n,); 1e-9 if no value is given for a state.
+        """Return ``atol`` for each element of the state, shape (n,).
 
-        Raises :class:`UnknownName` for a name that is not a state of the model.
+        If ``atol`` is a mapping, states without an entry get 1e-9. Raises :class:`UnknownName` for
+        a name that is not a state of the model.
         """
         states = bound.model.states
         if not isinstance(self.atol, Mapping):
@@ -389,13 +390,13 @@ class StepTolerance:
 
 @dataclass(frozen=True)
 class StepControl(StepTolerance):
-    """The solvers of rtsim that choose the length of each step by an estimate of its error.
+    """Base class of rtsim's own adaptive solvers, with their settings for the step length.
 
-    - ``first``: length of the first step (s); 0: the solver estimates it.
-    - ``least``: shortest step (s).  If the tolerance needs a shorter step, the run ends with an
+    - ``first``: length of the first step (s); 0 means that the solver estimates it.
+    - ``least``: shortest step (s).  If the tolerance requires a shorter step, the run ends with an
       error.  Only a step that ends at a tag may be shorter.
     - ``most``: longest step (s).
-    - ``safety``: factor between 0 and 1 on the length of the next step.
+    - ``safety``: factor between 0 and 1 for the length of the next step.
 
     Raises :class:`ScenarioError` for a value outside its range.
     """
@@ -432,9 +433,9 @@ class StepControl(StepTolerance):
         return int(self.tableau.order)
 
     def arrays(self, bound: BoundModel, last: float) -> dict[str, Any]:
-        """Return the arrays that :data:`LAYOUT` adds to those of every solver.
+        """Return the method's own arrays, which :data:`LAYOUT` adds to those of every solver.
 
-        ``last`` is a further element of ``settings``, after those that all of these solvers have.
+        ``last`` is the value of one more element at the end of ``settings``.
         """
         n, table = bound.model.states.size, self.tableau
         settings = np.zeros(MOST_STEPS + 2)
@@ -455,18 +456,17 @@ class StepControl(StepTolerance):
 
 
 FALLBACKS = ("step", "stop")
-"""The actions of an adaptive solver whose budget is used up."""
 
 
 @dataclass(frozen=True)
 class Adaptive(StepControl):
     """An adaptive solver for any :class:`EmbeddedTableau`.
 
-    The fields ``first``, ``least``, ``most`` and ``safety`` are those of :class:`StepControl`.
+    :class:`StepControl` explains ``first``, ``least``, ``most`` and ``safety``.
 
-    - ``budget``: evaluations of the derivative per frame; ``None``: no limit.
-    - ``fallback``: what happens if the budget is used up: ``"step"`` takes a single step to each
-      next tag, ``"stop"`` ends the run with an error.
+    - ``budget``: evaluations of the derivative per solver frame; ``None`` means no limit.
+    - ``fallback``: action when the budget is used up.  ``"step"`` takes a single step to each
+      following tag of the frame; ``"stop"`` ends the run with an error.
 
     Raises :class:`ScenarioError` for a value outside its range.
     """
@@ -505,6 +505,6 @@ class Adaptive(StepControl):
 
 
 DP54 = Adaptive(tableau=DP54_TABLEAU)
-"""The pair of Dormand and Prince, of order 5 with an estimate of order 4: ``dp54``."""
+"""The pair ``dp54`` of Dormand and Prince, of order 5 with an error estimate of order 4."""
 BS32 = Adaptive(tableau=BS32_TABLEAU)
-"""The pair of Bogacki and Shampine, of order 3 with an estimate of order 2: ``bs32``."""
+"""The pair ``bs32`` of Bogacki and Shampine, of order 3 with an error estimate of order 2."""

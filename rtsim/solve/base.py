@@ -1,10 +1,12 @@
-"""The contract of a solver, and the tableaus of Runge-Kutta methods.
+"""The protocol of a solver, and the coefficient tables (tableaus) of Runge-Kutta methods.
 
-A solver advances a state from one tag to the next and ends exactly on it; the solver decides the
-number of steps in between.  The result is provisional until the executive commits it.
-:meth:`Stepper.accept` then makes the new solver memory valid.  Examples of solver memory are a
-derivative that is used again, the history of a multistep method, and the length of the next step.
-Without ``accept`` the new solver memory is discarded together with the provisional state.
+A solver integrates a plant from one tag to the next and ends exactly there.  The solver chooses the
+number of internal steps.  The result is provisional: the plant adopts the new state when the tag is
+committed.
+
+Some solvers keep values from step to step, the solver memory.  Examples are the next step length
+and the past derivatives of a multistep method.  A call of :meth:`Stepper.accept` makes the new
+memory valid.  If a step is discarded, the old memory stays valid.
 """
 
 from __future__ import annotations
@@ -22,34 +24,39 @@ from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel
 
 GOOD = -1
-"""Result of a successful step.
+"""The result of a successful step.
 
-A result >= 0 is the index of the first element that is not finite.
+A result >= 0 is the index of the first state that is not finite.
 """
 TOO_SMALL = -2
-"""Result of a step if even the shortest step exceeded the tolerance."""
+"""The result if even the shortest step has an error above the tolerance."""
 OUT_OF_BUDGET = -3
-"""Result of a step if the budget of the frame is used up and the fallback is ``"stop"``."""
+"""The result if the budget of the solver frame is used up and the fallback is ``"stop"``."""
 TOO_MANY = -4
-"""Result of an advance that took more internal steps than the solver's ``most_steps``."""
+"""The result if an advance took more internal steps than the solver's ``most_steps``."""
 PAUSED = -5
-"""Result of a paused advance: the same call continues it (:mod:`rtsim.solve.internal_steps`).
+"""The result of a paused advance, which continues when the same call is repeated.
 
-``Stepper.advance`` never returns it."""
+Only functions for internal steps return this value (:mod:`rtsim.solve.internal_steps`);
+``Stepper.advance`` never does.
+"""
 WRONG_JACOBIAN = -7
-"""Result of a step if the derivative disagrees with the declared or probed Jacobian."""
+"""The result if the declared or probed Jacobian disagrees with the derivative."""
 NO_NUMBER = -8
-"""Result of an advance in which a guard was not a number (NaN)."""
+"""The result of an advance in which a guard was not a number (NaN)."""
 HISTORY_FULL = -6
-"""Result of a step if the past of a model with delays has no room; the plant makes room."""
+"""The result if the history of delayed signals is full.
+
+The plant then enlarges the history and repeats the advance.
+"""
 
 
 @dataclass(frozen=True)
 class Stall:
-    """The internal step that an adaptive solver could not take.
+    """The internal step that an adaptive solver could not complete.
 
-    It begins at ``t`` s in the state ``x`` (n,) and is ``length`` s long; the advance tried
-    ``tried`` internal steps, the rejected ones included.
+    The step begins at ``t`` s in the state ``x``, shape (n,), and is ``length`` s long.  The
+    advance tried ``tried`` internal steps in all, including rejected ones.
     """
 
     t: float
@@ -59,50 +66,50 @@ class Stall:
 
 
 class Stepper(Protocol):
-    """The protocol of a stepper, which is a solver at work on one model.
+    """Protocol of a stepper: a solver at work on one model, with its memory.
 
-    A solver's ``stepper`` method makes it.
+    The method ``stepper`` of a :class:`Solver` creates the stepper.
     """
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        """Advance the state ``x`` (n,) from ``from_ns`` to ``to_ns``, and write it to ``out`` (n,).
+        """Integrate the state ``x`` from ``from_ns`` to ``to_ns`` and store the result in ``out``.
 
-        ``z`` (d,), ``u`` (m,) and ``p`` (k,) are constant during the advance; ``x`` is not changed.
-        Returns :data:`GOOD`, the index of the first element of ``out`` that is not finite,
-        :data:`TOO_SMALL`, :data:`TOO_MANY` or :data:`OUT_OF_BUDGET`.
+        ``x`` and ``out`` have shape (n,). The discrete values ``z``, inputs ``u`` and parameters
+        ``p`` stay constant during the advance, and ``x`` is not changed.
+
+        Returns :data:`GOOD`, the index of the first element of ``out`` that is not finite, or an
+        error code such as :data:`TOO_SMALL`, :data:`TOO_MANY` or :data:`OUT_OF_BUDGET`.
         """
         ...
 
     def accept(self) -> None:
-        """Make the memory after the last ``advance`` valid, because its result was committed."""
+        """Make the memory of the last ``advance`` valid, because the plant adopted its result."""
         ...
 
     def forget(self) -> None:
-        """Clear the memory of earlier steps, because x, z, u or p was changed from outside."""
+        """Clear the memory of earlier steps, because x, z, u or p changed between steps."""
         ...
 
     def save(self) -> dict[str, Any]:
-        """Return the committed memory as plain data, for a checkpoint."""
+        """Return the memory after the last committed step as plain data, for a checkpoint."""
         ...
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the memory that :meth:`save` returned."""
+        """Restore the memory from the data that :meth:`save` returned."""
         ...
 
 
 class Solver(Protocol):
-    """The protocol of a numerical method.
+    """Protocol of a solver, which is a numerical method with its settings.
 
-    A solver may have an attribute ``plain_bits``: True if it gives equal bits as plain Python and
-    as machine code, so that a run can begin with the one and continue with the other.
+    A solver can have an attribute ``plain_bits``, which is True if plain Python and machine code
+    give equal results bit for bit.  A run can then start in one and continue in the other.
     """
 
     @property
-    def name(self) -> str:
-        """The name under which a scenario chooses the solver."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def order(self) -> int:
@@ -110,17 +117,17 @@ class Solver(Protocol):
         ...
 
     def stepper(self, bound: BoundModel) -> Stepper:
-        """Return a new stepper for ``bound``."""
+        """Return a new stepper for the model ``bound``."""
         ...
 
 
 @dataclass(frozen=True)
 class Tableau:
-    """An explicit Runge-Kutta method in Butcher's notation, with exact coefficients.
+    """The coefficients of an explicit Runge-Kutta method in Butcher's notation, as exact fractions.
 
-    ``a`` is the strictly lower triangle, so that row i has i entries.  ``b`` (s,) are the weights
-    and ``c`` (s,) the nodes.  Raises :class:`ScenarioError` if a row of ``a`` does not sum to its
-    node, or the weights do not sum to 1.
+    ``a`` is the strictly lower triangle: row i has i entries.  ``b`` contains the weights and ``c``
+    the nodes, one for each of the s stages.  Raises :class:`ScenarioError` if a row of ``a`` does
+    not sum to its node, or if the weights do not sum to 1.
     """
 
     name: str
@@ -140,18 +147,20 @@ class Tableau:
 
     @property
     def first_same_as_last(self) -> bool:
-        """Return whether the last stage of a step is also the first stage of the next step."""
+        """Return whether the last stage of a step equals the first stage of the next step."""
         return self.a[-1] == self.b[:-1] and self.b[-1] == 0
 
 
 @dataclass(frozen=True)
 class EmbeddedTableau(Tableau):
-    """A Runge-Kutta method with an embedded method that estimates the error, and dense output.
+    """The coefficients of an embedded Runge-Kutta pair with dense output.
 
-    ``hat`` (s,) are the weights of the embedded method, which has order ``lower``.  ``dense`` (s,
-    d) gives the weights at the fraction theta (0 to 1) of a step: ``b_i(theta) = sum_j dense[i][j]
-    theta^(j+1)``.  Raises :class:`ScenarioError` if the method is not first-same-as-last, or if
-    ``hat`` or ``dense`` does not fit ``b``.
+    The embedded method has the order ``lower`` and the weights ``hat``, shape (s,). ``dense``,
+    shape (s, d), gives the weights at the fraction theta (0 to 1) of a step: ``b_i(theta) = sum_j
+    dense[i][j] theta^(j+1)``.
+
+    Raises :class:`ScenarioError` if the last stage of a step is not the first stage of the next
+    step, or if ``hat`` or ``dense`` does not fit ``b``.
     """
 
     hat: tuple[Fraction, ...] = ()
@@ -174,22 +183,21 @@ class EmbeddedTableau(Tableau):
 
     @property
     def error_weights(self) -> Vector:
-        """Return the weights (s,) of the stages in the error estimate."""
         return weights(tuple(b - hat for b, hat in zip(self.b, self.hat, strict=True)))
 
     @property
     def dense_weights(self) -> NDArray[np.float64]:
-        """Return the weights (s, d) of the stages in the dense output."""
+        """Return the weights of the stages in the dense output, shape (s, d)."""
         return np.array([weights(row) for row in self.dense])
 
 
 @dataclass(frozen=True)
 class NystromTableau:
-    """A Runge-Kutta-Nystrom method for q'' = f(t, q, q'), with exact coefficients.
+    """The coefficients of a Runge-Kutta-Nystrom method for q'' = f(t, q, q'), as exact fractions.
 
-    The position at stage i is ``q + c_i h v + h^2 sum_j abar_ij k_j``, and the velocity is
-    ``v + h sum_j a_ij k_j``.  The formulas for the end of the step have ``bbar`` and ``b`` in place
-    of ``abar`` and ``a``.  Raises :class:`ScenarioError` if the coefficients are not consistent.
+    At stage i, the position is ``q + c_i h v + h^2 sum_j abar_ij k_j`` and the velocity is ``v + h
+    sum_j a_ij k_j``.  At the end of the step, ``bbar`` and ``b`` replace ``abar`` and ``a``. Raises
+    :class:`ScenarioError` if the coefficients are not consistent.
     """
 
     name: str
@@ -212,7 +220,7 @@ class NystromTableau:
 
 
 def lower_triangle(rows: Sequence[Sequence[Fraction | float]]) -> NDArray[np.float64]:
-    """Return the rows of a strictly lower triangle as a square float64 array (s, s)."""
+    """Return the rows of a strictly lower triangle as a square array of float64, shape (s, s)."""
     out = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
         out[i, : len(row)] = [float(v) for v in row]
@@ -220,5 +228,5 @@ def lower_triangle(rows: Sequence[Sequence[Fraction | float]]) -> NDArray[np.flo
 
 
 def weights(row: Sequence[Fraction | float]) -> Vector:
-    """Return the coefficients as a float64 array (s,)."""
+    """Return coefficients as a float64 array, shape (s,)."""
     return np.array([float(v) for v in row])

@@ -1,7 +1,7 @@
-"""Any method of rtsim's own solvers, extended to models with delays.
+"""The extension of rtsim's own solvers to models with delayed signals.
 
-The past of each delayed signal is a row per internal step.  A break is a time at which a
-derivative of the solution jumps; an internal step ends there.
+The past of the delayed signals is stored as one row per internal step.  A break is a time at which
+a derivative of the solution jumps because of a delay; internal steps end at breaks.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ from rtsim.solve.internal_steps import (
 )
 from rtsim.solve.linear_algebra import assign
 
-# The rows of the past: each delayed signal over one internal step, as a polynomial.
+# Rows of the past: each delayed signal over one internal step, as a polynomial.
 
 
 @in_both
 def find_slopes(words: Any, table: Any, t: float, taken: float) -> None:
-    """Fill ``slopes``, if the solver has no dense output of its own."""
+    """Fill ``slopes``, which only solvers without a dense output of their own need."""
     if table.k.shape[0] > 0:
         return
     began, out, slopes = table.began, words.out, table.slopes
@@ -88,9 +88,9 @@ def find_slopes(words: Any, table: Any, t: float, taken: float) -> None:
 
 @in_both
 def write_row(words: Any, table: Any, n: int, t: float, taken: float, length: float) -> None:
-    """Write row ``n``: the internal step from ``t`` s, ``taken`` s long.
+    """Store the internal step from ``t`` s, of length ``taken`` s, as row ``n`` of the past.
 
-    The solver's dense output belongs to a step of ``length`` s.
+    ``length`` is the length (s) of the step to which the solver's dense output belongs.
     """
     rows, elements = table.rows, table.elements
     row = rows[n % rows.shape[0]]
@@ -124,7 +124,6 @@ def write_row(words: Any, table: Any, n: int, t: float, taken: float, length: fl
 
 @in_both
 def state_over(words: Any, table: Any, i: int, taken: float, coefficients: Any) -> None:
-    """Write the polynomial of state ``i`` over the internal step."""
     began, out, k, dense = table.began, words.out, table.k, table.dense
     coefficients[0] = began[i]
     if k.shape[0] > 0:
@@ -143,7 +142,7 @@ def state_over(words: Any, table: Any, i: int, taken: float, coefficients: Any) 
 
 @in_both
 def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
-    """Fill ``nodes_v``: the signals of ``lines`` at evenly spaced points of the internal step."""
+    """Fill ``nodes_v`` with the signals of ``lines`` at evenly spaced points of the step."""
     nodes, y, began, out = table.nodes_v, table.y, table.began, words.out
     degree = nodes.shape[0] - 1
     call_at(words, table.lines_now, t, began, nodes[0])
@@ -155,7 +154,7 @@ def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
 
 @in_both
 def line_over(table: Any, i: int, coefficients: Any) -> None:
-    """Write the polynomial through the values of signal ``i`` of ``lines`` at the points."""
+    """Store the polynomial through the values of signal ``i`` of ``lines`` at these points."""
     fit, nodes = table.fit, table.nodes_v
     for d in range(nodes.shape[0]):
         total = 0.0
@@ -164,29 +163,29 @@ def line_over(table: Any, i: int, coefficients: Any) -> None:
         coefficients[d] = total
 
 
-# Breaks: the times at which a derivative of the solution of a model with delays jumps.
+# Breaks: times at which a derivative of the solution jumps because of a delay.
 
 _NEVER = 1e9
-"""The lowest derivative that jumps where none does."""
+"""Stands for the order of the derivative that jumps, if none jumps."""
 SAME = 8.0
-"""A step ends at a break that is nearer to its end than this multiple of :func:`near`."""
+"""A step ends at a break if the two are nearer to each other than this multiple of :func:`near`."""
 
 
 @in_both
 def snapped_at(table: Any) -> int:
-    """Return the index of the first element of the memory that says which breaks a step reached."""
+    """Return the index in the memory of the marks for breaks that the last step reached."""
     return HEAD + table.lag.size  # type: ignore[no-any-return]
 
 
 @in_both
 def own_at(table: Any) -> int:
-    """Return the index of the first element of the memory of the solver itself."""
+    """Return the index in the memory of the solver's own memory."""
     return HEAD + 2 * table.lag.size  # type: ignore[no-any-return]
 
 
 @in_both
 def start_run(words: Any, table: Any) -> float:
-    """Note each delayed signal at the start of the run; return the derivative that jumps there."""
+    """Store the delayed signals at the start of the run; return the derivative that jumps."""
     began, start, most, z, u, p = table.began, table.start, table.most, words.z, words.u, words.p
     how, elements = table.lags, table.elements
     for j in range(most.size):
@@ -204,14 +203,16 @@ def start_run(words: Any, table: Any) -> float:
 
 @in_both
 def last_row(table: Any, count: int) -> Any:
-    """Return the row before number ``count``."""
     rows = table.rows
     return rows[(count - 1) % rows.shape[0]]
 
 
 @in_both
 def jump_by_write(words: Any, table: Any, t: float, of: int) -> bool:
-    """Return whether a write at ``t`` s made a delayed state jump, or else a signal of a line."""
+    """Return whether a write at ``t`` s made a delayed signal jump.
+
+    With ``of=STATE``, only delayed states are tested; otherwise, only the other delayed signals.
+    """
     began, v, elements, z, u = table.began, table.v, table.elements, words.z, words.u
     row = last_row(table, int(table.after[COUNT]))
     if of != STATE and v.size > 0:
@@ -228,7 +229,7 @@ def jump_by_write(words: Any, table: Any, t: float, of: int) -> bool:
 
 @in_both
 def passes(words: Any, table: Any, t: float, j: int) -> bool:
-    """Return whether a signal of ``lines`` depends at once on delay ``j``."""
+    """Return whether a signal of ``lines`` depends directly on delay ``j``."""
     began, v, live = table.began, table.v, table.live
     if v.size == 0:
         return False
@@ -275,9 +276,9 @@ def arrivals(table: Any, t: float, j: int, of: int) -> float:
 
 @in_both
 def begin_leg(words: Any, table: Any, t: float) -> int:
-    """Keep a break if one is at ``t`` s.
+    """Store a break if a derivative jumps at ``t`` s.
 
-    Returns 1 for a break, else 0; or :data:`HISTORY_FULL` if there is no room.
+    Returns 1 for a break, 0 for none, or :data:`HISTORY_FULL`.
     """
     after, breaks, elements, z, u = table.after, table.breaks, table.elements, words.z, words.u
     p = words.p
@@ -314,7 +315,7 @@ def begin_leg(words: Any, table: Any, t: float) -> int:
 
 @in_both
 def kept_since(table: Any) -> float:
-    """Return the time (s) from which on the past is needed, seen from the last committed step."""
+    """Return the time (s) from which the past is needed after the last committed step."""
     most, longest = table.most, 0.0
     for j in range(most.size):
         if most[j] > longest:
@@ -323,16 +324,17 @@ def kept_since(table: Any) -> float:
     return t - longest - 1e3 * near(t)  # type: ignore[no-any-return]
 
 
-# The internal steps of any solver of rtsim on a model with delays.
+# Internal steps of any of rtsim's solvers on a model with delays.
 
 KEPT, BUDGETED = range(2)
-"""Elements of ``settings``: the number of elements of the solver's memory that a break does not
-clear; 1 if a repeated step takes its state from the dense output."""
+"""Elements of ``settings``.  ``KEPT`` is the number of elements of the solver's memory that a break
+does not clear.  ``BUDGETED`` is 1 if a repeated step takes its state from the dense output.
+"""
 
 
 @in_both
 def longest_step(table: Any, t: float, rest: float) -> float:
-    """Return the length (s) of the next internal step: to a break, and no longer than any lag."""
+    """Return the length (s) of the next step, which passes no break and exceeds no lag."""
     after, lag, how = table.after, table.lag, table.lags
     span, limit = rest, math.inf
     for j in range(lag.size):
@@ -345,7 +347,7 @@ def longest_step(table: Any, t: float, rest: float) -> float:
         way = later(table, after, j) + lag[j] - t
         if way < span - SAME * near(t):
             span = way
-    if not span > limit * (1.0 + 1e-9):  # also if a lag is nan: the step then says so
+    if not span > limit * (1.0 + 1e-9):  # also true if a lag is nan, which the step then reports
         return span
     return span / math.ceil(span / limit * (1.0 - 1e-12))
 
@@ -354,7 +356,7 @@ def longest_step(table: Any, t: float, rest: float) -> float:
 def crossing(words: Any, table: Any, t: float, taken: float) -> float:
     """Return the fraction of the internal step at which a variable lag first crosses a break.
 
-    Returns 2 if no lag crosses one, else ``snaps`` marks the delay.
+    ``snaps`` then marks the delay.  Returns 2 if no lag crosses a break.
     """
     after, lag, y, how, out, z = table.after, table.lag, table.y, table.lags, words.out, words.z
     u, p, snaps = words.u, words.p, table.snaps
@@ -393,7 +395,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
-    """Shorten the internal step until no variable lag crosses a break; return its length (s)."""
+    """Shorten the step until no variable lag crosses a break, and return its length (s)."""
     for _ in range(8):
         part = crossing(words, table, t, taken)
         if part > 1.0 - 1e-12:
@@ -405,7 +407,7 @@ def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
-    """Take one internal step, of at most ``rest`` s, and keep the signals over it."""
+    """Take one internal step of at most ``rest`` s, and store the delayed signals over it."""
     after, own, settings, how = table.after, table.own, table.settings, table.lags
     inner_notes, notes, rows = table.inner_notes, table.notes, table.rows
     found = begin_leg(words, table, t)
@@ -444,7 +446,7 @@ def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
 
 @in_both
 def finish_leg(table: Any, end: float, whole: bool) -> None:
-    """Note that the internal step ends at ``end`` s; ``whole``: it was not shortened since."""
+    """Update the memory at ``end`` s; ``whole`` if the internal step was not shortened."""
     snaps, snapped = table.snaps, snapped_at(table)
     for j in range(snaps.size):
         table.after[snapped + j] = snaps[j] if whole else 0.0
@@ -459,7 +461,7 @@ def finish_leg(table: Any, end: float, whole: bool) -> None:
 
 
 def delayed_leg(words: Any, t: float, rest: float) -> int:
-    """Take the next internal step, which begins at ``t`` s and lasts at most ``rest`` s."""
+    """Take the next internal step, from ``t`` s, at most ``rest`` s long."""
     p = words.p
     table = past_at(p[p.size - 1])
     notes, live, own, after, began = table.notes, table.live, table.own, table.after, table.began
@@ -486,7 +488,7 @@ def delayed_retake(words: Any, t: float, h: float) -> int:
     live, after, notes, inner_notes = table.live, table.after, table.notes, table.inner_notes
     live[LEG] = 1.0
     n = int(after[COUNT]) - 1
-    after[COUNT] = n  # the repeated step does not read its own row
+    after[COUNT] = n  # the repeated step must not read its own row
     answer = call_step(table.retake, words_at(table, INNER), t, h)
     budgeted = table.settings[BUDGETED] != 0.0
     write_row(words, table, n, t, h, inner_notes[TAKEN] if budgeted else h)
@@ -497,13 +499,13 @@ def delayed_retake(words: Any, t: float, h: float) -> int:
 
 
 CUBIC = 3
-"""Degree of the dense output of a solver that has none of its own."""
 
 
 def with_history(method: Method, bound: BoundModel) -> Method:
-    """Return ``method`` with steps that end at breaks and keep the past of ``bound``.
+    """Return ``method``, extended by steps that end at breaks and store the past of ``bound``.
 
-    Raises :class:`ScenarioError` for a budget of evaluations with a lag that is a function.
+    Raises :class:`ScenarioError` for a budget of evaluations together with a lag that is a
+    function.
     """
     history, model = bound.history, bound.model
     assert history is not None
@@ -541,7 +543,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     width = FIRST_END + history.elements * (degree + 2)
 
     def settle(given: Mapping[str, NDArray[np.float64]]) -> None:
-        """Let the solver's own steps begin at ``began``, and the past know all functions."""
+        """Attach the functions and arrays of the solver's own steps to the past."""
         vectors = {name: given[name] for name in ("z", "u", "p", "out")}
         memory = {"memory": own, "after": own_after, "notes": inner_notes}
         inside = method.layout.filled({**vectors, "x": began, **memory, **method.own}, sizes)
@@ -574,7 +576,6 @@ def with_history(method: Method, bound: BoundModel) -> Method:
 def _within(
     new_frame: Callable[[NDArray[np.float64]], None] | None, first: int, size: int
 ) -> Callable[[NDArray[np.float64]], None] | None:
-    """Return ``new_frame`` for a memory that has the solver's own memory from ``first`` on."""
     if new_frame is None:
         return None
     return lambda memory: new_frame(memory[first : first + size])

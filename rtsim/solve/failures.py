@@ -1,4 +1,4 @@
-"""What a solver's failure message says: the derivative is probed and the cause is named."""
+"""Error messages for failed advances, with a diagnosis from evaluations of the derivative."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ from rtsim.solve.base import (
 )
 from rtsim.solve.jacobians import Jacobian
 
-# A look at the derivative around an internal step that a solver could not take.
-
 Slope = Callable[[float, Vector], Vector]
 """The derivative (n,) at a time (s) and a state (n,), with the plant's inputs and parameters."""
 TRIALS = 300
-"""Internal steps that are tried, rejected ones included."""
+"""Limit on the internal steps of the search, including rejected ones."""
 _EXAMINED = 40
-"""Internal steps that are searched for a change of the derivative."""
+"""Limit on the internal steps that are searched for a sudden change of the derivative."""
 _NOTED = 0.05
-"""A step is searched if its error is at least this part of the tolerance."""
+"""A step is searched if its error is at least this fraction of the tolerance."""
 _BISECTIONS = 1100
 _BESIDE = 16.0
-"""A jump is compared with the change of the derivative over this multiple of its width beside it.
+"""A jump is compared with the change of the derivative over this multiple of its width, on each
+side.
 """
 _UNBOUNDED = 1e3
-"""The derivative is unbounded if it grows by this factor while its points are bisected."""
+"""A derivative is unbounded if it grows by this factor during the bisection."""
 _GROWN = 4.0
-"""A derivative that is infinite at a point is unbounded if it has grown by this factor before."""
+"""A derivative that becomes infinite is unbounded if it has grown by this factor before."""
 _LARGEST = 1e300
-"""A larger derivative is about to exceed the largest floating-point number."""
+"""A derivative above this value is about to exceed the largest floating-point number."""
 
 
 def slope_of(bound: BoundModel, vectors: tuple[Vector, ...]) -> Slope:
-    """Return the derivative of a model with the discrete signals, inputs and parameters z, u, p.
+    """Return the derivative of a model as a function of time and state, for constant z, u and p.
 
-    If the model divides by zero, the derivative is infinite; if it raises another error, nan.
+    ``vectors`` are z, u and p. The function returns infinity where the model divides by zero, and
+    nan where the model raises another error.
     """
     at, out = np.zeros(bound.model.states.size), np.zeros(bound.model.states.size)
     derivative = bound.derivative.on(at, *(v.copy() for v in vectors), out)
@@ -79,7 +79,7 @@ def slope_of(bound: BoundModel, vectors: tuple[Vector, ...]) -> Slope:
 
 @dataclass(frozen=True)
 class Point:
-    """A time (s), a state (n,) and the derivative there (n,)."""
+    """A time (s), a state (n,), and the derivative (n,) at both."""
 
     t: float
     x: Vector
@@ -95,10 +95,11 @@ Kind = Literal["jump", "pole", "edge", "overflow"]
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the derivative of one state between two points that are next to each other.
+    """A sudden change of one state's derivative between two neighbouring points.
 
-    ``kind``: the derivative jumps, grows without bound, is nan beyond the first point, or exceeds
-    the largest floating-point number there.
+    The derivative jumps (``kind`` is ``"jump"``) or grows without bound (``"pole"``).  Beyond the
+    first point, it is not finite (``"edge"``) or exceeds the largest floating-point number
+    (``"overflow"``).
     """
 
     kind: Kind
@@ -112,11 +113,11 @@ class Change:
 
 
 def change_between(slope: Slope, a: Point, b: Point, scale: Vector) -> Change | None:
-    """Return the sudden change of the derivative on the line from ``a`` to ``b``, if there is one.
+    """Return the sudden change of the derivative on the line from ``a`` to ``b``, or ``None``.
 
-    The search halves the line again and again, and keeps the half with the larger change of the
-    derivative of one state.  ``scale`` (n,) weights the states.  A continuous derivative changes
-    less on each half, until rounding hides it; it is no sudden change, however steep it is.
+    The search bisects the line and keeps the half on which one state's derivative changes more.
+    ``scale``, shape (n,), weights the states.  A continuous derivative changes ever less on smaller
+    intervals, however steep it is, until rounding hides the change.
     """
     first = a
     if not b.finite:
@@ -140,7 +141,6 @@ def change_between(slope: Slope, a: Point, b: Point, scale: Vector) -> Change | 
 
 
 def _middle(slope: Slope, a: Point, b: Point) -> Point | None:
-    """The point between ``a`` and ``b``; None if no number lies between them."""
     t, x = 0.5 * (a.t + b.t), 0.5 * (a.x + b.x)
     if any(t == end.t and np.array_equal(x, end.x) for end in (a, b)):
         return None
@@ -148,7 +148,6 @@ def _middle(slope: Slope, a: Point, b: Point) -> Point | None:
 
 
 def _beside(slope: Slope, a: Point, b: Point, i: int) -> float:
-    """The largest change of derivative ``i`` on the line on both sides of ``a`` and ``b``."""
     found = []
     for end, way in ((a, -_BESIDE), (b, _BESIDE)):
         t, x = end.t + way * (b.t - a.t), end.x + way * (b.x - a.x)
@@ -158,10 +157,7 @@ def _beside(slope: Slope, a: Point, b: Point, i: int) -> float:
 
 
 def _edge(slope: Slope, first: Point, a: Point, b: Point) -> Change | None:
-    """The place at which the derivative stops to be finite between ``a`` and ``b``.
-
-    ``first`` is the point at which the search began.
-    """
+    """Return where the derivative ceases to be finite between ``a`` and ``b``."""
     if not a.finite:
         return None
     for _ in range(_BISECTIONS):
@@ -183,33 +179,30 @@ def _edge(slope: Slope, first: Point, a: Point, b: Point) -> Change | None:
 
 @dataclass
 class Explored:
-    """The steps of a Runge-Kutta pair from the point at which a solver gave up."""
+    """Result of the search that starts where a solver gave up."""
 
     tried: int = 0
     covered: float = 0.0
-    """Length of the accepted steps (s)."""
     stuck: bool = False
     """True if no step was small enough for the tolerance."""
     ended: bool = False
-    """True if the end of the interval was reached."""
     examined: int = 0
     changes: list[Change] = field(default_factory=list)
-    """The sudden changes in the examined steps that explain the error of their step."""
+    """Sudden changes that are large enough to explain the error of their step."""
     last: Change | None = None
-    """The sudden change in the last step, if no step was small enough."""
+    """Sudden change in the last step, if no step was small enough."""
     relative: float = 0.0
-    """Largest relative growth of a derivative over the last step that was tried."""
+    """Largest relative growth of a derivative over the last step."""
     state: int = 0
-    """The state of that derivative."""
 
 
 def explore(
     slope: Slope, begin: tuple[float, Vector], h: float, end: float, rtol: float, atol: Vector
 ) -> Explored:
-    """Take up to :data:`TRIALS` steps of ``dp54`` from ``begin``, a time and a state.
+    """Search up to :data:`TRIALS` steps of ``dp54`` for sudden changes of the derivative.
 
-    ``h`` is the length of the first step (s).  The steps that the tolerance limits are searched for
-    sudden changes of the derivative.
+    ``begin`` is the time (s) and the state at the start, and ``h`` the length of the first step
+    (s). Only steps that the tolerance limits are searched.
     """
     table, out = DP54_TABLEAU, Explored()
     a, c = lower_triangle(table.a), weights(table.c)
@@ -252,11 +245,11 @@ def explore(
 
 
 def _sudden(slope: Slope, points: list[Point], scale: Vector) -> Change | None:
-    """The sudden change between the two stages whose derivatives differ most."""
+    """Return the sudden change between the two stages of a step whose derivatives differ most."""
     for point in points[1:]:
         if not np.isfinite(point.x).all():
             return None
-        if not point.finite:  # the states of later stages follow from this one
+        if not point.finite:  # the states of later stages depend on this derivative
             return change_between(slope, points[0], point, scale)
     f = np.array([p.f for p in points])
     i = int(np.argmax((f.max(axis=0) - f.min(axis=0)) / scale))
@@ -267,9 +260,9 @@ def _sudden(slope: Slope, points: list[Point], scale: Vector) -> Change | None:
 
 
 def _explains(change: Change, error: float, taken: float, scale: Vector) -> bool:
-    """Whether a change is large enough to be the cause of the error of its step.
+    """Return whether a change is large enough to cause the error of its step.
 
-    The weights of the error estimate add up to less than 1/2.
+    The limit follows from the weights of the error estimate, which sum to less than 1/2.
     """
     if change.kind != "jump" or not math.isfinite(error):
         return True
@@ -277,7 +270,6 @@ def _explains(change: Change, error: float, taken: float, scale: Vector) -> bool
 
 
 def _growth(out: Explored, points: list[Point]) -> None:
-    """Note the derivative that grows most over the step, relative to its size."""
     first, last = points[0].f, points[-1].f
     if not points[-1].finite:
         return
@@ -286,28 +278,25 @@ def _growth(out: Explored, points: list[Point]) -> None:
     out.relative = float(relative[out.state])
 
 
-# What the equations look like where a solver gave up: a jump, a pole, an edge, or stiffness.
-
 _MUCH = 20.0
 """Equations are stiff if a stiff solver covers this multiple of the time with as many steps."""
 _CHANGES = 3
-"""Steps with a sudden change are the cause of the trouble if they are at least so many."""
+"""Number of steps with a sudden change from which the changes count as the cause."""
 _STIFF_STEPS = 60
 _STIFF_STATES = 300
-"""The stiff solver is tried on models with at most this number of states."""
 _HUGE = 1e290
 _RISEN = 1e4
-"""Growth of a derivative since the beginning of the advance that can belong to a pole."""
+"""Growth of a derivative since the beginning of the advance that indicates a pole."""
 _WITHIN_A_STEP = 0.01
-"""Relative growth of a derivative within the shortest possible step that belongs to a pole."""
+"""Relative growth of a derivative within the shortest step that indicates a pole."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """An advance that failed.
+    """A failed advance.
 
-    ``vectors`` are z, u and p, ``begin`` the time (s) and the state (n,) at which the advance began
-    and ``end`` its end (s).  ``tolerance`` is the adaptive solver, or ``None``.
+    The advance began at ``begin``, a time (s) and a state (n,), and should have reached ``end``
+    (s). ``vectors`` are z, u and p. ``tolerance`` is the solver if it is adaptive, else ``None``.
     """
 
     bound: BoundModel
@@ -319,7 +308,7 @@ class Trouble:
 
 
 def what_it_looks_like(trouble: Trouble) -> str:
-    """Return what the equations look like at the failed step and what helps, or an empty text."""
+    """Return a text with the probable cause and a remedy, or an empty text."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return _looks(trouble)
@@ -367,7 +356,6 @@ def _looks(trouble: Trouble) -> str:
 
 
 def _most_frequent(found: Explored) -> Change | None:
-    """The first change of the kind that most examined steps have; None if few have one."""
     changes = found.changes
     if found.ended or len(changes) < _CHANGES or 4 * len(changes) < found.examined:
         return None
@@ -376,7 +364,6 @@ def _most_frequent(found: Explored) -> Change | None:
 
 
 def _unsolved(trouble: Trouble, change: Change) -> str:
-    """Why the algebraic equations have no solution beyond ``change``, or an empty text."""
     origin, behind = trouble.bound.model.origin, change.behind
     if origin is None or change.kind != "edge":
         return ""
@@ -392,7 +379,6 @@ def _pole(name: str, t: float) -> str:
 
 
 def _told(change: Change, name: str) -> str:
-    """A finding as a sentence; ``name`` is that of the state."""
     before, behind = (float(point.f[change.state]) for point in (change.before, change.behind))
     if change.kind == "jump":
         return (
@@ -418,7 +404,6 @@ def _told(change: Change, name: str) -> str:
 def _is_stiff(
     slope: Slope, trouble: Trouble, tolerance: StepTolerance, atol: Vector, found: Explored
 ) -> bool:
-    """Whether a stiff solver covers much more time than ``found`` with as many steps."""
     try:
         from scipy.integrate import Radau
     except ImportError:
@@ -429,20 +414,19 @@ def _is_stiff(
     steps, covered = 0, 0.0
     try:
         rtol = max(tolerance.rtol, 1e-12)
-        allowed: Any = atol  # SciPy takes a vector, unlike its type stubs
+        allowed: Any = atol  # SciPy accepts a vector, unlike its type stubs
         solver = Radau(slope, t, x, trouble.end, rtol=rtol, atol=allowed)
         while steps < _STIFF_STEPS and solver.status == "running":
             solver.step()
             steps += 1
         covered = solver.t - t if solver.status != "failed" else 0.0
-    except (ValueError, ArithmeticError):  # its linear algebra met values that are not finite
-        return False
+    except (ValueError, ArithmeticError):
+        return False  # the solver met values that are not finite
     least = max(found.covered / found.tried, trouble.stall.length)
     return steps > 0 and covered / steps > _MUCH * least
 
 
 _SHOWN = 6
-"""A message shows at most this many states."""
 
 
 def why_it_failed(
@@ -455,10 +439,17 @@ def why_it_failed(
     step: object,
     result: int,
 ) -> ModelError:
-    """Return the error for a ``result`` of ``Stepper.advance`` that is not ``GOOD``.
+    """Return the error for an advance whose result is not ``GOOD``.
 
-    ``plant`` is the plant's name, ``vectors`` are x, z, u, p and out of the advance, and ``ends``
-    the times (ns) between which it was to advance; ``step`` is the plant's step as a text.
+    Args:
+        plant: Name of the plant.
+        bound: The plant's model.
+        solver: The plant's solver.
+        stepper: The stepper that failed.
+        vectors: x, z, u, p and out of the advance.
+        ends: Times (ns) between which the stepper had to advance.
+        step: The plant's step as a text.
+        result: The result of ``Stepper.advance``.
     """
     x, out = vectors[0], vectors[-1]
     name, within = (
@@ -486,7 +477,7 @@ def why_it_failed(
         most = "" if tolerance is None else f" (most_steps = {tolerance.most_steps})"
         said = f"{solver.name} took too many steps{most} for {name} {within}"
         kinds = "discontinuity, stiffness or pole"
-        if find_spec("scipy") is None:  # _is_stiff needs it
+        if find_spec("scipy") is None:  # _is_stiff needs SciPy
             kinds = "discontinuity or pole (pip install 'rtsim[scipy]' looks for stiffness too)"
         rest = (
             f"no {kinds} was found in the next steps from there, which "
@@ -502,7 +493,6 @@ def why_it_failed(
 
 
 def _disagreement(trouble: Trouble, tolerance: StepTolerance, name: str) -> ModelError:
-    """Return the error for a Jacobian that disagrees with the derivative at the failed step."""
     bound, (t, x) = trouble.bound, (trouble.stall.t, trouble.stall.x)
     matrix = Jacobian(bound, tolerance.of_states(bound) / tolerance.rtol)
     matrix.bind(*trouble.vectors)
@@ -532,7 +522,6 @@ def _not_finite(bound: BoundModel, bad: int, name: str, within: str, x: Vector, 
 
 
 def _place(bound: BoundModel, stall: Stall, result: int) -> str:
-    """The time, the state and the length of the internal step that failed."""
     columns = bound.model.states.columns
     shown = [f"{c} = {v:.9g}" for c, v in zip(columns[:_SHOWN], stall.x, strict=False)]
     more = ", ..." if len(columns) > _SHOWN else ""

@@ -1,10 +1,9 @@
-"""Solvers with a fixed step: one step from one tag to the next.
+"""Solvers with a fixed step, which take one step from each tag to the next.
 
-- Explicit Runge-Kutta methods, one loop for every tableau: ``euler``, ``midpoint``, ``rk4``.
-- The multistep method ``abm4`` of Adams, Bashforth and Moulton.
-- Methods for states in pairs of a position and its velocity, which is declared with
-  ``derivative_of="q"``: Nystrom's method ``rkn4`` for q'' = f(t, q, q'), and the semi-implicit
-  Euler method for q' = v.
+- Explicit Runge-Kutta methods: ``euler``, ``midpoint``, ``rk4``, or any other tableau.
+- The multistep method of Adams, Bashforth and Moulton: ``abm4``.
+- Methods for positions that are paired with their velocities by ``derivative_of="q"``: Nystrom's
+  method ``rkn4`` for q'' = f(t, q, q'), and the semi-implicit Euler method.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ EXPLICIT_LAYOUT = STEP_LAYOUT.extended(
 )
 """The arrays of an explicit step.
 
-``a``, ``b``, ``c``: the tableau; ``k``: derivatives at the stages; ``y``: state at a stage.
+``a``, ``b`` and ``c`` are the tableau.  ``k`` contains the derivatives at the stages; ``y`` is the
+state at one stage.
 """
 
 
 @in_both
 def explicit_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+    """Compute one step of an explicit Runge-Kutta method from ``x`` to ``out``, of length ``h`` s.
 
-    ``words`` is an argument table of :data:`EXPLICIT_LAYOUT`.
-
-    Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
+    ``words`` is an argument table with the layout :data:`EXPLICIT_LAYOUT`.  Returns :data:`GOOD`,
+    or the index of the first element of ``out`` that is not finite.
     """
     f, x, out, y, a, b, c = words.f, words.x, words.out, words.y, words.a, words.b, words.c
     k = words.k
@@ -59,8 +58,6 @@ def explicit_step(words: Any, t: float, h: float) -> int:
 
 @dataclass(frozen=True)
 class _OfTableau:
-    """A solver with the name and the order of its tableau."""
-
     tableau: Any
     plain_bits: ClassVar[bool] = True
 
@@ -85,7 +82,7 @@ class ExplicitRungeKutta(_OfTableau):
 
 
 def explicit_arrays(tableau: Tableau | NystromTableau) -> dict[str, Any]:
-    """Return the arrays of coefficients in :data:`EXPLICIT_LAYOUT`."""
+    """Return the coefficients as the arrays ``a``, ``b`` and ``c`` of :data:`EXPLICIT_LAYOUT`."""
     a, b, c = tableau.a, tableau.b, tableau.c
     return {"a": lower_triangle(a), "b": weights(b), "c": weights(c)}
 
@@ -133,15 +130,15 @@ RK4 = ExplicitRungeKutta(
 
 
 _KNOWN, _LENGTH, _HISTORY = 0, 1, 2
-"""Elements of the solver memory: the number of earlier derivatives, the time between them (s), and
-the first element of the derivatives themselves, of which the latest comes first.
+"""Elements of the solver memory: the number of stored derivatives, the time between them (s), and
+the first element of the derivatives, latest first.
 """
 _PAST = 3
-"""The number of earlier derivatives that the method needs."""
 _SAME_S = 1.5e-9
-"""Steps whose lengths differ by no more than this (s) count as equal.
+"""Two steps count as equally long if their lengths differ by no more than this time (s).
 
-If a sample period is not a whole number of ns, the lengths of steps differ by up to 1 ns."""
+If the sample period is not a whole number of ns, step lengths differ by up to 1 ns.
+"""
 
 ADAMS_LAYOUT = EXPLICIT_LAYOUT.extended(
     "an Adams-Bashforth-Moulton step",
@@ -149,19 +146,20 @@ ADAMS_LAYOUT = EXPLICIT_LAYOUT.extended(
     after=(f"{_HISTORY} + {_PAST} * states",),
     now=("states",),
 )
-"""The arrays of a step.
+"""The arrays of an Adams-Bashforth-Moulton step.
 
-``a`` to ``y``: the arrays of RK4; ``now``: the derivative at the beginning of the step.
+``a`` to ``y`` are the arrays of an RK4 step, which starts the method.  ``now`` is the derivative at
+the beginning of the step.
 """
 
 
 @in_both
 def adams_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+    """Compute one Adams-Bashforth-Moulton step from ``x`` to ``out``, of length ``h`` s.
 
-    ``words`` is an argument table of :data:`ADAMS_LAYOUT`.
-
-    Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
+    ``words`` is an argument table with the layout :data:`ADAMS_LAYOUT`.  While fewer than three
+    past derivatives are known, RK4 computes the step.  Returns :data:`GOOD`, or the index of the
+    first element of ``out`` that is not finite.
     """
     f, x, out, y, memory, after = words.f, words.x, words.out, words.y, words.memory, words.after
     k, now = words.k, words.now
@@ -195,8 +193,6 @@ def adams_step(words: Any, t: float, h: float) -> int:
 
 @dataclass(frozen=True)
 class AdamsBashforthMoulton:
-    """The fixed-step multistep solver ``abm4``."""
-
     name: str = "abm4"
     order: int = 4
     plain_bits: ClassVar[bool] = True
@@ -220,7 +216,6 @@ RKN4_TABLEAU = NystromTableau(
     c=(_ZERO, _HALF, _HALF, _ONE),
     source="Nystrom, Acta Soc. Sci. Fenn. 50 no. 13, 1925; Kreyszig, section 21.3",
 )
-"""Nystrom's method, of order 4."""
 
 
 NYSTROM_LAYOUT = EXPLICIT_LAYOUT.extended(
@@ -231,17 +226,17 @@ NYSTROM_LAYOUT = EXPLICIT_LAYOUT.extended(
 )
 """The arrays of a Nystrom step.
 
-``pairs``: see :func:`paired_states`; ``abar``, ``bbar``: the coefficients of the positions.
+:func:`paired_states` returns ``pairs``.  ``abar`` and ``bbar`` are the coefficients of the
+positions.
 """
 
 
 @in_both
 def nystrom_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``x`` over one step of length ``h`` s.
+    """Compute one Runge-Kutta-Nystrom step from ``x`` to ``out``, of length ``h`` s.
 
-    ``words`` is an argument table of :data:`NYSTROM_LAYOUT`.
-
-    Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
+    ``words`` is an argument table with the layout :data:`NYSTROM_LAYOUT`.  Returns :data:`GOOD`, or
+    the index of the first element of ``out`` that is not finite.
     """
     f, x, out, y, abar, a, k = words.f, words.x, words.out, words.y, words.abar, words.a, words.k
     bbar, b, c, pairs = words.bbar, words.b, words.c, words.pairs
@@ -270,7 +265,7 @@ def nystrom_step(words: Any, t: float, h: float) -> int:
 
 @dataclass(frozen=True)
 class Nystrom(_OfTableau):
-    """A fixed-step solver for any :class:`NystromTableau`, for states in pairs."""
+    """A fixed-step solver for any :class:`NystromTableau`; the states must be pairs."""
 
     tableau: NystromTableau
 
@@ -285,10 +280,10 @@ class Nystrom(_OfTableau):
 
 
 def paired_states(model: Model, solver: str) -> Vector:
-    """Return the indices of all positions, then of their velocities in the same order: (n,).
+    """Return the indices of all positions, then of their velocities in the same order, shape (n,).
 
-    ``solver`` is the name that the error message uses.  Raises :class:`ScenarioError` for a state
-    that belongs to no pair.
+    ``solver`` is the solver's name for the error message.  Raises :class:`ScenarioError` if a state
+    belongs to no pair.
     """
     q: list[int] = []
     v: list[int] = []
@@ -309,22 +304,22 @@ def paired_states(model: Model, solver: str) -> Vector:
 
 
 RKN4 = Nystrom(RKN4_TABLEAU)
-"""Nystrom's method, of order 4, for states in pairs of a position and its velocity."""
+"""Nystrom's method, of order 4, for positions that are paired with their velocities."""
 
 
 PAIRED_LAYOUT = STEP_LAYOUT.extended("a semi-implicit Euler step", pairs=("states",), k=("states",))
-"""The arrays of a step.
+"""The arrays of a semi-implicit Euler step.
 
-``pairs``: see :func:`paired_states`; ``k``: the derivative at ``x``.
+:func:`paired_states` returns ``pairs``.  ``k`` is the derivative at ``x``.
 """
 
 
 @in_both
 def semi_implicit_step(words: Any, t: float, h: float) -> int:
-    """Advance the state by one semi-implicit Euler step of ``h`` s.
+    """Compute one semi-implicit Euler step from ``x`` to ``out``, of length ``h`` s.
 
-    ``words`` is an argument table of :data:`PAIRED_LAYOUT`: ``x`` is the state, and the new state
-    goes to its array ``out``.
+    ``words`` is an argument table with the layout :data:`PAIRED_LAYOUT`.  Returns :data:`GOOD`, or
+    the index of the first element of ``out`` that is not finite.
     """
     x, out, pairs, k = words.x, words.out, words.pairs, words.k
     half = pairs.size // 2
@@ -338,8 +333,6 @@ def semi_implicit_step(words: Any, t: float, h: float) -> int:
 
 @dataclass(frozen=True)
 class SemiImplicitEuler:
-    """The fixed-step solver ``semi_implicit_euler``, for states in pairs."""
-
     name: str = "semi_implicit_euler"
     order: int = 1
     plain_bits: ClassVar[bool] = True
@@ -350,7 +343,7 @@ class SemiImplicitEuler:
 
 
 SEMI_IMPLICIT_EULER = SemiImplicitEuler()
-"""The semi-implicit Euler method, of order 1, for states in pairs of a position and its velocity.
+"""The semi-implicit Euler method, of order 1, for positions that are paired with their velocities.
 
 Source: Hairer, Lubich, Wanner, Geometric Numerical Integration, chapter I.
 """

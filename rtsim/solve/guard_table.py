@@ -1,18 +1,18 @@
-"""The guard table of a plant, and the search for sign changes of its guards in an internal step.
-
-A guard table is an argument table (:mod:`rtsim.equations.addresses`) for the search for crossings.
-:class:`rtsim.solve.guarded.Guarded` makes it.
+"""The search for sign changes of a plant's guards within an internal step.
 
 The search evaluates the guards on the solver's dense output, at the points :data:`PARTS` of the
-internal step.  If a guard comes nearer to zero and then goes away again, it may have crossed zero
-twice in between.  The guard is then also evaluated at its turning point.  In the first and the last
-interval, the search for a turning point begins if the guard's curve bends away from zero.  One case
-is not detected: a guard crosses zero and returns between two neighbouring points, and its values at
-the points do not indicate a turning point.
+internal step.  A guard that approaches zero and then moves away may have crossed zero twice between
+two points.  The guard is therefore also evaluated at its turning point.  Near both ends of the
+step, the curvature of the guard indicates whether it may have a turning point.  One case is not
+detected: two crossings between neighbouring points, if the values at the points indicate no turning
+point.
 
-A guard *flips* at the point at which it changes its sign in its declared direction.  A guard that
-reaches exactly zero and stays there for a while flips at the point at which it reaches zero.  An
-example is a condition that is 1.0 or 0.0.
+A guard *flips* where it changes its sign in its declared direction.  A guard that reaches exactly
+zero and stays there for a while flips where it reaches zero.  An example is a condition with the
+values 1.0 and 0.0.
+
+All data are in the guard table, an argument table (:mod:`rtsim.equations.addresses`) that
+:class:`rtsim.solve.guarded.Guarded` makes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rtsim.solve.base import NO_NUMBER
 from rtsim.solve.internal_steps import END, NOTES, dense_output
 
 PARTS = (0.0, 1 / 1024, 1 / 4, 1 / 2, 3 / 4, 1023 / 1024, 1.0)
-"""The points at which each guard is evaluated, as fractions of an internal step's length."""
+"""The points at which each guard is evaluated, as fractions of the internal step."""
 POINTS = len(PARTS)
 
 NOWHERE = -1.0
@@ -35,28 +35,26 @@ NOWHERE = -1.0
 WHERE, FROM, SIDE, RATE, LEVEL, STAYS = range(6)
 """Rows of the array ``flips``:
 
-- ``WHERE``: the fraction of the internal step at which the guard flips, or :data:`NOWHERE`.
-- ``FROM``: the last fraction before the flip at which the guard was evaluated.
-- ``SIDE``: the sign of the guard after the flip; without a flip, at the beginning of the step.
-- ``RATE``: the slope of the guard at the flip (1/s).
-- ``LEVEL``: the value that the guard crosses: 0, or the value at which its reset left the guard.
-- ``STAYS``: 1 if the guard reaches exactly 0 at the flip and stays there for a while, else 0.  An
-  example is a condition that is 1.0 or 0.0.
+- ``WHERE``: fraction of the internal step at which the guard flips, or :data:`NOWHERE`.
+- ``FROM``: last fraction before the flip at which the guard was evaluated.
+- ``SIDE``: sign of the guard after the flip; without a flip, at the beginning of the step.
+- ``RATE``: slope of the guard at the flip (1/s).
+- ``LEVEL``: value that the guard crosses: 0, or the value at which its reset left the guard.
+- ``STAYS``: 1 if the guard reaches exactly 0 at the flip and stays there for a while, else 0.
 """
 SIGN, CAME_TO, LEFT_AT, SIDE_BEFORE, LATE = range(5)
 """Rows of the arrays ``here`` and ``there``, which describe each guard at a tag:
 
-- ``SIGN``: the sign of the guard; 0 if it is 0, or fired less than 1 ns before it reaches 0.
+- ``SIGN``: sign of the guard; 0 if the guard is 0, or fired less than 1 ns before it reaches 0.
 - ``CAME_TO``: if ``SIGN`` is 0 and the guard fired, the sign towards which it crosses; else 0.
-- ``LEFT_AT``: the value at which a reset left a guard that it turned back, until the guard reaches
-  0 again; else 0.  An example is a ball that its reset left slightly under the floor.
-- ``SIDE_BEFORE``: the last sign of the guard that was not 0; 0 if there was none, or if the guard
-  fired and is 0.
-- ``LATE``: how long before the tag the state is (s), equal for all guards.  It is 0 except at an
-  event: there the state is the one at which the guard crosses zero, up to 1 ns before the tag.
+- ``LEFT_AT``: value at which a reset turned the guard back, until the guard reaches 0 again; else
+  0. An example is a ball that its reset left slightly under the floor.
+- ``SIDE_BEFORE``: last nonzero sign of the guard; 0 if there was none, or if the guard fired and is
+  0.
+- ``LATE``: time from the state to the tag (s), equal for all guards.  At an event, the state
+  belongs to the crossing, up to 1 ns before the tag.  Otherwise the time is 0.
 """
 ROWS = 5
-"""The number of these rows."""
 
 GUARD_TABLE = Layout(
     "a guard table",
@@ -86,65 +84,66 @@ GUARD_TABLE = Layout(
         "reached": (2,),
     },
 )
-"""The layout of a guard table.  The functions are the model's guards and its derivative, and
-``leg``, ``retake`` and ``between`` of :mod:`rtsim.solve.internal_steps`.  The arrays are:
+"""The layout of a guard table.
 
-- ``now``, ``out``: the state at the beginning and at the end of the internal step.
+Its functions are the model's guards and derivative, and the functions ``leg``, ``retake`` and
+``between`` (:mod:`rtsim.solve.internal_steps`).  Its arrays are:
+
+- ``now``, ``out``: state at the beginning and at the end of the internal step.
 - ``k``, ``dense``: stages and dense output of an embedded pair, else empty.
-- ``y``: the state at a fraction of the internal step.
-- ``slopes``: the derivative at both ends of the internal step, for a solver without dense output.
-- ``directions``: -1, 0 or 1 for each guard; ``at_start``: the same for a guard that fires at the
-  start of the run if it begins beyond zero, else 0.
-- ``here``, ``there``: the signs and other data of the guards at the beginning and at the end of
-  the advance.
-- ``sides``: the sign of each guard up to the present internal step; ``signed``: 1 if the guard had
-  this sign at or after the beginning of the advance, 0 if it only came from there or has none.
-- ``fired``: 1 for a guard that crosses at the end of the advance.
-- ``g``: the guards at each of :data:`PARTS`, and one row for intermediate values.
+- ``y``: state at a fraction of the internal step.
+- ``slopes``: derivative at both ends of the internal step, for solvers without dense output.
+- ``directions``: -1, 0 or 1 for each guard.
+- ``at_start``: the direction of a guard that fires at the start of the run if it begins beyond
+  zero, else 0.
+- ``here``, ``there``: signs and other data of the guards at the two ends of the advance.
+- ``sides``: sign of each guard up to the present internal step.
+- ``signed``: 1 if the guard has had this sign during the advance; 0 if it only came from this side
+  before the advance, or has no sign.
+- ``fired``: 1 for a guard that fires at the end of the advance.
+- ``g``: guards at each of :data:`PARTS`, and one row for intermediate values.
 - ``visits``: see :func:`visits`.
-- ``tried``: the ends (ns after the beginning of the advance) for which the first two rows of ``g``
-  have the guards while a crossing is located; -1 for none.
+- ``tried``: while a crossing is located, the times (ns after the beginning of the advance) to which
+  the first two rows of ``g`` belong; -1 for none.
 - ``reached``: length of the advance (ns), and ``LATE`` at its end (s).
 """
 
 
 def state_within(table: Any, part: float, taken: float) -> int:
-    """Write to ``y`` the state at the fraction ``part`` (0 to 1) of the internal step."""
     dense_output(table, table.now, table.out, part, taken)
     return -1
 
 
 _TURNS, _TRIALS = 12, 100
-"""Maximum numbers of iterations of the searches for a turning point and for a flip."""
+"""Limits on the iterations of the searches for a turning point and for a flip."""
 _STRAIGHT = 2.0 * (PARTS[2] - PARTS[1]) / PARTS[1]
-"""For a linear guard: twice its change between the second and the third of :data:`PARTS`, divided
-by its change between the first and the second.
+"""For a linear guard: twice its change between the second and third of :data:`PARTS`, divided by
+its change between the first and second.
 """
 _CLOSER = 16.0
-"""Factor by which each iteration reduces the distance to the end of an internal step, in the search
-for a turning point.
+"""Factor by which the search for a turning point approaches the end of the step in each
+iteration.
 """
 _SHORTEST = 5e-10
-"""The search for a turning point stops at this distance (s) from the end of an internal step."""
+"""Distance (s) from the end of the step at which the search for a turning point stops."""
 _FINE = 1e-10
-"""The search for a flip stops when its bracket is no longer than this (s)."""
+"""Length (s) of the bracket at which the search for a flip stops."""
 _STANDS = 1 / 64
-"""A guard that is zero at the end of an internal step, and in this part of the last interval before
-it, stays at zero.
+"""A guard stays at zero if it is zero at the end of the step and for this fraction of the interval
+before.
 """
 _BESIDE = 1e-8
-"""How far (s) from the end of a time at zero a guard is evaluated, to tell a jump from a change."""
+"""Distance (s) from the end of a time at zero at which a guard is evaluated to detect a jump."""
 
 
 @in_both
 def sign(value: float) -> float:
-    """Return -1, 0 or 1; 0 for nan."""
     return 1.0 if value > 0.0 else -1.0 if value < 0.0 else 0.0
 
 
 @in_both
 def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Write to ``g`` (m,) all guards at the fraction ``part`` (0 to 1) of an internal step.
+    """Store in ``g`` all guards at the fraction ``part`` of an internal step, shape (m,).
 
     The internal step begins at ``t`` s and is ``taken`` s long.
     """
@@ -159,27 +158,26 @@ def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 
 @in_both
 def bends(f: float, near: float, far: float) -> bool:
-    """Return whether a guard may have a turning point near an end of an internal step.
+    """Return whether a guard may turn between an end of the step and the next point.
 
-    ``f``, ``near`` and ``far`` are the guard's distances from zero at that end of the step, at the
-    next point and at the point after it.  A turning point between the end and the next point is
-    possible if the guard goes away from zero, and more slowly at first than afterwards.  A linear
-    guard has no turning point.
+    ``f``, ``near`` and ``far`` are the guard's distances from zero at this end, at the next point
+    and at the one after.  A turning point is possible if the guard moves away from zero, slowly at
+    first and then faster.
     """
     return 0.0 < f < near and (near - f) * _STRAIGHT < far - near
 
 
 @in_both
 def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int) -> Any:
-    """Bracket a turning point of guard ``i`` near an end of the internal step.
+    """Bracket a turning point of guard ``i`` between the points ``end`` and ``inner``.
 
-    Returns three fractions of the internal step, and the distances of the guard from zero at these
-    three points: the second distance is the least.  The second fraction is ``NOWHERE`` if the guard
-    is nearest to zero at the end itself.
+    ``end`` is a point at an end of the internal step, and ``inner`` its neighbour.  The guard is
+    farther from zero at ``inner`` than at ``end``, but may be nearer in between.  An example is a
+    ball that its reset left under the floor by the distance that it falls in 1 ns.
 
-    ``end`` is the point at that end of the step, and ``inner`` the point next to it.  The guard is
-    farther from zero at ``inner`` than at ``end``, but it may be nearer in between.  An example is
-    a ball that its reset left slightly under the floor, by the distance that it falls in 1 ns.
+    Returns three fractions of the internal step, and the guard's distances from zero there, of
+    which the second is the least.  If the guard is nearest to zero at the end itself, the second
+    fraction is ``NOWHERE``.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[end, i])
@@ -201,8 +199,8 @@ def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
     """Return a fraction of the internal step near point ``j`` at which guard ``i`` is beyond zero.
 
     Returns ``NOWHERE`` if the guard turns back before zero.  Point ``j`` is an end of the internal
-    step, or a point at which the guard is nearer to zero than at both neighbours.  The search uses
-    parabolas through three points, and the golden section if a parabola does not help.
+    step, or a point at which the guard is nearer to zero than at both neighbours.  The search fits
+    parabolas through three points, and uses the golden section where a parabola does not help.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[j, i])
@@ -246,9 +244,9 @@ def bracketed(
 ) -> float:
     """Return the fraction in (low, high] of the step at which guard ``i`` gets the sign ``behind``.
 
-    The slope of the guard there is written to ``flips``.  The method is false position with the
-    Illinois modification: if one end of the bracket does not move twice in a row, the guard's value
-    at this end is halved.
+    The guard's slope at this fraction is stored in ``flips``.  The method is false position with
+    the Illinois modification: if one end of the bracket stays twice in a row, the value there is
+    halved.
     """
     g = table.g[POINTS]
     values_at(table, t, low, taken, g)
@@ -291,10 +289,11 @@ def bracketed(
 
 @in_both
 def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> Any:
-    """Bracket the end of the time at which guard ``i`` is exactly zero, by bisection.
+    """Bracket one end of the time during which guard ``i`` is exactly zero, by bisection.
 
-    The guard is zero at the fraction ``zero`` of the internal step, but not at ``other``, before or
-    after it.  Returns the fractions nearest to each other at which it still is zero, and is not.
+    The guard is zero at the fraction ``zero`` of the internal step, and nonzero at ``other``,
+    before or after it.  Returns two neighbouring fractions: the guard is zero at the first, nonzero
+    at the second.
     """
     g = table.g[POINTS]
     for _ in range(_TRIALS):
@@ -311,7 +310,7 @@ def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other:
 
 @in_both
 def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Write to ``g`` (m,) all guards at a fraction that can be slightly after the internal step."""
+    """Store in ``g`` all guards at a fraction that can be slightly beyond the step."""
     if part <= 1.0:
         values_at(table, t, part, taken, g)
         return
@@ -326,10 +325,10 @@ def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 
 @in_both
 def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> bool:
-    """Return whether guard ``i`` jumps between zero and the value that it has at ``other``.
+    """Return whether guard ``i`` jumps between zero and its value at ``other``.
 
-    It is zero at the fraction ``zero`` of the internal step.  A guard that comes to zero
-    continuously, or leaves it, is nearest to zero beside the time at which it is zero.
+    The guard is zero at the fraction ``zero`` of the internal step.  A guard without a jump is
+    nearest to zero directly beside the time at zero.
     """
     g = table.g[POINTS]
     _, edge = stands_until(table, t, taken, i, zero, other)
@@ -342,7 +341,6 @@ def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float)
 
 @in_both
 def turns_after(table: Any, t: float, taken: float, i: int, side: float) -> bool:
-    """Return whether guard ``i``, which is zero at the end of the step, goes back to ``side``."""
     g = table.g[POINTS]
     just_after(table, t, 1.0 + _BESIDE / taken, taken, g)
     return sign(g[i]) == side
@@ -352,10 +350,10 @@ def turns_after(table: Any, t: float, taken: float, i: int, side: float) -> bool
 def stays_from(
     table: Any, t: float, taken: float, i: int, n: int, count: int, before: float
 ) -> float:  # fmt: skip
-    """Return where guard ``i``, which is zero at the visit ``n``, reached zero to stay there.
+    """Return the fraction from which guard ``i``, zero at visit ``n``, stays at zero.
 
-    ``before`` is the last fraction of the internal step at which it was not zero.  Returns
-    ``NOWHERE`` if it is zero only at this point, as a guard that touches or crosses zero can be.
+    ``before`` is the last fraction at which the guard was not zero.  Returns ``NOWHERE`` for a
+    guard that only touches or crosses zero.
     """
     seen = table.visits
     part: float = seen[0, n]
@@ -369,7 +367,6 @@ def stays_from(
 
 @in_both
 def turns_at(rows: Any, i: int, j: int) -> bool:
-    """Return whether guard ``i`` may be nearest to zero at a turning point near point ``j``."""
     side = sign(rows[j, i])
     f: float = side * rows[j, i]
     if j == 0:
@@ -383,10 +380,11 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 
 @in_both
 def visits(table: Any, t: float, taken: float, i: int) -> int:
-    """Fill ``visits`` with the points of guard ``i`` in order of time; return their number.
+    """Fill ``visits`` with the points of guard ``i`` in order of time, and return their number.
 
-    The first row has the points as fractions of the internal step, the second row the signs of the
-    guard.  The points are all :data:`PARTS` except the first, and the turning points beyond zero.
+    The points are :data:`PARTS` except the first, and the turning points beyond zero.  The first
+    row contains the points as fractions of the internal step, the second row the signs of the
+    guard.
     """
     rows, out = table.g, table.visits
     count = 0
@@ -409,11 +407,11 @@ def visits(table: Any, t: float, taken: float, i: int) -> int:
 
 @in_both
 def find_flips(table: Any, t: float, taken: float, last: bool) -> int:
-    """Fill ``flips`` for the internal step that begins at ``t`` s; return how many guards flip.
+    """Fill ``flips`` for the internal step that begins at ``t`` s, and return how many guards flip.
 
-    If a guard does not flip, its ``sides`` becomes its sign at the end of the internal step.  At
-    the end of the ``last`` internal step a guard that is exactly zero flips too, unless it was zero
-    all the time or turns back there.  Returns :data:`NO_NUMBER` if a guard is not a number.
+    For a guard that does not flip, ``sides`` becomes its sign at the end of the internal step.  At
+    the end of the ``last`` internal step, a guard that is exactly zero also flips, unless it was
+    zero all the time or turns back.  Returns :data:`NO_NUMBER` if a guard is not a number.
     """
     directions, sides = table.directions, table.sides
     signed, m = table.signed, directions.size
@@ -439,7 +437,8 @@ def find_flips(table: Any, t: float, taken: float, last: bool) -> int:
                     since = 0.0
                 elif last_here != 0.0:
                     since = stays_from(table, t, taken, i, n, count, before)
-            if since != NOWHERE and directions[i] * side > 0.0:  # it fires when it leaves zero
+            # The guard fires when it leaves zero.
+            if since != NOWHERE and directions[i] * side > 0.0:
                 since, side, signed[i] = NOWHERE, -directions[i], 0.0
             ends = last and n == count - 1 and here == 0.0 and not stood and signed[i] != 0.0
             ends = ends and not turns_after(table, t, taken, i, side)

@@ -1,7 +1,7 @@
-"""The guards of one plant: resets when they cross zero, and detection of Zeno behaviour.
+"""The guards of one plant: their resets at zero crossings, and the detection of Zeno behaviour.
 
-:mod:`rtsim.solve.guarded` finds the next crossing on the solver's own steps.  Zeno behaviour and
-chatter show in the times at which a guard fires.
+:mod:`rtsim.solve.guarded` finds the next crossing.  Zeno behaviour and chatter are detected from
+the times at which a guard fires.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def _native_moving() -> Native:
 def moving(
     bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
 ) -> Callable[[float], object]:
-    """Return a function of t (s) that calls :func:`resident_moving`.
+    """Return a function of t (s) that stores the guards and their change in ``into``, shape (2, m).
 
-    ``of`` are the vectors x, z, u and p; the function fills the array ``into`` (2, m).
+    ``of`` are x, z, u and p. :func:`resident_moving` computes the result.
     """
     work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
     arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
@@ -84,7 +84,11 @@ def moving(
 
 
 class Motion(NamedTuple):
-    """The value of one guard, and its change over :data:`_SHORT`, before resets and after them."""
+    """The value of one guard and its change over :data:`_SHORT`, before and after resets.
+
+    ``came`` and ``at`` are the values before and after the resets; ``before`` and ``after`` are the
+    changes.
+    """
 
     came: float
     before: float
@@ -98,35 +102,32 @@ class Motion(NamedTuple):
     def goes_on(self, side: float) -> bool:
         """Return whether the guard still moves through zero towards ``side`` after the writes.
 
-        Writes that only change its speed let it complete the crossing for which it fired.
+        Writes that only change the guard's speed do not end the crossing for which it fired.
         """
         onward = self.before * side > 0.0 and self.after * side > 0.0
         return (onward or self.before == self.after) and self.near(0.0)
 
 
 class OwnResets:
-    """How guards that fire in one microstep move directly after their own resets.
+    """The motion of guards directly after their own resets, for guards that fire in one microstep.
 
-    The reset of one guard may turn another one back that its own reset had turned away before.
+    A later reset can turn a guard back that its own reset had turned away from zero.
     """
 
     def __init__(self, bound: BoundModel, vectors: tuple[Vector, ...]) -> None:
-        """Look at the guards on copies of ``vectors``, which are x, z, u and p of the plant."""
         self._vectors = tuple(vector.copy() for vector in vectors)
         self._found = np.zeros((2, len(bound.model.guards)))
         self._move = moving(bound, self._vectors, self._found)
         self._known: dict[int, tuple[float, float]] = {}
 
     def continue_from(self, other: OwnResets) -> None:
-        """Take over what ``other`` noted of the same guards."""
         self._known = other._known
 
     def clear(self) -> None:
-        """Begin a microstep: no reset has run."""
         self._known.clear()
 
     def note(self, i: int, t: float, vectors: tuple[Vector, ...], last: bool) -> None:
-        """Note how guard ``i`` moves at ``t`` s, after its reset; no reset follows the ``last``."""
+        """Store how guard ``i`` moves at ``t`` s after its reset, unless it is the ``last`` one."""
         self._known[i] = (math.inf, 0.0)
         if last:
             return
@@ -136,7 +137,6 @@ class OwnResets:
         self._known[i] = (float(self._found[0, i]), float(self._found[1, i]))
 
     def __contains__(self, i: int) -> bool:
-        """Return whether the reset of guard ``i`` ran in this microstep."""
         return i in self._known
 
     def undone(self, i: int, side: float, motion: Motion) -> bool:
@@ -146,32 +146,31 @@ class OwnResets:
 
 
 ZENO_NS = 100
-"""Crossings are Zeno behaviour if their intervals become ever shorter and fall below this time
-(ns)."""
+"""Crossings count as Zeno behaviour if their intervals shrink and fall below this time (ns)."""
 ZENO_IN_A_ROW = 4
-"""The number of such intervals in a row that counts as Zeno behaviour."""
+"""Number of such intervals in a row that counts as Zeno behaviour."""
 CHATTER_IN_A_ROW = 100
-"""The number of intervals below :data:`ZENO_NS` in a row, of any lengths, that counts as chatter;
-also the number of crossings of one guard at one time that counts as Zeno behaviour."""
+"""Number of intervals below :data:`ZENO_NS` in a row that counts as chatter.
+
+Also the number of crossings of one guard at one time that counts as Zeno behaviour.
+"""
 
 
 class Crossings:
-    """The latest times (ns) at which each guard of a plant fired, and what they show."""
+    """The latest times (ns) of each guard's crossings, which reveal Zeno behaviour and chatter."""
 
     def __init__(self, guards: int) -> None:
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in range(guards)]
-        """Times, each of them once."""
         self._at_once = [0] * guards
-        """How often each guard fired at the last of its times."""
+        """How often each guard fired at its latest time."""
         self._close = [0] * guards
-        """The number of intervals below :data:`ZENO_NS` in a row, up to the last time."""
+        """Number of intervals below :data:`ZENO_NS` in a row, up to the latest time."""
         self._began_ns = [0] * guards
         """The time (ns) at which the first of these intervals began."""
         self._stopped_ns = [-ZENO_NS] * guards
-        """For each guard, the last time (ns) at which the stop mode was applied."""
+        """The last time (ns) at which each guard's stop mode was applied."""
 
     def add(self, i: int, ns: int) -> None:
-        """Note that guard ``i`` fires at ``ns``."""
         times = self._times[i]
         if times and times[-1] == ns:
             self._at_once[i] += 1
@@ -184,7 +183,7 @@ class Crossings:
         times.append(ns)
 
     def accumulate(self, i: int) -> str:
-        """Return what shows that the crossings of guard ``i`` accumulate; "" if they do not."""
+        """Return a text if the crossings of guard ``i`` accumulate, else ""."""
         times = self._times[i]
         if self._at_once[i] >= CHATTER_IN_A_ROW:
             return f"crosses zero {CHATTER_IN_A_ROW} times at one instant,"
@@ -195,13 +194,14 @@ class Crossings:
             )
         if len(times) <= ZENO_IN_A_ROW or times[1] - times[0] >= ZENO_NS:
             return ""
-        gaps = [b - a for a, b in pairwise(times)]  # equal, because times are rounded to ns
+        # Equal gaps are possible, because times are rounded to ns.
+        gaps = [b - a for a, b in pairwise(times)]
         return "crosses zero ever faster" if all(b <= a for a, b in pairwise(gaps)) else ""
 
     def stop(self, i: int, ns: int) -> bool:
-        """Forget guard ``i``, because its stop mode is applied at ``ns``.
+        """Clear the times of guard ``i``, because its stop mode is applied at ``ns``.
 
-        Returns False if its crossings accumulate since the stop mode was applied before.
+        Returns False if the crossings accumulated again after an earlier use of the stop mode.
         """
         chatters = self._close[i] >= CHATTER_IN_A_ROW
         began = self._began_ns[i] if chatters else self._times[i][0]
@@ -220,7 +220,7 @@ class Crossings:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the data that :meth:`save` returned; old checkpoints lack some of the entries."""
+        """Restore the data that :meth:`save` returned; old checkpoints lack some entries."""
         for times, said in zip(self._times, saved["times"], strict=True):
             times.clear()
             times.extend(said)
@@ -231,11 +231,11 @@ class Crossings:
 
 @dataclass(frozen=True)
 class NativeGuards:
-    """The arguments with which compiled code advances a plant under guards and evaluates these.
+    """The arguments with which compiled code advances a plant with guards and evaluates the guards.
 
-    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`; ``words`` and ``table`` are the
-    argument tables of the step and of the guards, and ``here`` (5, m) is an array of ``table``.
-    ``block`` evaluates the guards and fills ``g`` (m,).
+    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`.  ``words`` and ``table`` are the
+    argument tables of the step and of the guards, and ``here``, shape (5, m), is an array of
+    ``table``. ``block`` evaluates the guards and stores them in ``g``, shape (m,).
     """
 
     handle: int
@@ -247,7 +247,7 @@ class NativeGuards:
 
 
 class GuardWatch:
-    """Watches the guards of one plant: finds the next crossing and applies the resets."""
+    """The guards of one plant: finds the next crossing and applies the resets."""
 
     def __init__(
         self,
@@ -257,10 +257,10 @@ class GuardWatch:
         vectors: tuple[Vector, ...],
         end: Vector,
     ) -> None:
-        """Watch the guards on ``vectors``, which are x, z, u and p of the plant.
+        """Watch the guards on the plant's vectors x, z, u and p.
 
-        ``name`` is the plant's name for error messages.  ``end`` (n,) receives the state at the end
-        of a provisional step.
+        ``name`` is the plant's name for error messages.  ``end``, shape (n,), receives the state at
+        the end of a provisional step.
         """
         guards = bound.model.guards
         self._name, self._bound, self._guards, self._vectors = name, bound, guards, vectors
@@ -271,34 +271,32 @@ class GuardWatch:
         self._then = tuple(vector.copy() for vector in vectors)
         """x, z, u and p at the last tag at which a guard fired, before the reset."""
         self._moves = np.zeros((2, 2, len(guards)))
-        """All guards, and their change over a short interval, before and after the reset."""
+        """All guards and their change over a short interval, before and after the reset."""
         states = zip((self._then, vectors), self._moves, strict=True)
         self._ways = [moving(bound, of, into) for of, into in states]
         self._end, self._held = end, np.zeros((2, len(guards)))
         self._hold = moving(bound, (end, *vectors[1:]), self._held)
-        """Computes how the guards would move if the states had not been written at this tag."""
+        """Computes how the guards would move if nothing had written the states at this tag."""
         self._kept = [(k, v) for k, v in zip(self._then, vectors, strict=True) if v.size]
         self._levels = [0.0] * len(guards)
         """The value that each guard crossed at that tag: 0, or the value at which a reset had left
         it.
         """
         self._noted: set[int] = set()
-        """The guards in :attr:`fired` of which :meth:`_note_fired` was told."""
         self._crossed: dict[int, float] = {}
-        """The guards that fired at the present tag, and the signs that they had when they fired."""
+        """The guards that fired at the present tag, with their signs when they fired."""
         self._own = OwnResets(bound, vectors)
         self._starting: set[int] = set()
         """The guards that begin beyond zero and fire at the start, until they have fired."""
         self.fired: tuple[int, ...] = ()
+        """Indices of the guards that fire at the end of the provisional step."""
         self.accumulated: Guard | None = None
         """The guard that ends the run, because its crossings accumulate."""
-        """The guards that cross zero at the end of the provisional step, by index."""
         self._tried: set[tuple[Any, int]] = set()
         """Resets and stop modes, by guard, whose first call was checked."""
         self._crossings = Crossings(len(guards))
 
     def continue_from(self, other: GuardWatch) -> None:
-        """Take over what ``other``, a watch of the same guards, knows between two tags."""
         self._here[:] = other._here
         for kept, known in zip(self._then, other._then, strict=True):
             kept[:] = known
@@ -307,13 +305,11 @@ class GuardWatch:
         self._crossings, self._tried = other._crossings, other._tried
         self._own.continue_from(other._own)
 
-    # -- within a step
-
     def advance(self, from_ns: int, to_ns: int) -> tuple[int, int]:
         """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed.
 
-        :attr:`fired` then has the guards that crossed.  Returns the result of the step (see
-        ``Stepper.advance``) and the time at which the step ends (ns).
+        Returns the result of ``Stepper.advance`` and the time at which the step ends (ns).
+        :attr:`fired` then contains the guards that crossed.
         """
         self._leave()
         answer = self._way.advance(from_ns, to_ns)
@@ -323,10 +319,10 @@ class GuardWatch:
     def run(
         self, times: NDArray[np.int64], y: Vector, values: Vector
     ) -> tuple[NDArray[np.float64], int]:
-        """Take and commit whole steps between ``times`` (k + 1,), in ns, until a guard fires.
+        """Take and commit steps between consecutive ``times`` (ns), until a guard fires.
 
-        Returns one row of ``values`` for each step, and the length (ns) of the provisional step
-        that follows them, or 0 if there is none.
+        ``times`` has the shape (k + 1,). Returns one row of ``values`` for each step, and the
+        length (ns) of the provisional step that follows, or 0 without such a step.
         """
         self._leave()
         rows = self._way.run(times, self._vectors, y, values)
@@ -335,7 +331,7 @@ class GuardWatch:
         return rows, self._way.way_ns if ahead else 0
 
     def native(self) -> NativeGuards | None:
-        """The guards for compiled code that runs whole steps; None if they are plain Python."""
+        """Return the guards for compiled code, or ``None`` for guards in plain Python."""
         way = self._way
         if not way.legs.compiled:
             return None
@@ -348,18 +344,17 @@ class GuardWatch:
         self.fired = ()
 
     def _leave(self) -> None:
-        """Leave the present tag: forget which guards fired at it, and what their resets did."""
         self._crossed.clear()
         self._own.clear()
 
     def commit(self) -> None:
-        """Commit the provisional step; call this before any reset."""
+        """Commit the provisional step; call this method before any reset."""
         self._way.accept()
         if self.fired or self._here[CAME_TO].any():
             self._note_fired()
 
     def _note_fired(self) -> None:
-        """Keep what is known of the plant and of its fired guards before their resets run."""
+        """Store the plant's vectors and the data of the fired guards before their resets run."""
         known = self._here.tolist()
         for i in self.fired:
             if i in self._noted:
@@ -372,19 +367,17 @@ class GuardWatch:
         for kept, vector in self._kept:
             kept[:] = vector
 
-    # -- when guards fire
-
     def fire(
         self, ns: int, x: Vector, z: Vector, u: Vector, p: Vector
     ) -> list[tuple[str, str, str, dict[str, float]]]:
         """Apply the resets of all guards that fired, in order, in place on ``x`` and ``z``.
 
-        Returns for each guard: ``"Crossed"`` or ``"Stopped"``, the guard's name, a text, and the
-        values that the guard tells.  The text is the change of mode as ``"old -> new"``, or the
-        failure that the guard declares.
+        Returns for each guard ``"Crossed"`` or ``"Stopped"``, its name, a text, and the values that
+        it reports.  The text is the change of mode as ``"old -> new"``, or the failure that the
+        guard declares.
 
         Raises :class:`ZenoError` if crossings accumulate and the model has no stop mode, and
-        :class:`ModelError` if a reset makes a state or a discrete signal not finite.
+        :class:`ModelError` if a reset makes a state or a discrete signal infinite or nan.
         """
         happened = []
         self._note_fired()
@@ -414,7 +407,6 @@ class GuardWatch:
         return {name: float(z[discrete.slice(name).start]) for name in self._guards[i].told}
 
     def _call(self, native: Native, i: int, ns: int, *vectors: Vector) -> None:
-        """Call a reset or a stop mode; the first call for each guard is checked for bad indices."""
         if (native.py_func, i) not in self._tried:
             self._tried.add((native.py_func, i))
             check(native, i, self._seconds(ns), *vectors)
@@ -435,13 +427,12 @@ class GuardWatch:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the guards that fire in the next microstep."""
         return tuple(self._guards[i].name for i in self.fired)
 
     def begin(self) -> None:
         """Start at 0 ns, after the inputs are connected.
 
-        No guard has crossed yet, but one that is beyond zero can fire at the start.
+        No guard has crossed yet, but a guard that is beyond zero can fire at the start.
         """
         self._here[:] = 0.0
         self._here[SIGN] = self._here[SIDE_BEFORE] = signs = self._sides_at(0)
@@ -449,10 +440,10 @@ class GuardWatch:
         self.fired = tuple(sorted(self._starting))
 
     def changed(self, ns: int) -> None:
-        """Examine the guards after writes at ``ns``; those that fire next are in :attr:`fired`.
+        """Update :attr:`fired` after writes at ``ns``.
 
-        A guard fires if the writes moved it across zero, or from zero beyond it.  After a reset it
-        also fires if the writes set it in motion and it reaches zero at this time.
+        A guard fires if the writes moved it across zero, or from zero beyond it.  After a reset, a
+        guard also fires if the writes set it in motion and it reaches zero at this time.
         """
         signs = self._sides_at(ns)
         now, (before, came_to, left_at, side_before, _) = signs.tolist(), self._here.tolist()
@@ -480,7 +471,7 @@ class GuardWatch:
     def _motions(self, ns: int) -> list[Motion]:
         """Return how each guard moved before the last resets, and how it moves now.
 
-        If no guard fired at this tag, those that are at zero stood there before the writes.
+        If no guard fired at this tag, a guard at zero counts as at rest before the writes.
         """
         for way in self._ways:
             way(self._seconds(ns))
@@ -494,9 +485,9 @@ class GuardWatch:
     ) -> None:  # fmt: skip
         """Clear ``CAME_TO`` of each guard that left zero, or may reach zero once more.
 
-        A guard that fired and is still exactly zero does not fire again when it leaves zero, unless
-        the states were written and it was stopped, turned back or set in motion: a ball that is put
-        on the floor may fall again.
+        A guard that fired and is still exactly zero does not fire again when it leaves zero.  The
+        exception is a write of the states that stopped the guard, turned it back or set it in
+        motion: a ball that is put on the floor may fall again.
         """
         for i, side in enumerate(came_to):
             if side == 0.0:
@@ -510,8 +501,7 @@ class GuardWatch:
     def _states_turn(self, i: int, ns: int, motion: Motion) -> bool:
         """Return whether guard ``i`` stands or turns back because the states were written.
 
-        A change of other values, such as a discrete one that stops a belt, has another effect: the
-        guard only pauses, and goes on later.
+        Other writes only pause the guard: a belt that a discrete value stops goes on later.
         """
         if self._vectors[0].tobytes() == self._end.tobytes():
             return False
@@ -519,9 +509,10 @@ class GuardWatch:
         return sign(float(self._held[1, i])) != sign(motion.after)
 
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
-        """Return whether the last resets set guard ``i`` in motion, and it is at zero now.
+        """Return whether the last resets set guard ``i`` in motion, and the guard is at zero now.
 
-        If one of them was its own, another one must have undone what that did to its motion.
+        If the guard's own reset was one of them, a later reset must have undone the effect of this
+        reset.
         """
         motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
         side = sign(motion.after)
@@ -533,12 +524,12 @@ class GuardWatch:
             fires = motion.at == 0.0 and known[SIDE_BEFORE] == -side
         else:
             fires = motion.near(0.0) or (known[LEFT_AT] != 0.0 and motion.near(known[LEFT_AT]))
-        if fires and sign(motion.at) != side:  # it reaches zero within 1 ns, and fires only now
+        # The guard reaches zero within 1 ns, and fires only now.
+        if fires and sign(motion.at) != side:
             known[SIGN], known[CAME_TO], known[SIDE_BEFORE] = 0.0, side, 0.0
         return bool(fires)
 
     def _forget(self, left_at: list[float]) -> None:
-        """Clear ``LEFT_AT`` of each guard that a write moved elsewhere."""
         for i, level in enumerate(left_at):
             at = float(self._g[i])
             if not (at * level > 0.0 and abs(at) <= abs(level)):
@@ -547,10 +538,11 @@ class GuardWatch:
     def _turned_back(self, ns: int, sides: list[float], motions: list[Motion]) -> None:
         """Set ``LEFT_AT`` of each guard that a reset turned back beyond zero.
 
-        An example is a ball that is slightly under the floor when its reset turns its speed, or
-        sets it to 0. A belt that a discrete value stops has only paused, and goes on later. The
-        guard must be beyond zero by no more than its motion within the last ns.  A guard that the
-        reset put farther beyond zero, or that still moves away from zero, is not affected.
+        An example is a ball that is slightly under the floor when its reset reverses its speed or
+        sets it to 0. The guard must be beyond zero by no more than its motion within the last ns.
+        Guards that the reset moved farther beyond zero, or that still move away from zero, are not
+        affected.  The same holds for a guard that only paused, such as a belt that a discrete value
+        stops.
         """
         for i, side in self._crossed.items():
             motion, level = motions[i], self._levels[i]
@@ -568,7 +560,7 @@ class GuardWatch:
         return signs
 
     def no_number(self, when: str) -> ModelError:
-        """Return the error for guards that are not numbers; ``when`` says at which time."""
+        """Return the error for guards that are not numbers; ``when`` is the time as a text."""
         bad = np.isnan(self._g) | self._way.no_numbers()
         names = ", ".join(guard.name for guard, no in zip(self._guards, bad, strict=True) if no)
         return ModelError(
@@ -624,9 +616,9 @@ class GuardWatch:
         }
 
     def restore(self, saved: dict[str, Any], ns: int) -> None:
-        """Restore the data that :meth:`save` returned; old checkpoints lack some of the entries.
+        """Restore the data that :meth:`save` returned; old checkpoints lack some entries.
 
-        The plant's vectors already have the values at ``ns``.
+        The plant's vectors must already have their values at ``ns``.
         """
         self._crossings.restore(saved)
         self._here[LATE] = saved.get("late", 0.0)

@@ -1,13 +1,13 @@
-"""The advance of a solver to the next tag, which ends early if a guard crosses zero.
+"""Advances that end early, at the tag at which a guard crosses zero.
 
 Each internal step is examined on the solver's dense output (:mod:`rtsim.solve.guard_table`), which
-gives a first estimate of a crossing.  The solver then repeats its internal step with other lengths,
-so that the state at an event is a state of the solver itself.  The same source runs compiled and as
+gives a first estimate of the crossing.  The solver then repeats the internal step with other
+lengths, so that it computes the state at the event itself.  The same source runs compiled and as
 plain Python.
 
-The tag of the event is the first whole ns at which a guard has crossed zero.  The state at the tag
-is the one at the crossing, less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`), and the
-next advance begins there.
+The tag of the event is the first whole ns at which a guard has crossed zero.  The state at this tag
+is the state at the crossing, less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`).  The
+next advance begins with this state.
 """
 
 from __future__ import annotations
@@ -62,24 +62,25 @@ from rtsim.solve.internal_steps import (
 from rtsim.solve.resident import rows_of
 
 _NEAR = 1 / 16
-"""Fraction of an internal step within which the order of two flips on the dense output can be
-wrong.
+"""The order of two flips on the dense output can be wrong within this fraction of an internal
+step.
 """
 _CORRECTIONS = 6
-"""Number of corrections of the estimate by Newton's method before brackets are used."""
+"""Number of corrections by Newton's method before the search brackets the crossing."""
 _BEFORE, _AFTER = 0, 1
-"""Rows of ``g``: all guards just before the crossing, and just after it."""
+"""Rows of ``g``: all guards just before and just after the crossing."""
 _REFINEMENTS, _FIRST_MOVE = 8, 1e-7
-"""Number of attempts to end the internal step just after the crossing, and how far after the
-estimate the first attempt ends it, as a fraction of 1 ns.  Rounding errors of a guard need more.
+"""Number of attempts to end the internal step just after the crossing.  The first attempt ends it
+this fraction of 1 ns after the estimate; rounding errors of a guard can need more.
 """
 
 
 @in_both
 def taken_to(words: Any, table: Any, from_ns: int, done: float, ns: int) -> Any:
-    """Repeat the internal step that began ``done`` s after the advance, but end it at ``ns``.
+    """Repeat the internal step, ending it at ``ns``, and return the guards there, shape (m,).
 
-    Returns the values of all guards (m,) at ``ns``, each minus the level that the guard crosses.
+    The internal step began ``done`` s after the beginning of the advance.  From each guard, the
+    level that it crosses is subtracted.
     """
     return taken_until(words, table, from_ns, done, ns, 0.0)
 
@@ -98,7 +99,6 @@ def taken_until(words: Any, table: Any, from_ns: int, done: float, ns: int, late
 
 @in_both
 def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
-    """Keep the last values of :func:`taken_to`, which are those at ``ns``, in a row of ``g``."""
     rows = table.g
     for i in range(rows.shape[1]):
         rows[row, i] = rows[POINTS, i]
@@ -107,9 +107,10 @@ def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
 
 @in_both
 def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
-    """Return whether guard ``i`` has crossed if it has this ``value`` at ``ns``.
+    """Return whether guard ``i`` has crossed if it has the given value at ``ns``.
 
-    It then has the sign after its flip, or is 0 at the end of the advance or to stay there.
+    A guard has crossed if it has its new sign.  A value of 0 also counts at the end of the advance,
+    and for a guard that stays at 0.
     """
     flips = table.flips
     ends: bool = value == 0.0 and (ns == end_ns or flips[STAYS, i] != 0.0)
@@ -180,7 +181,6 @@ def seen_ns(table: Any, i: int, from_ns: int, done: float, begin: int, high: int
 
 @in_both
 def flips_ns(table: Any, i: int, from_ns: int, done: float, high: int) -> int:
-    """Return the first ns after the flip of guard ``i`` on the dense output."""
     flips = table.flips
     if flips[WHERE, i] >= 1.0:
         return high
@@ -191,7 +191,6 @@ def flips_ns(table: Any, i: int, from_ns: int, done: float, high: int) -> int:
 
 @in_both
 def first_flip(table: Any) -> int:
-    """Return the guard that flips first on the dense output, or -1 if none flips."""
     flips = table.flips
     first = -1
     for i in range(flips.shape[1]):
@@ -203,11 +202,10 @@ def first_flip(table: Any) -> int:
 
 @in_both
 def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> int:
-    """Take the internal step up to the first ns at which a guard has crossed; return that ns.
+    """End the internal step at the first ns at which a guard has crossed, and return this ns.
 
-    ``fired`` then marks the guards that crossed.  Returns ``from_ns`` if the internal step shows no
-    crossing, although its dense output did; ``out`` then is the state at the end of the whole
-    internal step.
+    ``fired`` then marks the guards that crossed.  If only the dense output showed a crossing, the
+    result is ``from_ns``, and ``out`` is the state at the end of the whole step.
     """
     notes, fired = table.notes, table.fired
     m, taken = fired.size, notes[TAKEN]
@@ -231,7 +229,7 @@ def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> in
         flips[WHERE, first], flips[SIDE, first] = NOWHERE, -flips[SIDE, first]
     margin = flips[WHERE, first] + _NEAR
     again = m > 1
-    while again and ns - 1 > begin:  # the order of two guards on the dense output can be wrong
+    while again and ns - 1 > begin:  # the dense output can show two guards in the wrong order
         again = False
         g = taken_to(words, table, from_ns, done, ns - 1)
         note_guards(table, _BEFORE, ns - 1, from_ns)
@@ -258,9 +256,9 @@ def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> in
 
 @in_both
 def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
-    """Take the internal step up to the crossing itself; return how long before ``ns`` it is (s).
+    """End the internal step at the crossing itself, and return how long before ``ns`` it is (s).
 
-    The crossing is the last one of the guards that fire at ``ns``.  Without a sign change within
+    If several guards fire at ``ns``, the last crossing counts.  If no guard changes its sign within
     the last ns, the internal step ends at ``ns``, and the result is 0.
     """
     before, after, fired, tried = table.g[_BEFORE], table.g[_AFTER], table.fired, table.tried
@@ -294,7 +292,6 @@ def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float
 
 @in_both
 def seen_at(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> None:
-    """Write the guards ``late`` s before ``ns``, or at the beginning of the internal step."""
     if late >= 1.0 / NS_PER_S:
         taken_to(words, table, from_ns, done, ns - 1)
     else:
@@ -309,9 +306,10 @@ _evaluate = compiled(evaluate)
 
 @in_both
 def conclude(table: Any, ns: int, offset: int, late: float) -> None:
-    """Write the signs and other data of the guards at ``ns``, the end of the advance, to ``there``.
+    """Store in ``there`` the signs and other data of the guards at ``ns``, the end of the advance.
 
-    The advance is ``offset`` ns long, and its state is the one ``late`` s before ``ns``.
+    The advance is ``offset`` ns long.  Its final state belongs to the time ``late`` s before
+    ``ns``.
     """
     g, there, here, sides = table.g[POINTS], table.there, table.here, table.sides
     left_at = here[LEFT_AT]
@@ -319,7 +317,7 @@ def conclude(table: Any, ns: int, offset: int, late: float) -> None:
     call_at(table, table.guard, ns / NS_PER_S - late, table.out, g)
     directions = table.directions
     for i in range(g.size):
-        # A guard that crossed unseen between the points fires at this tag, not only when it ends.
+        # A crossing between the points can remain undetected; the guard then fires at this tag.
         now, unseen = sign(g[i]), flips[WHERE, i] == NOWHERE and left_at[i] == 0.0
         if unseen and now * flips[SIDE, i] < 0.0 and directions[i] * now >= 0.0:
             fired[i], flips[SIDE, i] = 1.0, now
@@ -339,10 +337,10 @@ def conclude(table: Any, ns: int, offset: int, late: float) -> None:
 
 @in_both
 def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
-    """Take internal steps up to ``to_ns``, or up to the first ns at which a guard has crossed.
+    """Take internal steps up to ``to_ns``, or to the first ns at which a guard has crossed.
 
-    Returns :data:`GOOD`, :data:`PAUSED` or the error code of an internal step; ``reached`` is the
-    length of the advance (ns).
+    ``reached`` is then the length of the advance (ns).  Returns :data:`GOOD`, :data:`PAUSED` or the
+    error code of an internal step.
     """
     notes, directions = table.notes, table.directions
     sides, fired, m = table.sides, table.fired, directions.size
@@ -354,9 +352,8 @@ def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
         fired[i] = 0.0
         sides[i] = here[SIGN, i]
         signed[i] = 1.0 if sides[i] != 0.0 else 0.0
-        if (
-            sides[i] == 0.0
-        ):  # the guard fires when it leaves zero in its direction, unless it already fired
+        # A guard at zero fires when it leaves zero in its direction, unless it already fired.
+        if sides[i] == 0.0:
             sides[i] = here[CAME_TO, i] if here[CAME_TO, i] != 0.0 else -directions[i]
             if sides[i] == 0.0:
                 sides[i] = here[SIDE_BEFORE, i]
@@ -393,12 +390,11 @@ def resident_drive_on(
     advance: Any, words: Any, table: Any, output: Any, times: Any,
     values: Any, rows: Any,
 ) -> int:  # fmt: skip
-    """Take whole steps as :func:`rtsim.solve.resident.resident_run` does, and return their number.
+    """Take and commit steps like :func:`rtsim.solve.resident.resident_run`, until a guard fires.
 
-    ``advance`` is the address of :func:`drive`, whose machine code would otherwise be made twice.
-
-    If a step ends early or fails, it is not committed.  Its result stays in ``out`` and ``there``;
-    ``reached`` is its length (ns), or 0 if the step failed.
+    Returns the number of committed steps.  A step that ends early stays provisional, with its
+    result in ``out`` and ``there``.  ``reached`` is its length (ns), or 0 if it failed.
+    ``advance`` is the address of :func:`drive`, which avoids compiling that function twice.
     """
     x, out, memory, after, here = words.x, words.out, words.memory, words.after, table.here
     there, reached = table.there, table.reached
@@ -433,7 +429,7 @@ def _native_drive() -> Native:
 
 @cache
 def guards_kept() -> bool:
-    """Return whether :func:`drive` was in the cache when this process first asked."""
+    """Return whether :func:`drive` was in the cache at the first call of this function."""
     return kept(drive, _DRIVE)
 
 
@@ -444,11 +440,10 @@ def _native_drive_on() -> Native:
 
 
 class Guarded:
-    """Advances a plant's solver to the next tag, or to the first crossing of a guard before it.
+    """Solver of a plant with guards, which advances to the next tag or to the first crossing.
 
-    ``here`` (5, m) has the signs and other data of the guards at the present tag, and ``there`` (5,
-    m) those at the end of the provisional advance; :data:`rtsim.solve.guard_table.SIGN` explains
-    the rows.
+    ``here`` and ``there``, shape (5, m), describe the guards at the present tag and at the end of
+    the provisional advance.  :data:`rtsim.solve.guard_table.SIGN` explains the rows.
     """
 
     def __init__(
@@ -456,7 +451,7 @@ class Guarded:
     ) -> None:
         """Make the guard table for ``vectors``, which are x, z, u and p of the plant.
 
-        ``out`` (n,) receives the state at the end of a provisional advance.
+        ``out``, shape (n,), receives the state at the end of each provisional advance.
         """
         make = getattr(stepper, "legs", None)
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
@@ -476,7 +471,7 @@ class Guarded:
         self._fired, self._reached = arrays["fired"], arrays["reached"]
         self.at_start = arrays["at_start"]
         self.legs, self._stepper, self._g = legs, stepper, arrays["g"]
-        self._bound = bound  # keeps the code of the model's functions alive
+        self._bound = bound  # keeps the machine code of the model's functions alive
         steps = (legs.leg, legs.retake, legs.between)
         self.table: Any
         self._drive: Callable[[int, int], int]
@@ -494,13 +489,12 @@ class Guarded:
 
     @staticmethod
     def handle() -> int:
-        """Return the machine address of :func:`drive`."""
         return int(_native_drive().handle)
 
     def advance(self, from_ns: int, to_ns: int) -> int:
         """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed.
 
-        Returns :data:`GOOD` or an error code, as ``Stepper.advance`` does.
+        Returns :data:`GOOD` or an error code, like ``Stepper.advance``.
         """
         self.legs.begin(from_ns)
         answer = int(self._drive(from_ns, to_ns))
@@ -511,7 +505,6 @@ class Guarded:
 
     @property
     def _interrupt_check(self) -> Callable[[], object]:
-        """What the stepper calls in a pause."""
         found: Callable[[], object] = getattr(self._stepper, "interrupt_check", nothing)
         return found
 
@@ -522,25 +515,26 @@ class Guarded:
 
     @property
     def fired(self) -> tuple[int, ...]:
-        """The indices of the guards that cross zero at the end of the provisional advance."""
+        """Indices of the guards that fire at the end of the provisional advance."""
         return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
 
     def no_numbers(self) -> NDArray[np.bool_]:
-        """Return which guards (m,) were not numbers in the last internal step."""
+        """Return which guards were not numbers in the last internal step, shape (m,)."""
         found: NDArray[np.bool_] = np.isnan(self._g).max(axis=0)
         return found
 
     def accept(self) -> None:
-        """Copy ``there`` to ``here``, because the provisional advance was committed."""
+        """Adopt ``there`` as ``here``, because the provisional advance was committed."""
         self.here[:] = self.there
 
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
     ) -> NDArray[np.float64]:
-        """Take and commit whole steps between ``times`` (k + 1,), in ns, in one call.
+        """Take and commit the steps between consecutive ``times`` (ns) in one call.
 
-        ``vectors`` are x, z, u and p.  Returns one row of ``values`` for each committed step.
-        :attr:`way_ns` is then the length of the first step that was not committed.
+        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u and p. Returns one row of
+        ``values`` for each committed step.  :attr:`way_ns` is then the length of the first step
+        that was not committed.
         """
         if y is not self._y and y.size:
             self._output = evaluation_block(self._bound.output, *vectors, y)
@@ -558,9 +552,9 @@ class Guarded:
 
 
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:
-    """Return the :class:`Legs` of a stepper that has no method ``legs``.
+    """Return :class:`Legs` for a stepper without a method ``legs``.
 
-    Each advance counts as one internal step, with a cubic as its dense output.
+    Each advance counts as one internal step, with a cubic as dense output.
     """
     x, z, u, p = vectors
     began = [0]

@@ -1,17 +1,17 @@
-"""What a solver is made of: the functions and arrays of its step and of its internal steps.
+"""The parts of a solver: functions and arrays for its steps and its internal steps.
 
-The advance from one tag to the next consists of accepted steps, which are called internal steps,
-and legs in code.  A fixed-step method takes one internal step; an adaptive method takes as many as
-its tolerance needs.  Three functions work on internal steps; each runs compiled or as plain Python:
+A solver advances a plant from one tag to the next.  A fixed-step method takes one internal step; an
+adaptive method takes as many as its tolerance requires.  The code calls an internal step a leg.
+Three functions of a solver work on internal steps, compiled or as plain Python:
 
-``leg(words, t, rest)`` takes the next internal step, which begins at ``now`` at ``t`` s, lasts
-``rest`` s at most, and leaves the state at its end in ``out``; ``retake(words, t, h)`` takes the
-last internal step again with the length ``h`` s; ``between(table, part, taken)`` writes the state
-at the fraction ``part`` (0 to 1) of the internal step to the array ``y`` of the guard table
-(:mod:`rtsim.solve.guard_table`).
+- ``leg(words, t, rest)`` takes the next internal step, from ``t`` s, at most ``rest`` s long.  The
+  state is in ``now`` at the beginning, and in ``out`` at the end.
+- ``retake(words, t, h)`` repeats the last internal step with the length ``h`` s.
+- ``between(table, part, taken)`` computes the state at the fraction ``part`` (0 to 1) of the
+  internal step, in the array ``y`` of the guard table (:mod:`rtsim.solve.guard_table`).
 
-An advance of many internal steps pauses after :data:`MOST_SPENT` evaluations of the derivative and
-returns to Python, so that signals and other threads are handled.  The same call continues it.
+After :data:`MOST_SPENT` evaluations of the derivative, an advance pauses and returns to Python,
+which can then handle signals and other threads.  Repeating the same call continues the advance.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, PAUSED
 
 PHASE, TAKEN, LAST, END, BEGAN, DONE, TRIED, SPENT, WHOLE = range(9)
-"""Elements of the array ``notes``:
+"""Elements of the array ``notes``, which describes the present advance:
 
-- ``PHASE``: 0 before the first internal step of an advance, 1 after it, :data:`WAITING` while the
-  advance is paused.
+- ``PHASE``: 0 before the first internal step, 1 after it, :data:`WAITING` during a pause.
 - ``TAKEN``: length of the internal step (s).
 - ``LAST``: 1 if the internal step reaches the end of the advance, else 0.
-- ``END``: the time at which the internal step ends (s).
-- ``BEGAN``: the time at which the internal step begins (s).
-- ``DONE``: length of the complete internal steps of a paused advance (s).
-- ``TRIED``: number of internal steps of this advance so far, accepted or rejected.
+- ``END``: time at which the internal step ends (s).
+- ``BEGAN``: time at which the internal step begins (s).
+- ``DONE``: length of the internal steps completed before a pause (s).
+- ``TRIED``: number of internal steps so far, accepted or rejected.
 - ``SPENT``: evaluations of the derivative since the advance began or continued.
 - ``WHOLE``: 1 if the solver can repeat an internal step only up to a whole ns, else 0.
 """
@@ -50,14 +49,16 @@ WAITING = 2.0
 """The value of ``PHASE`` while an advance is paused between two internal steps."""
 
 MOST_SPENT = 2000
-"""Evaluations of the derivative after which an advance pauses, at the end of an internal step."""
+"""Number of evaluations of the derivative after which an advance pauses, once the internal step
+ends.
+"""
 
 
 @dataclass(frozen=True)
 class Legs:
     """The functions and arrays for the internal steps of one solver on one plant.
 
-    The functions are all compiled or all plain Python.
+    Either all functions are compiled, or all are plain Python.
     """
 
     leg: Any
@@ -66,21 +67,20 @@ class Legs:
     words: Any
     """The argument table of ``leg`` and ``retake``."""
     now: Vector
-    """The state at which the last internal step began (n,)."""
+    """The state at the beginning of the last internal step, shape (n,)."""
     compiled: bool
     notes: Vector = field(default_factory=lambda: np.zeros(NOTES))
-    """The elements are explained at :data:`PHASE`."""
+    """:data:`PHASE` explains the elements."""
     k: NDArray[np.float64] | None = None
-    """Stages of an embedded pair (s, n); ``None``: ``between`` needs the slopes at both ends."""
+    """The stages of an embedded pair, shape (s, n), or ``None`` for a cubic as dense output."""
     dense: NDArray[np.float64] | None = None
-    """Weights of the dense output of an embedded pair (s, d)."""
     begin: Callable[[int], None] = field(default=lambda _: None)
-    """A function that is called with the time (ns) at which an advance begins."""
+    """Function that is called with the start time (ns) of each advance."""
 
 
 @in_both
 def covered(notes: Any) -> float:
-    """Begin an advance, or continue a paused one; return the length (s) that it has covered."""
+    """Begin or continue an advance, and return the length (s) that is already complete."""
     notes[SPENT] = 0.0
     if notes[PHASE] == WAITING:
         notes[PHASE] = 1.0
@@ -91,7 +91,7 @@ def covered(notes: Any) -> float:
 
 @in_both
 def pauses(notes: Any, done: float) -> bool:
-    """Return whether the advance, which has covered ``done`` s, pauses now."""
+    """Return whether an advance, of which ``done`` s are complete, pauses now."""
     if notes[SPENT] < MOST_SPENT:
         return False
     notes[PHASE], notes[DONE] = WAITING, done
@@ -99,7 +99,7 @@ def pauses(notes: Any, done: float) -> bool:
 
 
 def all_steps(words: Any, t: float, h: float) -> int:
-    """Take all internal steps from ``t`` s to ``h`` s later; the advance can pause between them."""
+    """Take all internal steps from ``t`` s to ``t + h`` s; the advance can pause between them."""
     notes = words.notes
     done = covered(notes)
     while True:
@@ -121,10 +121,10 @@ def to_its_end(
     interrupt_check: Callable[[], object],
     answer: int = PAUSED,
 ) -> int:
-    """Call ``advance`` until it does not pause, and ``interrupt_check`` in each pause.
+    """Repeat ``advance`` until it no longer pauses, and return its result.
 
-    ``answer`` is the result of a call before.  If ``interrupt_check`` raises an error, the advance
-    is given up.
+    ``interrupt_check`` is called in each pause; an exception from it abandons the advance.
+    ``answer`` is the result of an earlier call of ``advance``.
     """
     try:
         while answer == PAUSED:
@@ -137,12 +137,11 @@ def to_its_end(
 
 @in_both
 def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> None:
-    """Write to ``y`` (n,) the dense output of an embedded pair.
+    """Store in ``y`` the dense output of an embedded pair, at the fraction ``part`` of a step.
 
-    The output is the state at the fraction ``part`` (0 to 1) of an internal step.
-
-    ``now`` (n,) is the state at which the internal step of ``taken`` s began; ``k`` (s, n) are its
-    stages and ``dense`` (s, d) the weights of :class:`rtsim.solve.base.EmbeddedTableau`.
+    The internal step starts from the state ``now``, shape (n,), and is ``taken`` s long.  ``k``,
+    shape (s, n), contains its stages, and ``dense``, shape (s, d), the weights of
+    :class:`rtsim.solve.base.EmbeddedTableau`.
     """
     stages, degree = dense.shape
     for j in range(now.size):
@@ -160,10 +159,10 @@ def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> N
 
 @in_both
 def dense_output(table: Any, now: Any, out: Any, part: float, taken: float) -> None:
-    """Write to ``y`` of a table the state at the fraction ``part`` of an internal step.
+    """Store in ``table.y`` the state at the fraction ``part`` of the internal step.
 
-    The step leads from ``now`` (n,) to ``out`` (n,).  The state is that of :func:`within`, or for a
-    solver without stages ``k`` that of the cubic with the derivatives ``slopes`` at both ends.
+    A solver with stages ``k`` uses :func:`within`.  Other solvers use the cubic that fits the
+    states ``now`` and ``out`` and the derivatives ``slopes`` at both ends of the step.
     """
     y, k, slopes = table.y, table.k, table.slopes
     if k.shape[0] > 0:
@@ -190,24 +189,24 @@ STEP_LAYOUT = Layout(
         "notes": (NOTES,),
     },
 )
-"""The first functions and arrays of every method's argument table, which adds arrays of its own.
+"""The functions and arrays with which the argument table of every method begins.
 
-- ``f``, ``project``, ``jacobian``: derivative, projection and Jacobian of the model; the last two
+- ``f``, ``project``, ``jacobian``: derivative, projection and Jacobian of the model.  The last two
   are 0 if the model has none.
-- ``leg``, ``retake``: the method's own functions for internal steps, or 0 if it has none.
-- ``x``: state at the beginning of the step; ``out``: state at its end.
-- ``memory``: the solver memory after the last committed step; ``after``: the solver memory that
-  becomes valid once the step is committed.  Zeros mean that nothing is known of earlier steps.
-- ``notes``: the present advance of a method with internal steps
-  (:data:`PHASE`).
+- ``leg``, ``retake``: the method's functions for internal steps, or 0 if it has none.
+- ``x``, ``out``: state at the beginning and at the end of the step.
+- ``memory``: solver memory after the last committed step.  Zeros mean that earlier steps are
+  unknown.
+- ``after``: solver memory that becomes valid when the step is committed.
+- ``notes``: data about the present advance (:data:`PHASE`).
 """
 
 
 @dataclass(frozen=True)
 class Inner:
-    """The internal steps of a method that takes several steps to reach a tag.
+    """The internal steps of a method that can take several steps to reach a tag.
 
-    ``leg``, ``retake`` and the arrays are those of :class:`Legs`.
+    :class:`Legs` explains the fields.
     """
 
     leg: Callable[..., int]
@@ -219,36 +218,36 @@ class Inner:
 
 @dataclass(frozen=True)
 class Method:
-    """The functions and arrays from which :func:`stepper` makes a stepper for one model."""
+    """The functions and arrays from which :func:`rtsim.solve.resident.stepper` makes a stepper."""
 
     step: Callable[..., int]
     layout: Layout
-    """:data:`STEP_LAYOUT`, extended by the arrays of ``own``."""
+    """:data:`STEP_LAYOUT`, extended by the method's own arrays."""
     own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    """The method's own arrays that are not zeros at first, such as coefficients.  Each of the
-    others has the declared shape, by the lengths of these.
+    """Arrays with initial values other than zero, such as coefficients.  Their lengths determine
+    the shapes of the remaining arrays.
     """
     kept: int = 0
-    """The number of first elements of the memory that ``Stepper.forget`` does not clear."""
+    """Number of leading elements of the memory that ``Stepper.forget`` does not clear."""
     unbounded: int | None = None
-    """Index of the element of the memory that counts steps without an error bound; ``None``: they
-    are not counted.
+    """Index of the memory element that counts steps without an error bound; ``None`` without such a
+    count.
     """
     new_frame: Callable[[Vector], None] | None = None
-    """A function that is called with the memory when a solver frame begins."""
+    """Function that is called with the memory when a solver frame begins."""
     inner: Inner | None = None
     """The method's internal steps; ``None`` if the method reaches each tag in a single step."""
     settle: Callable[[Mapping[str, NDArray[np.float64]]], None] | None = None
-    """A function that is called with the arrays of the argument table before it is made."""
+    """Function that is called with all arrays before the argument table is made."""
 
 
 def functions_of(bound: BoundModel, leg: Any = 0, retake: Any = 0) -> tuple[Any, ...]:
-    """Return the functions of :data:`STEP_LAYOUT` as their addresses, or as plain Python."""
+    """Return the functions of :data:`STEP_LAYOUT`, as addresses if the model is compiled."""
     return bound.derivative.handle, bound.project.handle, bound.jacobian.handle, leg, retake
 
 
 def model_sizes(bound: BoundModel) -> dict[str, int]:
-    """Return the lengths of x, z, u and p and the number of guards, by their names in layouts."""
+    """Return the sizes of the model's vectors and its number of guards, by name in layouts."""
     model = bound.model
     return {
         "states": model.states.size,
@@ -261,13 +260,12 @@ def model_sizes(bound: BoundModel) -> dict[str, int]:
 
 @cache
 def native_step(step: Callable[..., int], kind: str) -> Native:
-    """Return a step function, compiled for argument tables of one kind."""
     return compile_function(step, (kind, NUMBER, NUMBER), f"solver {step.__module__}")
 
 
 @in_both
 def projected(words: Any, out: Any) -> int:
-    """Project the state ``out`` at the end of a step, if the model has a projection.
+    """Apply the model's projection, if it has one, to the state ``out``.
 
     Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
     """

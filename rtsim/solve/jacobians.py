@@ -1,14 +1,16 @@
-"""Jacobians of a model's derivative: declared, or by difference quotients in groups of columns.
+"""Jacobians for implicit solvers: declared by the model, or computed from difference quotients.
 
-:class:`Jacobian` gives an implicit solver the matrix d f_i / d x_j (n, n), as a SciPy sparse matrix
-if most elements are zero.  It is used if the model declares ``sparsity`` or ``jacobian``, or has at
-least :data:`PROBED_FROM` states; otherwise a solver uses its own dense difference quotients.
+The Jacobian is the matrix d f_i / d x_j, shape (n, n), of a model's derivative f. rtsim computes it
+for models that declare ``sparsity`` or ``jacobian``, or that have at least :data:`PROBED_FROM`
+states.  For other models, a solver uses its own dense difference quotients.
 
-Each matrix is compared with one more difference quotient, along a vector that changes all states.
-If they disagree, each column is computed alone.  An element that a declaration lacks is an error;
-an element that probing missed is added.
+A difference quotient changes several states at once if no derivative depends on two of them.  Each
+matrix is checked with one more difference quotient, which changes all states.  If the two disagree,
+each column is computed alone.  An element that a declared sparsity lacks is then an error; an
+element that probing missed is added.
 
-:func:`jacobian` does the same in compiled steps, on the arrays of :data:`JACOBIAN_LAYOUT`.
+:class:`Jacobian` serves the solvers of SciPy and SUNDIALS.  :func:`jacobian` does the same in
+compiled steps.
 """
 
 from __future__ import annotations
@@ -33,33 +35,33 @@ from rtsim.solve.internal_steps import SPENT
 from rtsim.solve.linear_algebra import assign, height
 
 PROBED_FROM = 100
-"""The least number of states for which a sparsity that is not declared is found by probing."""
+"""Number of states from which an undeclared sparsity is found by probing."""
 _FULL = 1 / 8
-"""A probed pattern with a larger part of its elements is treated as dense."""
+"""A probed matrix is treated as dense if more than this fraction of its elements can be nonzero."""
 _NARROW = 32
-"""From this number of diagonals on, LAPACK's band solver is used."""
+"""Number of diagonals from which LAPACK's band solver is used."""
 _SMALL = 32
 """A matrix with fewer rows is solved as a dense array."""
 CHANGE = 1.5e-8
-"""Change of a state in a difference quotient, in units of the state's size."""
+"""Change of a state in a difference quotient, relative to the state's size."""
 _PROBE = 1e-3
-"""Change of a state in probing, in units of the state's size."""
+"""Change of a state in probing, relative to the state's size."""
 ROW_ERROR, ROUNDING, NEGLIGIBLE = 1e-3, 1e-7, 1e-9
-"""A row may disagree by this part of its terms, of its derivative, and of the fastest row."""
+"""Allowed disagreement of a row, as fractions of its terms, its derivative, and the fastest row."""
 
 Slope = Callable[[float, Vector], Vector]
-"""The derivative (n,) at t (s) and a state (n,)."""
+"""A function that returns the derivative (n,) at a time (s) and a state (n,)."""
 
 
 def wanted(bound: BoundModel) -> bool:
-    """Return whether :class:`Jacobian` computes the Jacobian of this model."""
+    """Return whether rtsim computes the Jacobian of this model for a solver."""
     model = bound.model
     declared = model.sparsity is not None or model.jacobian is not None
     return declared or model.states.size >= PROBED_FROM
 
 
 def spread(n: int) -> Vector:
-    """Return a vector (n,) without structure, so that a missing element changes its product."""
+    """Return a vector (n,) without structure, which reveals missing elements in a product."""
     part: Vector = np.arange(1, n + 1, dtype=np.float64) * ((math.sqrt(5.0) - 1.0) / 2.0) % 1.0
     signs: Vector = np.where(np.arange(n) % 2, -1.0, 1.0)
     return (0.5 + part) * signs
@@ -68,7 +70,7 @@ def spread(n: int) -> Vector:
 class Jacobian:
     """The Jacobian of one model for one stepper.
 
-    ``typical`` (n,) are sizes of the states below which a change does not matter to the tolerance.
+    Changes of a state below its entry in ``typical``, shape (n,), do not matter to the tolerance.
     """
 
     def __init__(self, bound: BoundModel, typical: Vector) -> None:
@@ -79,12 +81,12 @@ class Jacobian:
         if self._native is not ABSENT and self._declared is None:
             self._declared = Sparsity.of(np.ones((n, n)), n, "")
         self._kept: Sparsity | None = self._declared
-        """The sparsity after the last commit; ``None``: not probed yet."""
+        """The sparsity after the last commit; ``None`` before probing."""
         self._dense = self._kept_dense = False
         """True if the probed pattern is so full that the solver uses its own Jacobian."""
         self.sparsity = self._kept
         self._settled = np.zeros(n, dtype=bool)
-        """Rows whose disagreement in this advance was found to be no error of the pattern."""
+        """Rows whose disagreement in this advance is not an error of the pattern."""
         self._values: Callable[[float, Vector], Vector] | None = None
         self._weights = spread(n)
 
@@ -94,7 +96,7 @@ class Jacobian:
         return self._declared is not None
 
     def bind(self, z: Vector, u: Vector, p: Vector) -> None:
-        """Use the arrays z, u and p in the model's function ``jacobian``."""
+        """Bind the model's function ``jacobian`` to the arrays z, u and p."""
         if self._native is ABSENT:
             return
         assert self._declared is not None
@@ -111,9 +113,9 @@ class Jacobian:
         self._values = values
 
     def begin(self, slope: Slope, t: float, x: Vector) -> bool:
-        """Begin an advance at ``t`` s and ``x``, and find the sparsity if it is not known.
+        """Begin an advance at ``t`` s and ``x``, and probe the sparsity if it is unknown.
 
-        Returns whether the solver is to use this Jacobian.
+        Returns False if the solver should use its own dense Jacobian.
         """
         self.sparsity, self._dense = self._kept, self._kept_dense
         self._settled[:] = False
@@ -123,10 +125,10 @@ class Jacobian:
         return not self._dense
 
     def options(self, method: str, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Begin an advance at ``t`` s and ``x``, and return the Jacobian's options of a solver.
+        """Begin an advance at ``t`` s and ``x``, and return the solver's options for the Jacobian.
 
-        ``method`` is one of :data:`TAKERS`.  Returns no options if the solver is to compute a dense
-        Jacobian itself.
+        ``method`` is one of :data:`TAKERS`.  The result is empty if the solver should use its own
+        dense Jacobian.
         """
         return TAKERS[method](self, slope, t, x) if self.begin(slope, t, x) else {}
 
@@ -134,7 +136,7 @@ class Jacobian:
         return {"jac": lambda t, y: self.at(slope, t, y)}
 
     def _by_band(self, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Return the options of LSODA, which knows bands but no other sparse matrices."""
+        """Return the options of LSODA, whose only sparse matrices are bands."""
         assert self.sparsity is not None
         if self.sparsity.count == x.size**2:
             return self._by_function(slope)
@@ -143,7 +145,7 @@ class Jacobian:
         return {"lband": below, "uband": above} if below + above < x.size // 2 else {}
 
     def _by_sundials(self, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Return the options of CVODE: its band solver is the fastest one for narrow bands."""
+        """Return the options of CVODE, whose band solver is the fastest for narrow bands."""
         import scipy.sparse
 
         pattern = self.sparsity
@@ -162,7 +164,8 @@ class Jacobian:
 
         def sparse(t: float, y: Vector, _: Vector, out: Any) -> None:
             found: Any = scipy.sparse.csc_matrix(self.at(slope, t, y))
-            if found.nnz != pattern.count:  # an element that probing missed: used from the next tag
+            # Probing missed an element, which is used from the next tag on.
+            if found.nnz != pattern.count:
                 found = found[pattern.rows, pattern.columns]
                 out[:] = np.asarray(found).ravel()
             else:
@@ -187,11 +190,10 @@ class Jacobian:
         return np.maximum(np.abs(x), self._typical)
 
     def at(self, slope: Slope, t: float, x: Vector) -> Any:
-        """Return the matrix (n, n) at ``t`` s and ``x``.
+        """Return the Jacobian (n, n) at ``t`` s and ``x``, as an array or as a SciPy sparse matrix.
 
-        The matrix is dense if nothing is known to be zero.  Raises :class:`ModelError` if it
-        disagrees with what the model declares, and :class:`ValueError` for a value that is not
-        finite.
+        Raises :class:`ModelError` if the model's declaration disagrees with the derivative, and
+        :class:`ValueError` if an element is not finite.
         """
         assert self.sparsity is not None
         base, sizes = slope(t, x), self._sizes(x)
@@ -213,13 +215,11 @@ class Jacobian:
             self._correct(slope, t, x, base, values, wrong, allowed)
 
     def _as_solved(self, matrix: Any) -> Any:
-        """Return a dense array if the matrix is so small or full that it is solved faster."""
         n = self._typical.size
         dense = n < _SMALL or matrix.nnz > n * n / 4
         return matrix.toarray() if dense else matrix
 
     def _quotients(self, slope: Slope, t: float, x: Vector, base: Vector) -> Vector:
-        """Return the difference quotients of the elements, one evaluation for each group."""
         assert self.sparsity is not None
         out, starts = np.empty(self.sparsity.count), self.sparsity.starts
         changed = x + CHANGE * self._sizes(x)
@@ -237,10 +237,10 @@ class Jacobian:
         self, slope: Slope, t: float, x: Vector, base: Vector, values: Vector, wrong: Any,
         allowed: Vector,
     ) -> None:  # fmt: skip
-        """Compare the rows ``wrong`` with the difference quotient of each column.
+        """Compare the rows ``wrong`` with the difference quotients of single columns.
 
-        Adds the elements that probing missed.  If no element is wrong, the function is too curved
-        or has a kink here, and these rows are not compared again in this advance.
+        Elements that probing missed are added.  If no element is wrong, the derivative is too
+        curved or has a kink at this point; these rows are not compared again in this advance.
         """
         assert self.sparsity is not None
         sizes, starts, elements = self._sizes(x), self.sparsity.starts, self.sparsity.rows
@@ -284,11 +284,11 @@ class Jacobian:
         )
 
     def accept(self) -> None:
-        """Keep what the last advance found, because its result was committed."""
+        """Keep the sparsity of the last advance, because its result was committed."""
         self._kept, self._kept_dense = self.sparsity, self._dense
 
     def save(self) -> dict[str, Any]:
-        """Return the probed sparsity as plain data; nothing if it is declared or not known."""
+        """Return the probed sparsity as plain data; empty if it is declared or unknown."""
         if self._kept_dense:
             return {"dense": True}
         if self._kept is None or self._declared is not None:
@@ -296,7 +296,6 @@ class Jacobian:
         return {"rows": self._kept.rows.tolist(), "starts": self._kept.starts.tolist()}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore what :meth:`save` returned."""
         self._kept, self._kept_dense = self._declared, bool(saved.get("dense"))
         if "rows" in saved:
             starts, rows = (np.array(saved[key], np.int64) for key in ("starts", "rows"))
@@ -309,11 +308,10 @@ TAKERS: dict[str, Callable[..., dict[str, Any]]] = {
     "LSODA": Jacobian._by_band,
     "CVODE": Jacobian._by_sundials,
 }
-"""The solvers that take a Jacobian, by the name of their method, and how each of them takes it."""
+"""For each method that accepts a Jacobian, the function that returns the options for it."""
 
 
 def _ranges(starts: Indices, sizes: Indices) -> Indices:
-    """Return the concatenation of ``range(start, start + size)`` of all pairs."""
     ends = np.cumsum(sizes)
     within: Indices = np.arange(int(ends[-1]) if ends.size else 0, dtype=np.int64)
     out: Indices = within + np.repeat(starts - (ends - sizes), sizes)
@@ -324,9 +322,9 @@ BELOW, ABOVE, NATURAL, CHECKED, DECLARED = range(5)
 """Elements of the array ``matrix``:
 
 - ``BELOW``, ``ABOVE``: number of diagonals of the ordered Jacobian below and above the main one.
-- ``NATURAL``: 1 if the states keep their order in the matrix.
+- ``NATURAL``: 1 if the matrix has the states in their declared order.
 - ``CHECKED``: 1 if each Jacobian is compared with a difference quotient.
-- ``DECLARED``: 1 if the elements are those of the model's function ``jacobian``.
+- ``DECLARED``: 1 if the model's function ``jacobian`` gives the elements.
 """
 
 JACOBIAN_LAYOUT = ADAPTIVE.extended(
@@ -352,29 +350,32 @@ JACOBIAN_LAYOUT = ADAPTIVE.extended(
 )
 """The arrays of a step with a Jacobian.
 
-- ``typical``: size of each state below which a change does not matter; ``sizes``: size of each
-  state in the present step, in units of which it is changed; ``spread``: direction of the check.
-- ``slope``: derivative at ``now``; ``settled``: 1 for a row whose disagreement in this advance is
-  no error of the pattern.
-- ``starts``, ``rows``: the sparsity; ``elements``: its values; ``given``: the values of the model's
-  function ``jacobian``, and ``by_rows`` their indices in ``elements``.
-- ``places``: index of each element in ``lu``, counted through its rows; ``diagonal``: index of each
-  state's element of the main diagonal; ``order``: position of each state in the matrix.
-- ``members``: the columns, group by group; ``groups``: where each group begins in ``members``.
+- ``typical``: size of each state below which a change does not matter.
+- ``sizes``: size of each state in the present step; changes of states are relative to it.
+- ``spread``: direction of the checking difference quotient.
+- ``slope``: derivative at ``now``.
+- ``settled``: 1 for a row whose disagreement in this advance is not an error of the pattern.
+- ``starts``, ``rows``: the sparsity; ``elements``: the values of its elements.
+- ``given``: values from the model's function ``jacobian``; ``by_rows``: their indices in
+  ``elements``.
+- ``places``: index of each element in ``lu``, flattened.
+- ``diagonal``: index of each state's diagonal element in ``lu``, flattened.
+- ``order``: position of each state in the matrix.
+- ``members``: the columns, group by group; ``groups``: the beginning of each group in ``members``.
 - ``lu``, ``pivots``: see :func:`rtsim.solve.linear_algebra.factor`.
 """
 _PART = 1e-4
-"""Part of the change of a state in a step that counts as its size."""
+"""Fraction of a state's change in a step that counts as the state's size."""
 MOST_ELEMENTS = 50_000_000
-"""The most elements of ``lu`` (400 MB)."""
+"""Limit on the number of elements of ``lu`` (400 MB)."""
 
 
 @in_both
 def note_sizes(words: Any, h: float) -> None:
     """Fill ``sizes`` for a step of about ``h`` s.
 
-    A state that starts at 0 has at least a part of the size that it gets in the step: a change of
-    less would be lost in the rounding of its derivative.
+    A state that starts at 0 gets a fraction of its change in the step as its size.  A smaller
+    change would be lost in the rounding of the derivative.
     """
     now, slope, sizes, typical = words.now, words.slope, words.sizes, words.typical
     for j in range(now.size):
@@ -382,10 +383,10 @@ def note_sizes(words: Any, h: float) -> None:
 
 
 def jacobian(words: Any, t: float) -> int:
-    """Fill ``elements`` at ``t`` s and ``now``; ``slope`` is the derivative there.
+    """Fill ``elements`` with the Jacobian at ``t`` s and ``now``.
 
-    ``out`` and ``work`` are overwritten.  Returns the number of evaluations of the derivative, or
-    :data:`WRONG_JACOBIAN`.
+    ``slope`` must be the derivative there; ``out`` and ``work`` are overwritten.  Returns the
+    number of evaluations of the derivative, or :data:`WRONG_JACOBIAN`.
     """
     now, slope, y, elements = words.now, words.slope, words.out, words.elements
     matrix, starts, rows, members = words.matrix, words.starts, words.rows, words.members
@@ -426,10 +427,9 @@ jacobian = in_both(jacobian, inlined=False)
 
 @in_both
 def disagrees(words: Any, t: float) -> bool:
-    """Return whether ``elements`` disagrees with a difference quotient in a row not yet settled.
+    """Return whether a row that is not settled disagrees with the checking difference quotient.
 
-    ``k[1]`` then marks these rows with the difference that each of them may have, and is 0 in the
-    others.
+    For each such row, ``k[1]`` then contains the allowed difference; for all other rows, 0.
     """
     now, slope, y, elements, rows = words.now, words.slope, words.out, words.elements, words.rows
     starts, along, there, settled = words.starts, words.spread, words.work, words.settled
@@ -460,10 +460,10 @@ def disagrees(words: Any, t: float) -> bool:
 
 @in_both
 def is_wrong(words: Any, t: float) -> bool:
-    """Compare the rows that ``k[1]`` marks with the difference quotient of each column.
+    """Return whether an element in the rows that ``k[1]`` marks is missing or wrong.
 
-    Returns whether an element is missing or wrong.  If none is, the function is too curved or has a
-    kink here, and these rows count as settled.
+    The rows are compared with the difference quotients of single columns.  If no element is wrong,
+    the derivative is too curved or has a kink at this point, and these rows become settled.
     """
     now, slope, y, elements, rows = words.now, words.slope, words.out, words.elements, words.rows
     starts, there, k, settled, sizes = words.starts, words.work, words.k, words.settled, words.sizes
@@ -492,21 +492,22 @@ def is_wrong(words: Any, t: float) -> bool:
 
 @in_both
 def note_factors(words: Any) -> None:
-    """Count the time of the factors towards the next pause."""
     matrix, n = words.matrix, words.now.size
     work = n * matrix[BELOW] * (matrix[BELOW] + matrix[ABOVE])
     words.notes[SPENT] += _EVALUATIONS_OF_A_PRODUCT * work
 
 
 _EVALUATIONS_OF_A_PRODUCT = 1e-3
-"""A multiplication in the factors counts as this part of an evaluation in the rule for pauses."""
+"""A multiplication in the factorisation counts as this fraction of an evaluation of the
+derivative.
+"""
 
 
 def matrix_arrays(bound: BoundModel, typical: Vector) -> Mapping[str, NDArray[np.float64]]:
     """Return the arrays that :data:`JACOBIAN_LAYOUT` adds to those of an adaptive step.
 
-    ``typical`` (n,) are sizes of the states.  Raises :class:`ScenarioError` if the ordered Jacobian
-    needs too much memory.
+    ``typical``, shape (n,), contains sizes of the states.  Raises :class:`ScenarioError` if the
+    factors of the ordered Jacobian need too much memory.
     """
     model, n = bound.model, bound.model.states.size
     found = model.sparsity
@@ -548,7 +549,7 @@ def matrix_arrays(bound: BoundModel, typical: Vector) -> Mapping[str, NDArray[np
 
 
 def _probed(bound: BoundModel, typical: Vector) -> Sparsity | None:
-    """Return the sparsity at the declared initial values; ``None`` if the matrix is full."""
+    """Probe the sparsity at the declared initial values; return ``None`` for a full matrix."""
     model, x = bound.model, bound.model.states.initial()
     at, out = x.copy(), np.zeros(x.size)
     z, u, p = (s.initial() for s in (model.discrete, model.inputs, model.parameters))
@@ -565,9 +566,10 @@ def _probed(bound: BoundModel, typical: Vector) -> Sparsity | None:
 
 
 def _order(sparsity: Sparsity) -> NDArray[np.int64]:
-    """Return the position of each state: in the declared order, or in one with a narrower band.
+    """Return the position of each state in the matrix.
 
-    The other order is that of reverse Cuthill and McKee, which SciPy computes.
+    The positions are in declared order or, if this gives a narrower band, in the order of reverse
+    Cuthill and McKee.
     """
     with needs("scipy", "an implicit solver"):
         from scipy.sparse.csgraph import reverse_cuthill_mckee

@@ -1,17 +1,16 @@
-"""Sums over vectors, and factors of band matrices, as compiled code and as plain Python.
+"""Sums over vectors, and LU factors of band matrices, as compiled code and as plain Python.
 
-Sums over vectors have two forms: loops in compiled code, numpy in plain Python.  The two forms add
-in the same order, so their results are equal bit for bit.  In plain Python, loops over elements
-would take longer than the equations of the model.
+Compiled code sums in loops.  Plain Python uses numpy, because loops over elements would take longer
+than the model's equations.  Both forms add in the same order, so their results are equal bit for
+bit.
 
-A square matrix that has a band is factored by LU with row exchanges.  A matrix (n, n) with
-``below`` diagonals below its main diagonal and ``above`` above it is kept column by column: row k
-of the array ``lu`` (n, height) has the elements of column k, from row :func:`first_row` on.  A full
-matrix is a band with n - 1 diagonals on either side.
+A matrix (n, n) with ``below`` diagonals below its main diagonal and ``above`` above it is stored by
+columns.  Row k of the array ``lu`` (n, height) contains the elements of column k, from matrix row
+:func:`first_row` on.  A full matrix is a band with n - 1 diagonals on either side.
 
-A row is exchanged only if the element on the diagonal is less than a tenth of the largest one in
-its column.  Without exchanges the factors keep the band, which takes half the time.
-Source: Duff, Erisman, Reid, Direct Methods for Sparse Matrices, 2017, section 5.2.
+Rows are exchanged only if the diagonal element is less than a tenth of the largest element in its
+column.  Without exchanges, the factors keep the band, which takes half the time. Source: Duff,
+Erisman, Reid, Direct Methods for Sparse Matrices, 2017, section 5.2.
 """
 
 from __future__ import annotations
@@ -25,53 +24,51 @@ from rtsim.equations.addresses import INLINED
 from rtsim.equations.compiling import in_both, when_compiling
 
 _FEW = 8
-"""With at most this number of states, a sum for each state is faster than vectorised sums."""
+"""Up to this number of states, a sum for each state is faster than vectorised sums."""
 
 
 def assign(into: Any, of: Any) -> None:
-    """Copy the vector ``of`` (n,) to ``into`` (n,)."""
     into[:] = of
 
 
 def weighted(out: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """Write to ``out`` (n,) ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
+    """Set ``out`` to ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
     _sum_of_rows(row, k, count, out)
     out *= h
 
 
 def moved(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """Write to ``out`` (n,) the sum of ``now`` (n,) and the result of :func:`weighted`."""
+    """Set ``out`` to ``now`` plus ``h`` times the sum of ``row[m] * k[m]`` over ``m < count``."""
     _sum_of_rows(row, k, count, out)
     out *= h
     out += now
 
 
 def _sum_of_rows(row: Any, k: Any, count: int, out: Any) -> None:
-    """Write to ``out`` (n,) the sum of ``row[m] * k[m]``, one row after the other."""
     out[:] = 0.0
     for m in range(count):
         out += row[m] * k[m]
 
 
 def add_part(into: Any, start: int, factor: float, of: Any, begin: int, count: int) -> None:
-    """Add ``factor`` times ``count`` elements of ``of`` to elements of ``into``.
+    """Add ``factor`` times ``count`` elements of ``of``, from ``begin`` on, to those of ``into``.
 
-    They begin at ``begin`` in ``of``, and at ``start`` in ``into``.
+    ``start`` is the index of the first changed element of ``into``.
     """
     into[start : start + count] += factor * of[begin : begin + count]
 
 
 def add(into: Any, factor: float, of: Any) -> None:
-    """Add ``factor`` times the vector ``of`` (n,) to ``into`` (n,)."""
+    """Add ``factor`` times the vector ``of`` to ``into``, both of shape (n,)."""
     into += factor * of
 
 
 def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float) -> float:
-    """Return the root mean square of ``difference`` (n,), each element divided by its tolerance.
+    """Return the root mean square of ``difference``, each element divided by its tolerance.
 
-    The tolerance of an element is ``atol`` plus ``rtol`` times the larger of ``|before|`` and
-    ``|behind|``: its values at the beginning and at the end of the step.  Without elements the
-    error is 0.
+    All vectors have shape (n,). The tolerance of an element is ``atol`` plus ``rtol`` times the
+    larger of ``|before|`` and ``|behind|``, its values at the two ends of the step.  For n = 0 the
+    result is 0.
     """
     if not len(difference):
         return 0.0
@@ -79,12 +76,12 @@ def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float
     scale *= rtol
     scale += atol
     off = difference / scale
-    return math.sqrt(float(np.add.accumulate(off * off)[-1]) / len(off))  # in order, unlike a dot
+    # A dot product would add in another order.
+    return math.sqrt(float(np.add.accumulate(off * off)[-1]) / len(off))
 
 
 @when_compiling
 def _loops() -> None:
-    """Register the compiled forms of this module's functions with numba."""
     from numba.extending import overload
 
     @overload(assign, jit_options=INLINED)
@@ -117,7 +114,8 @@ def _loops() -> None:
                 out[j] = now[j] + h * total if few else 0.0
             if few:
                 return
-            for m in range(count):  # the states are the inner loop, which the compiler vectorises
+            # The states are the inner loop, so that the compiler can vectorise it.
+            for m in range(count):
                 weight, slopes = row[m], k[m]
                 for j in range(out.size):
                     out[j] += weight * slopes[j]
@@ -129,7 +127,7 @@ def _loops() -> None:
     @overload(add_part, jit_options=INLINED)
     def _(into: Any, start: Any, factor: Any, of: Any, begin: Any, count: Any) -> Any:  # noqa: ARG001
         def loop(into: Any, start: Any, factor: Any, of: Any, begin: Any, count: Any) -> None:
-            # unsigned, because a negative index would count from the end, which costs half the time
+            # Unsigned, because the check for negative indices would double the time.
             here, there = np.uint64(start), np.uint64(begin)
             for i in range(np.uint64(count)):
                 into[here + i] += factor * of[there + i]
@@ -159,26 +157,28 @@ def _loops() -> None:
 
 
 _THRESHOLD = 0.1
-"""The least share of the largest element of its column with which the diagonal is the pivot."""
+"""The diagonal element is the pivot if it is at least this fraction of the largest in its
+column.
+"""
 
 
 def height(n: int, below: int, above: int) -> int:
-    """Return the number of elements that are kept of each column."""
+    """Return the number of stored elements per column."""
     return min(n, 2 * below + above + 1)
 
 
 @in_both
 def first_row(k: int, n: int, kept: int, below: int, above: int) -> int:
-    """Return the row of the first element that is kept of column ``k``."""
+    """Return the matrix row of the first stored element of column ``k``."""
     return min(max(0, k - above - below), n - kept)
 
 
 def factor(lu: Any, pivots: Any, below: int, above: int) -> int:
-    """Replace the matrix in ``lu`` (n, height) by its factors; ``pivots`` (n + 1,) has the rows.
+    """Replace the matrix in ``lu``, shape (n, height), by its LU factors.
 
-    The last element of ``pivots`` is the number of diagonals above the main one in the factors.
-    The main diagonal gets the reciprocals of the pivots.  Returns -1, or the first column without a
-    finite pivot.
+    The main diagonal then contains the reciprocals of the pivots.  ``pivots``, shape (n + 1,),
+    receives the row exchanges and, as its last element, the number of diagonals above the main one
+    in the factors.  Returns -1, or the first column without a finite pivot.
     """
     n, kept = lu.shape
     last, wide = 0, above
@@ -223,7 +223,8 @@ factor = in_both(factor, inlined=False)
 def forward_by_one(lu: Any, pivots: Any, b: Any, above: int) -> None:
     """Do the first half of :func:`substitute` for one diagonal below the main one.
 
-    Each result is used in the next one; as a variable it takes half the time of an element.
+    Each result is needed for the next one; a local variable takes half the time of an array
+    element.
     """
     n, kept = lu.shape
     share = b[0]
@@ -251,7 +252,7 @@ def back_by_one(lu: Any, b: Any, below: int, above: int) -> None:
 
 
 def substitute(lu: Any, pivots: Any, b: Any, below: int, above: int) -> None:
-    """Replace ``b`` (n,) by the solution of the system whose factors :func:`factor` computed."""
+    """Replace ``b``, shape (n,), by the solution; :func:`factor` must have computed the factors."""
     n, kept = lu.shape
     if below == 1 and n > 0:
         forward_by_one(lu, pivots, b, above)

@@ -1,9 +1,9 @@
-"""Solvers whose step is one call of compiled code on arrays that keep their addresses.
+"""The steppers of rtsim's own solvers, which run a method compiled or as plain Python.
 
-A method is one function ``step(words, t, h)``: it computes one step of length ``h`` s from ``t`` s
-and returns :data:`GOOD` or an error code of :mod:`rtsim.solve.base`.  ``words`` is an argument
-table; its layout (:class:`rtsim.equations.addresses.Layout`) begins with :data:`STEP_LAYOUT`.  The
-same source runs compiled and as plain Python.
+A method is a function ``step(words, t, h)``, which computes one step from ``t`` s of length ``h``
+s. Its result is :data:`GOOD` or an error code of :mod:`rtsim.solve.base`.  The argument table
+``words`` begins with :data:`STEP_LAYOUT` and contains the addresses of all arrays.  Compiled code
+therefore needs only one call per step, as long as the arrays keep their addresses.
 """
 
 from __future__ import annotations
@@ -47,12 +47,11 @@ _evaluate = compiled(evaluate)
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
-    """Take the steps between ``times`` (k + 1,), in ns, and commit them.
+    """Take and commit the steps between consecutive ``times`` (ns), and return how many succeeded.
 
-    Returns the number of successful steps.
-
-    ``output`` holds the words of the output function's argument table, or is empty. x, z, u and y
-    are views of ``values`` (n,), which each successful step copies into its row of ``rows`` (k, n).
+    ``times`` has the shape (k + 1,). ``output`` is the argument table of the output function, or
+    empty. x, z, u and y are views of the array ``values``, which each successful step copies to a
+    row of ``rows``.
     """
     x, out, memory, after = words.x, words.out, words.memory, words.after
     for i in range(times.size - 1):
@@ -76,9 +75,10 @@ def rows_of(
     notes: Vector,
     interrupt_check: Callable[[], object],
 ) -> NDArray[np.float64]:
-    """Return the first of ``rows``: those of the steps that ``run`` took, also after pauses.
+    """Call ``run`` until it no longer pauses, and return the rows of the completed steps.
 
-    ``run(i)`` takes the steps from number ``i`` on, and returns how many it completed.
+    ``run(i)`` takes the steps from number ``i`` on and returns how many steps it completed.
+    ``interrupt_check`` is called in each pause.
     """
     good = run(0)
     try:
@@ -92,11 +92,11 @@ def rows_of(
 
 _VECTORS = ("x", "z", "u", "p", "out")
 EXACT_NS = 2**53
-"""Before this time (104 days) compiled code divides ns to seconds exactly as Python does."""
+"""Before this time (104 days), compiled code divides ns to seconds exactly as Python does."""
 
 
 def between(words: Any, call: Any) -> int:
-    """Take the step from ``call[0]`` to ``call[1]``, in ns; ``call[2]`` is the step's address."""
+    """Take the step from ``call[0]`` to ``call[1]`` (ns) with the code at address ``call[2]``."""
     begin, end = call[0], call[1]
     return call_step(call[2], words, begin / NS_PER_S, (end - begin) / NS_PER_S)
 
@@ -115,11 +115,11 @@ def _native_run() -> Native:
 
 
 def stepper(method: Method, bound: BoundModel) -> Stepper:
-    """Return a stepper of ``method`` for ``bound``, compiled if the model is compiled.
+    """Return a stepper of ``method`` for the model ``bound``, compiled if the model is compiled.
 
     Raises :class:`ValueError` or :class:`TypeError` if an array of ``method.own`` does not have the
-    shape that ``method.layout`` declares.  ``Stepper.advance`` raises the same errors for x, z, u,
-    p and out.
+    shape that ``method.layout`` declares.  ``Stepper.advance`` raises the same errors for its
+    vectors.
     """
     if bound.history is not None:
         from rtsim.solve.delayed import with_history  # few models have delays
@@ -130,14 +130,14 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """The arguments with which compiled code calls the step of one stepper on its vectors."""
+    """The arguments with which other compiled code calls the steps of a stepper."""
 
     handle: int
     words: NDArray[np.int64]
     memory: Vector
     after: Vector
     kept: int
-    """The number of first elements of the memory that :meth:`Stepper.forget` does not clear."""
+    """Number of leading elements of the memory that :meth:`Stepper.forget` does not clear."""
 
 
 class _Plain:
@@ -157,7 +157,7 @@ class _Plain:
         self._arrays = method.layout.filled(method.own, self._sizes)
         self._memory, self._after = self._arrays["memory"], self._arrays["after"]
         self._notes = self._arrays["notes"]
-        # checks the method's own arrays before a step is taken
+        # Check the method's own arrays before the first step.
         self._settle(tuple(self._arrays[name] for name in _VECTORS))
 
     def advance(
@@ -174,7 +174,7 @@ class _Plain:
         return answer
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
-        """Return the functions and arrays for internal steps on x, z, u, p and out."""
+        """Return the functions and arrays for internal steps on the given vectors."""
         self._settle((x, z, u, p, out))
         inner, whole = self._method.inner, self._called(self._method.step)
         between = self._called(state_within, GUARD_TABLE)
@@ -187,7 +187,7 @@ class _Plain:
         )  # fmt: skip
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Make the argument table for x, z, u, p and out, and bind the step to it."""
+        """Make the argument table for x, z, u, p and out, and bind the step to the table."""
         arrays = {**self._arrays, **dict(zip(_VECTORS, vectors, strict=True))}
         if self._method.settle is not None:
             self._method.settle(arrays)
@@ -195,14 +195,13 @@ class _Plain:
         self._vectors = self._x, self._z, self._u, self._p, self._out = vectors
 
     def _bind(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:
-        """Set ``_words`` and ``_step``."""
         self._words: Any = self._method.layout.plain(self._functions, arrays, self._sizes)
         self._step: Callable[[float, float], int] = partial(self._method.step, self._words)
 
     def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:  # noqa: ARG002
-        """Return ``function`` as a solver calls it: the function, or its address.
+        """Return ``function``; in compiled steppers, return its address.
 
-        ``layout`` is that of its argument table, if it is not the one of the step.
+        ``layout`` is the layout of its argument table; the default is that of the step.
         """
         return function
 
@@ -213,22 +212,21 @@ class _Plain:
         self._memory[self._method.kept :] = 0.0
 
     def new_frame(self) -> None:
-        """Begin a solver frame at a point of the plant's grid: make its whole budget available."""
         if self._method.new_frame is not None:
             self._method.new_frame(self._memory)
 
     @property
     def unbounded(self) -> int | None:
-        """The number of committed steps without an error bound; ``None``: they are not counted."""
+        """The number of committed steps without an error bound; ``None`` if not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 
     def give_up(self) -> None:
-        """Give up a paused advance: the next advance begins anew."""
+        """Abandon a paused advance; the next call of ``advance`` begins a new one."""
         self._notes[PHASE] = 0.0
 
     def stall(self) -> Stall | None:
-        """Return the internal step that failed last; ``None`` if the method has no such steps."""
+        """Return the internal step that failed last, or ``None`` without internal steps."""
         inner, notes = self._method.inner, self._notes
         if inner is None:
             return None
@@ -270,7 +268,7 @@ class _Resident(_Plain):
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        # Everything is bound but the two times: passing numbers through ctypes would cost 0.2 us.
+        # An array passes the two times, because numbers through ctypes would cost 0.2 us.
         if (
             x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
             and to_ns < EXACT_NS
@@ -283,7 +281,6 @@ class _Resident(_Plain):
         return super().advance(from_ns, to_ns, x, z, u, p, out)
 
     def _without_end(self, answer: int) -> int:
-        """Return the result of an advance whose latest call returned ``answer`` < GOOD."""
         if answer == PAUSED:
             answer = to_its_end(lambda: self._call(self._at), self._notes, self.interrupt_check)
         if answer == FAILED:
@@ -291,7 +288,7 @@ class _Resident(_Plain):
         return answer
 
     def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
-        """Return the arguments with which compiled code calls the step on x, z, u, p and out."""
+        """Return the arguments with which other compiled code calls the step on these vectors."""
         if not all(map(is_, (x, z, u, p, out), self._vectors)):
             self._settle((x, z, u, p, out))
         handle = int(self._native.handle)
@@ -303,11 +300,11 @@ class _Resident(_Plain):
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
     ) -> NDArray[np.float64]:
-        """Take and commit the steps between ``times`` (k + 1,), in ns, in one call.
+        """Take and commit the steps between consecutive ``times`` (ns) in one call.
 
-        ``vectors`` are x, z, u, p and out of :meth:`advance`.  At the end, x, ``y`` and ``values``
-        have their values after the last successful step.  Returns one row of ``values`` for each
-        successful step.
+        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u, p and out. x, ``y`` and
+        ``values`` end with the values of the last successful step.  Returns one row of ``values``
+        for each such step.
         """
         if not all(map(is_, vectors, self._vectors)):
             self._settle(vectors)

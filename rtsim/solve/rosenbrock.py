@@ -1,4 +1,4 @@
-"""Rosenbrock methods for stiff plants: tableaus, the solver, and the compiled step."""
+"""Rosenbrock methods, which are adaptive solvers for stiff plants."""
 
 from __future__ import annotations
 
@@ -66,27 +66,28 @@ from rtsim.solve.jacobians import JACOBIAN_LAYOUT as WITH_JACOBIAN
 from rtsim.solve.linear_algebra import add, assign, error_norm, factor, substitute
 from rtsim.solve.resident import stepper
 
-# Coefficients of Rosenbrock methods, in the form without products with the Jacobian.
-
 _NEAR = 1e-11
-"""How well the published coefficients, which are rounded, satisfy a condition."""
+"""Tolerance for the conditions on the published coefficients, which are rounded."""
 
 
 @dataclass(frozen=True)
 class RosenbrockTableau:
-    """A Rosenbrock method with s stages, an error estimate and dense output.
+    """The coefficients of a Rosenbrock method with s stages, an error estimate and dense output.
 
-    ``a`` and ``e`` are strictly lower triangles: row i has i entries.  ``b``, ``c``, ``d`` and
-    ``error`` have s entries.  ``dense`` (rows of s entries) are the coefficients h_j of the dense
-    output ``(1 - r) x + r (x1 + (1 - r) (h_1 + r h_2 + r^2 h_3 ...))`` at the fraction r of a step
-    that ends at x1.  Raises :class:`ScenarioError` if a row of ``a`` does not belong to its node,
-    or ``d`` not to ``e``, or the method is not consistent.
+    Their form needs no products with the Jacobian.  ``a`` and ``e`` are strictly lower triangles:
+    row i has i entries.  ``b``, ``c``, ``d`` and ``error`` have s entries.
+
+    The rows of ``dense``, with s entries each, are the coefficients h_j of the dense output.  At
+    the fraction r of a step from x to x1, the state is ``(1 - r) x + r (x1 + (1 - r) (h_1 + r h_2 +
+    r^2 h_3 ...))``.
+
+    Raises :class:`ScenarioError` if the coefficients are not consistent.
     """
 
     name: str
     order: int
     lower: int
-    """The order of the embedded method, whose distance is the error."""
+    """The order of the embedded method in the error estimate."""
     gamma: float
     a: tuple[tuple[float, ...], ...]
     e: tuple[tuple[float, ...], ...]
@@ -104,7 +105,7 @@ class RosenbrockTableau:
         sizes = {len(row) for row in (self.a, self.e, self.c, self.d, self.error, *self.dense)}
         if sizes != {s}:
             raise ScenarioError(f"tableau {self.name}: all coefficients must have {s} entries")
-        # the stages of x' = 1, which has no Jacobian, and of x' = t
+        # the stages of x' = 1, whose Jacobian is 0, and of x' = t
         ones = np.linalg.solve(np.eye(s) / self.gamma - lower_triangle(self.e), np.ones(s))
         nodes = lower_triangle(self.a) @ ones
         for name, given, wanted in (("c", self.c, nodes), ("d", self.d, ones)):
@@ -124,12 +125,11 @@ class RosenbrockTableau:
 
     @property
     def error_weights(self) -> Vector:
-        """Return the weights (s,) of the stages in the error estimate."""
         return np.array(self.error)
 
     @property
     def dense_weights(self) -> NDArray[np.float64]:
-        """Return the weights (s, degree) of the dense output, in the form of ``EmbeddedTableau``.
+        """Return the weights w of the dense output, shape (s, degree), as in ``EmbeddedTableau``.
 
         The state at the fraction r of a step of h s is ``x + h sum_ij w[i, j] r^(j + 1) k_i``.
         """
@@ -193,20 +193,18 @@ RODAS5P_TABLEAU = RosenbrockTableau(
 """Rodas5P: order 5 with an estimate of order 4, stiffly accurate, dense output of order 4."""
 
 
-# The internal steps of a Rosenbrock method between two tags.
-
-# The memory has these elements after those of an adaptive step, which are used up to REJECTED.
+# The first elements of the memory, up to REJECTED, are those of an adaptive step.
 JACOBIANS = 4
-"""Element of the solver memory: the number of Jacobians of the whole run."""
+"""Element of the solver memory: the number of Jacobians in the whole run."""
 FACTORS = 5
-"""Element of the solver memory: the number of factorisations of the whole run."""
+"""Element of the solver memory: the number of factorisations in the whole run."""
 BEFORE, ERROR = 6, 7
-"""Elements of the solver memory: length (s) and error of the last step that no tag shortened, or 0.
+"""Elements of the solver memory: length (s) and error of the last step that no tag shortened, or
+0.
 """
 KEPT = BEFORE
-"""The number of elements that ``Stepper.forget`` does not clear."""
+"""Number of leading elements that ``Stepper.forget`` does not clear."""
 GAMMA = MOST_STEPS + 1
-"""Element of the array ``settings`` after those of an adaptive step."""
 
 LAYOUT = WITH_JACOBIAN.extended(
     "a Rosenbrock step",
@@ -221,22 +219,22 @@ LAYOUT = WITH_JACOBIAN.extended(
 )
 """The arrays of a Rosenbrock step.
 
-``a``, ``e``, ``b``, ``c``, ``d``, ``error``: see
-:class:`RosenbrockTableau`; ``drift``: the partial derivative of the
-model's derivative by t; ``right``: right side of a stage in the order of the matrix.
+:class:`RosenbrockTableau` explains ``a``, ``e``, ``b``, ``c``, ``d`` and ``error``.  ``drift`` is
+the partial derivative of the model's derivative with respect to t. ``right`` is the right-hand side
+of a stage, in the order of the matrix.
 """
 _SHRINK, _GROW = 0.2, 6.0
-"""Least and greatest ratio of the length of a step to the length of the step before it."""
+"""Smallest and largest ratio of the lengths of two consecutive steps."""
 _EPSILON = 2.3e-16
 _SHORTEST = 1e-15
-"""Time (s) at which the shortest step is as short as at earlier times."""
+"""At times before this one (s), the shortest step is as short as at this time."""
 _LEAST_ERROR = 1e-2
-"""The least error of a step from which the error of the step after it is predicted."""
+"""Lower bound on the error of a step in the prediction of the next error."""
 
 
 @in_both
 def partial_by_time(words: Any, t: float, h: float) -> None:
-    """Fill ``drift`` at ``t`` s and ``now`` with a difference quotient in a step of ``h`` s."""
+    """Fill ``drift`` at ``t`` s and ``now`` with a difference quotient, for a step of ``h`` s."""
     now, slope, drift = words.now, words.slope, words.drift
     later = t + min(h, math.sqrt(_EPSILON * h * max(abs(t), h)))
     apart = later - t
@@ -251,7 +249,7 @@ def partial_by_time(words: Any, t: float, h: float) -> None:
 
 @in_both
 def factored(words: Any, h: float) -> bool:
-    """Fill ``lu`` with the factors of 1/gamma - h J; return whether it has any."""
+    """Compute the factors of 1/gamma - h J in ``lu``; return False if the matrix is singular."""
     lu, pivots, elements, places = words.lu, words.pivots, words.elements, words.places
     diagonal, matrix = words.diagonal, words.matrix
     flat, inverse = lu.reshape(lu.size), 1.0 / words.settings[GAMMA]
@@ -268,7 +266,7 @@ def factored(words: Any, h: float) -> bool:
 
 @in_both
 def solved(words: Any, into: Any) -> None:
-    """Write the solution for the right side in ``work`` to ``into`` (n,)."""
+    """Solve for the right-hand side in ``work``, and store the result in ``into``, shape (n,)."""
     lu, pivots, work, matrix, order = words.lu, words.pivots, words.work, words.matrix, words.order
     right, n = words.right, into.size
     below, above = int(matrix[BELOW]), int(matrix[ABOVE])
@@ -284,10 +282,10 @@ def solved(words: Any, into: Any) -> None:
 
 
 def rosenbrock_step(words: Any, t: float, h: float) -> int:
-    """Compute ``out`` from ``now`` over ``h`` s, and all stages.
+    """Compute a step from ``now`` to ``out``, of length ``h`` s, and all its stages.
 
-    ``slope``, ``drift`` and ``elements`` are those at ``t`` and ``now``.  Returns :data:`GOOD`, the
-    index of an element that is not finite, or :data:`TOO_SMALL` if the matrix has no factors.
+    ``slope``, ``drift`` and ``elements`` must belong to ``t`` and ``now``.  Returns :data:`GOOD`,
+    the index of an element that is not finite, or :data:`TOO_SMALL` if the matrix is singular.
     """
     if not factored(words, h):
         return failed(words.now, TOO_SMALL)
@@ -312,9 +310,9 @@ def rosenbrock_step(words: Any, t: float, h: float) -> int:
 
 @in_both
 def combined(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """Write to ``out`` (n,) the sum of ``now`` (n,) and ``h * row[m] * k[m]`` over ``m < count``.
+    """Set ``out`` to ``now`` plus the sum of ``h * row[m] * k[m]`` over ``m < count``.
 
-    The states are the inner loop, which the compiler vectorises.
+    The states are the inner loop, so that the compiler can vectorise it.
     """
     assign(out, now)
     for m in range(count):
@@ -324,7 +322,7 @@ def combined(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None
 
 @in_both
 def begin(words: Any, t: float, rest: float) -> int:
-    """Prepare an internal step from ``now`` at ``t`` s that is at most ``rest`` s long.
+    """Compute the derivative and the Jacobian at ``t`` s for a step of at most ``rest`` s.
 
     Returns :data:`GOOD`, :data:`WRONG_JACOBIAN`, or the index of an element that is not finite.
     """
@@ -358,7 +356,7 @@ def begin(words: Any, t: float, rest: float) -> int:
 
 
 def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
-    """Take one step within the tolerance; it begins at ``t`` s and is at most ``rest`` s long.
+    """Take one internal step within the tolerance, from ``t`` s, at most ``rest`` s long.
 
     Returns :data:`GOOD`, an error code, or the index of an element that is not finite.
     """
@@ -407,9 +405,9 @@ def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
             break
         after[REJECTED] += 1
         step = taken * growth
-        if not step >= smallest:  # false for NaN too
+        if not step >= smallest:  # also true for NaN
             return failed(out, TOO_SMALL)
-    if last:  # the tag shortened the step: its error does not show how long it could be
+    if last:  # the tag shortened the step, so its error does not limit the next step
         after[STEP] = max(taken * growth, step)
     else:
         after[STEP] = taken * growth
@@ -423,9 +421,9 @@ def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
 class Rosenbrock(StepControl):
     """An adaptive solver for stiff equations, for any :class:`RosenbrockTableau`.
 
-    The fields are those of :class:`rtsim.solve.adaptive.StepControl`.  Raises
-    :class:`ScenarioError` for a value outside its range; its steppers raise it for a model with
-    delays, and for a Jacobian whose factors need too much memory.
+    :class:`rtsim.solve.adaptive.StepControl` explains the fields.  Raises :class:`ScenarioError`
+    for a value outside its range.  The method ``stepper`` also raises this error for a model with
+    delays, and if the factors of the Jacobian need too much memory.
     """
 
     tableau: RosenbrockTableau = RODAS5P_TABLEAU
@@ -449,4 +447,4 @@ class Rosenbrock(StepControl):
 
 
 RODAS5P = Rosenbrock(tableau=RODAS5P_TABLEAU)
-"""The Rosenbrock method Rodas5P of order 5 with an estimate of order 4: ``rodas5p``."""
+"""The Rosenbrock method ``rodas5p`` (Rodas5P), of order 5 with an error estimate of order 4."""

@@ -1,12 +1,11 @@
 """Solvers of SciPy: DOP853, and Radau, BDF and LSODA for stiff equations.
 
-A discarded step must not change a solver's memory, but SciPy's objects cannot be copied.  Each
-advance from one tag to the next therefore begins with a new SciPy object.  Only the length of the
-last steps is kept, as the length of the first step of the new object.  The Jacobian, its factors,
-and the history and the order of a multistep method are computed anew.  A stiff model therefore runs
-faster with few tags.
+SciPy's solver objects cannot be copied, so a discarded step could not be undone.  Each advance from
+one tag to the next therefore uses a new object.  Only the length of the last steps is kept, as the
+first step of the new object.  The Jacobian, its factors, and the history and order of a multistep
+method are computed anew.  A stiff model therefore runs faster with few tags.
 
-``project`` is applied at the end of an advance, not between its internal steps.
+``project`` is applied at the end of an advance, not between internal steps.
 """
 
 from __future__ import annotations
@@ -47,23 +46,27 @@ from rtsim.solve.jacobians import TAKERS, Jacobian, wanted
 STEP, EVALUATIONS, STEPS, RECENT = range(4)
 """Elements of the memory:
 
-- ``STEP``: the first step of the next advance (s).
-- ``EVALUATIONS``, ``STEPS``: counts of the whole run.
-- ``RECENT``: the number of steps of the last advance; 0 if it is not known.
+- ``STEP``: first step length of the next advance (s).
+- ``EVALUATIONS``, ``STEPS``: numbers of evaluations and of steps in the whole run.
+- ``RECENT``: number of steps in the last advance; 0 if unknown.
 """
 START_AT_ORDER_1 = ("BDF", "LSODA", "CVODE", "IDA")
-"""The multistep methods.  Each advance begins with steps of order 1, whose errors are about the
-tolerance and have the same sign in each advance."""
+"""The multistep methods, which begin each advance with steps of order 1.
+
+The errors of these steps are about as large as the tolerance, and have the same sign in each
+advance.
+"""
 SHORT_ADVANCE, FINER = 50, 0.01
-"""After an advance of fewer steps than the first number, the tolerance of a multistep method is
-multiplied by the second.  The starts of 100 advances then add up to the error of one step."""
+"""A multistep method has its tolerance multiplied by ``FINER`` after an advance of fewer than
+``SHORT_ADVANCE`` steps.  The errors of 100 starts then add up to the error of one step.
+"""
 _LEAST_RTOL = 100 * 2.3e-16
 """The smallest relative tolerance that SciPy accepts."""
 
 
 @dataclass(frozen=True)
 class LibrarySolver(StepTolerance):
-    """An adaptive solver of a library.
+    """Base class of the adaptive solvers that another library provides.
 
     ``method`` is one of the names in :attr:`orders`.  ``most`` is the longest step (s).  Raises
     :class:`ScenarioError` for an unknown method or a value outside its range.
@@ -96,11 +99,11 @@ class LibrarySolver(StepTolerance):
         return self.method != "DOP853"
 
     def maker(self) -> Callable[..., Any]:
-        """Return what makes an object with the members of SciPy's solvers."""
+        """Return a function or class that makes an object with the members of SciPy's solvers."""
         raise NotImplementedError
 
     def stepper(self, bound: BoundModel) -> Stepper:
-        if not bound.model.states.size:  # these libraries have no empty vectors
+        if not bound.model.states.size:  # these libraries do not accept empty vectors
             return Adaptive(self.rtol, self.atol, most=self.most).stepper(bound)
         return SciPyStepper(self, bound)
 
@@ -109,8 +112,9 @@ class LibrarySolver(StepTolerance):
 class SciPy(LibrarySolver):
     """An adaptive solver of ``scipy.integrate``; ``method`` is the name of SciPy's class.
 
-    A step takes some hundred times as long as one of a compiled pair, so that ``most_steps`` is
-    smaller.  Raises :class:`ScenarioError` for an unknown method or a value outside its range.
+    ``most_steps`` has a lower default than elsewhere, because a step takes about a hundred times as
+    long as a step of a compiled method.  Raises :class:`ScenarioError` for an unknown method or a
+    value outside its range.
     """
 
     orders: ClassVar[Mapping[str, int]] = {"DOP853": 8, "Radau": 5, "BDF": 5, "LSODA": 12}
@@ -133,9 +137,9 @@ class SciPy(LibrarySolver):
 
 
 class SciPyStepper:
-    """A stepper on an object with the members of SciPy's solvers, such as ``step`` and ``t_old``.
+    """A stepper that uses a solver object of SciPy, or one with the same members.
 
-    ``solver.maker`` returns the class of such objects.
+    ``solver.maker()`` returns the function or class that makes these objects.
     """
 
     def __init__(self, solver: LibrarySolver, bound: BoundModel) -> None:
@@ -153,7 +157,7 @@ class SciPyStepper:
             self._jacobian = Jacobian(bound, solver.of_states(bound) / solver.rtol)
         self._native, self._project = bound.derivative, bound.project
         self._derivative: Any = None
-        """The derivative as a function of t only, on the arrays that :meth:`_settle` bound."""
+        """The derivative as a function of t, bound to the arrays of :meth:`_settle`."""
         self._sizes = model_sizes(bound)
         n = bound.model.states.size
         self._at, self._slope, self._zeros = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -166,10 +170,9 @@ class SciPyStepper:
         self._now, self._notes = np.zeros(n), np.zeros(NOTES)
         self._vectors: tuple[Vector, ...] = ()
         self._solver: Any = None
-        """SciPy's object for the present advance."""
         self._dense: Any = None
         self._at_once = False
-        """True if nobody looks at the internal steps: a solver may take all of them in one call."""
+        """True if a solver may take all internal steps in one call, because none is examined."""
         self._took = 0.0
         """Length of the internal step before the last one (s)."""
 
@@ -181,7 +184,7 @@ class SciPyStepper:
         self._at_once = True
         answer = self._steps(start, end)
         if answer != GOOD and hasattr(self._solver, "finish"):
-            self._at_once = False  # the internal steps show where it fails, and why
+            self._at_once = False  # single steps show where and why the solver fails
             answer = self._steps(start, end)
         return answer
 
@@ -197,9 +200,9 @@ class SciPyStepper:
             self.interrupt_check()
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
-        """Return the functions and arrays for internal steps on x, z, u, p and out.
+        """Return the functions and arrays for internal steps on the given vectors.
 
-        The state at an event is from SciPy's dense output.
+        The state at an event comes from SciPy's dense output.
         """
         vectors = (x, z, u, p, out)
 
@@ -224,7 +227,7 @@ class SciPyStepper:
         return Legs(leg, retake, between, None, self._now, False, self._notes, k, dense)
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Use the arrays x, z, u, p and out; check new arrays, and bind the derivative to them."""
+        """Use the given vectors; check new ones and bind the derivative to them."""
         if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
             given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
             memory = {"memory": np.zeros(0), "after": np.zeros(0), "notes": self._notes}
@@ -244,7 +247,6 @@ class SciPyStepper:
         return self._dense(t)  # type: ignore[no-any-return]
 
     def _leg(self, _: Any, t: float, rest: float) -> int:
-        """Take one step of SciPy's solver."""
         remembered: float | None = None
         self._notes[BEGAN] = t
         if self._notes[TRIED] >= self._most_steps:
@@ -257,7 +259,7 @@ class SciPyStepper:
                 self._after[:] = self._memory
                 self._after[RECENT] = 0.0
                 self._now[:] = self._vectors[0]
-                longest = (t + rest) - t  # differs from rest by rounding
+                longest = (t + rest) - t  # rounding makes this differ from rest
                 remembered = min(self._memory[STEP], longest) or None
                 answer = self._begin(t, t + rest, remembered)
             else:
@@ -265,7 +267,7 @@ class SciPyStepper:
             if answer == GOOD:
                 answer = self._step()
             if answer != GOOD and self._memory[STEP] and first_not_finite(self._now) == GOOD:
-                # BDF and LSODA fail if the remembered first step is far too long
+                # BDF and LSODA fail if this first step is far too long
                 answer = self._begin(t, t + rest, None)
                 answer = self._step() if answer == GOOD else answer
         self._vectors[-1][:] = self._now if answer != GOOD else self._solver.y
@@ -276,14 +278,15 @@ class SciPyStepper:
     def _slope_at(self, t: float, y: Vector) -> Vector:
         self._after[EVALUATIONS] += 1
         self._notes[SPENT] += 1
-        self._at[:] = y  # y can be a column of a matrix, which is not contiguous
+        self._at[:] = y  # a column of a matrix, which y can be, is not contiguous
         self._derivative(float(t))
-        if self._slope.dot(self._zeros) != 0.0:  # nan; several times faster than a look at each
+        # The product is NaN if an element is not finite; testing each element takes longer.
+        if self._slope.dot(self._zeros) != 0.0:
             self._bad = first_not_finite(self._slope)
         return self._slope.copy()
 
     def _begin(self, start: float, end: float, first: float | None) -> int:
-        """Make an object of SciPy's solver that starts at ``_now``.
+        """Make SciPy's object for an advance that starts at ``_now``.
 
         Returns GOOD, or the index of an element that is not finite.
         """
@@ -295,7 +298,8 @@ class SciPyStepper:
         self._notes[PHASE] = 1.0
         self._took = self._memory[STEP] if first else 0.0
         if self._solver is not None:
-            vars(self._solver).clear()  # its functions refer to it, so it would be freed late
+            # The object's functions refer back to it, which would delay freeing its memory.
+            vars(self._solver).clear()
         try:
             given = {**self._options, **self._tolerances(), **self._matrices(start)}
             self._solver = self._make(
@@ -306,7 +310,6 @@ class SciPyStepper:
         return GOOD
 
     def _matrices(self, start: float) -> dict[str, Any]:
-        """Return the solver's options for the Jacobian; none if it computes its own."""
         if self._jacobian is None:
             return {}
         return self._jacobian.options(self._method, self._slope_at, start, self._now)
@@ -314,15 +317,15 @@ class SciPyStepper:
     def _refused(self, error: Exception) -> int:
         """Return the result of a step in which SciPy raised ``error``.
 
-        SciPy's linear algebra refuses values that are not finite.  An error of the model's own
-        functions is raised again.
+        SciPy's linear algebra raises errors for values that are not finite.  An error from the
+        model's own functions is raised again.
         """
         if own_frames(error):
             raise error
         return TOO_SMALL if self._bad == GOOD else self._bad
 
     def _tolerances(self) -> dict[str, Any]:
-        """Return the finer tolerances of a multistep method that has to start often."""
+        """Return finer tolerances for a multistep method after a short advance, else no options."""
         if not (self._multistep and 0 < self._memory[RECENT] < SHORT_ADVANCE):
             return {}
         rtol, atol = self._options["rtol"], self._options["atol"]
@@ -344,7 +347,7 @@ class SciPyStepper:
         self._notes[TAKEN], self._notes[LAST] = taken, 1.0 if last else 0.0
         self._after[STEPS] += 1
         self._after[RECENT] += max(1, getattr(solver, "taken", 1)) if self._at_once else 1
-        # if the tag shortened the step, its length does not show how long it could be
+        # If the tag shortened the step, its length does not limit the next step.
         self._after[STEP] = max(self._took, taken)
         self._took = taken
         return GOOD
@@ -356,7 +359,6 @@ class SciPyStepper:
         return first_not_finite(out)
 
     def stall(self) -> Stall | None:
-        """Return the step of SciPy's solver that failed last."""
         solver, notes = self._solver, self._notes
         if solver is None:
             return None
@@ -383,18 +385,22 @@ class SciPyStepper:
 
 
 DOP853 = SciPy(method="DOP853")
-"""The explicit Runge-Kutta method of order 8 by Dormand and Prince, as SciPy computes it.
+"""The explicit Runge-Kutta method of order 8 by Dormand and Prince, computed by SciPy.
 
-Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.5."""
+Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.5.
+"""
 RADAU = SciPy(method="Radau")
-"""The implicit Runge-Kutta method Radau IIA of order 5, for stiff equations, as SciPy computes it.
+"""The implicit Runge-Kutta method Radau IIA of order 5, for stiff equations, computed by SciPy.
 
-Source: Hairer, Wanner, Solving Ordinary Differential Equations II, section IV.8."""
+Source: Hairer, Wanner, Solving Ordinary Differential Equations II, section IV.8.
+"""
 BDF = SciPy(method="BDF")
-"""Backward differentiation formulas of order 1 to 5, for stiff equations, as SciPy computes them.
+"""Backward differentiation formulas of order 1 to 5, for stiff equations, computed by SciPy.
 
-Source: Shampine, Reichelt, SIAM J. Sci. Comput. 18, 1997, p. 1."""
+Source: Shampine, Reichelt, SIAM J. Sci. Comput. 18, 1997, p. 1.
+"""
 LSODA = SciPy(method="LSODA")
-"""Adams methods, and BDF where the equations are stiff: the solver of ODEPACK that SciPy wraps.
+"""Adams methods that switch to BDF where the equations are stiff: ODEPACK's LSODA, in SciPy.
 
-Source: Petzold, SIAM J. Sci. Stat. Comput. 4, 1983, p. 136."""
+Source: Petzold, SIAM J. Sci. Stat. Comput. 4, 1983, p. 136.
+"""

@@ -1,12 +1,11 @@
-"""Solvers of SUNDIALS, which scikit-sundae brings (extra ``sundae``): CVODE and IDA.
+"""The solvers CVODE and IDA of SUNDIALS, from the package scikit-sundae (extra ``sundae``).
 
 CVODE solves ordinary differential equations by backward differentiation formulas.  IDA solves
-differential-algebraic equations: it treats the algebraic variables of a model as unknowns of each
-step beside the states, where the other solvers solve the constraints in each evaluation of the
-derivative.
+differential-algebraic equations: the algebraic variables of a model are unknowns of each step, like
+the states.  All other solvers solve the constraints in each evaluation of the derivative.
 
-As SciPy's solvers, each advance from one tag to the next begins with a new object of the library
-(:mod:`rtsim.solve.scipy_solvers`): its history cannot be copied.
+Each advance from one tag to the next uses a new object of the library, because its objects cannot
+be copied.  SciPy's solvers do the same (:mod:`rtsim.solve.scipy_solvers`).
 
 Source: Hindmarsh et al., ACM Transactions on Mathematical Software 31, 2005, p. 363.
 """
@@ -33,17 +32,16 @@ from rtsim.solve.base import Stepper
 from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, LibrarySolver, SciPyStepper
 
 _STEPS = 100_000
-"""The most steps that SUNDIALS may take in one call."""
 _STANDING = 100
-"""So many Jacobian matrices at one time, with an evaluation for each state, are too many."""
+"""Limit on the number of Jacobians at one time, at one evaluation per state."""
 
 
 @dataclass(frozen=True)
 class Sundials(LibrarySolver):
-    """An adaptive solver of SUNDIALS: ``method`` is ``"CVODE"`` or ``"IDA"``.
+    """An adaptive solver of SUNDIALS; ``method`` is ``"CVODE"`` or ``"IDA"``.
 
-    Raises :class:`ScenarioError` for an unknown method or a value outside its range; its steppers
-    raise it if scikit-sundae is not installed.
+    Raises :class:`ScenarioError` for an unknown method or a value outside its range.  The method
+    ``stepper`` raises this error if scikit-sundae is not installed.
     """
 
     orders: ClassVar[Mapping[str, int]] = {"CVODE": 5, "IDA": 5}
@@ -55,7 +53,7 @@ class Sundials(LibrarySolver):
     def stepper(self, bound: BoundModel) -> Stepper:
         origin = bound.model.origin
         extra("sksundae", "sundae", f"the solver {self.method.lower()}")
-        # The library writes warnings about short steps to stderr; the error of the run says more.
+        # SUNDIALS would write warnings to stderr; the error of the run is more precise.
         os.environ.setdefault("SUNLOGGER_WARNING_FILENAME", os.devnull)
         constrained = origin is not None and origin.algebraic.size and bound.model.states.size
         if self.method == "IDA" and constrained:
@@ -64,14 +62,15 @@ class Sundials(LibrarySolver):
 
 
 class _Stuck(Exception):
-    """Before a point that it cannot pass, SUNDIALS takes steps so short that time stands still.
+    """Raised when the steps of SUNDIALS become so short that time stops.
 
-    It would give up after :data:`_STEPS` of them.
+    SUNDIALS takes such steps before a point that it cannot pass, and gives up only after
+    :data:`_STEPS` of them.
     """
 
 
 class _Steps:
-    """CVODE at work, with the members of SciPy's solvers that rtsim uses."""
+    """Adapter of CVODE with the members of SciPy's solvers that rtsim uses."""
 
     def __init__(
         self,
@@ -91,13 +90,15 @@ class _Steps:
         self.y = self.whole = y
         self.step_size = first_step
         self._looked_back = False
-        """True if the state within the last step was asked for after it."""
+        """True if a state within the last step was requested after the step."""
         self.taken = 0
-        """Number of steps, about: SUNDIALS evaluates once at a later time in most steps."""
+        """Approximate number of steps: in most steps, SUNDIALS evaluates at one later time."""
         self._latest, self._gaps = start, (0.0, 0.0)
-        """The latest time of an evaluation (s), and the two gaps between the times before it."""
+        """The latest time of an evaluation (s), and the last two gaps between such times (s)."""
         self._moved_to, self._standing = start, 0
-        """The last time that differed from the one before (s), and the evaluations since then."""
+        """The last time (s) that differed from the one before, and the number of evaluations since
+        then.
+        """
         self._most_standing = _STANDING * (len(y) + _STANDING)
         options = {
             "rtol": rtol,
@@ -107,7 +108,7 @@ class _Steps:
             "max_num_steps": _STEPS,
             **matrices,
         }
-        with redirect_stdout(None):  # it prints its errors
+        with redirect_stdout(None):  # SUNDIALS prints its errors
             self._solver = self._begun(start, y, options)
 
     def _begun(self, start: float, y: Vector, options: dict[str, Any]) -> Any:
@@ -125,18 +126,17 @@ class _Steps:
         slopes[:] = self._slope_at(t, y)
 
     def _check_time(self, t: float) -> None:
-        """Raise :class:`_Stuck` if time has stopped: see there."""
         self._standing += 1
-        # Both ways: a step that failed far ahead is taken again in small ones from before.
+        # Time can go back: after a failure far ahead, SUNDIALS takes small steps from before.
         if abs(t - self._moved_to) > 4.0 * math.ulp(t):
             self._standing, self._moved_to = 0, t
         elif self._standing > self._most_standing:
             raise _Stuck
 
     def _solve(self, to: float, how: str) -> None:
-        """Let SUNDIALS go on towards ``to`` (s)."""
+        """Continue towards ``to`` (s); ``how`` is the mode of SUNDIALS."""
         try:
-            with redirect_stdout(None):  # it prints its errors
+            with redirect_stdout(None):  # SUNDIALS prints its errors
                 found = self._solver.step(to, how, self._end)
         except _Stuck:
             self.status = "failed"
@@ -149,8 +149,7 @@ class _Steps:
         self._keep(found.y)
 
     def step(self) -> None:
-        """Take one step; ``status`` then is ``running``, ``finished`` or ``failed``."""
-        if self._looked_back:  # else the step would end where the last step ended
+        if self._looked_back:  # otherwise the step would end where the last step ended
             with redirect_stdout(None):
                 self._solver.step(self.t, "normal")
             self._looked_back = False
@@ -158,15 +157,15 @@ class _Steps:
         self.step_size = self.t - self.t_old
 
     def finish(self) -> None:
-        """Take all steps to the end in one call, which saves Python's part of each step.
+        """Take all steps to the end in one call, which saves Python's overhead for each step.
 
-        It fails if that takes too many steps; single steps then show where.
+        The call fails if the steps are too many; single steps then locate the failure.
         """
         self._solve(self._end, "normal")
         self.t_old = self.t - (max(self._gaps) or self.t - self.t_old)
 
     def dense_output(self) -> Callable[[float], Vector]:
-        """Return a function that gives the state at a time within the last step."""
+        """Return a function of time (s) that returns the state within the last step."""
 
         def between(t: float) -> Vector:
             self._looked_back = True
@@ -181,7 +180,7 @@ class _Steps:
 
 
 class _ConstrainedStepper(SciPyStepper):
-    """IDA at work on a model with algebraic variables."""
+    """A stepper that uses IDA for a model with algebraic variables."""
 
     def __init__(self, solver: Sundials, bound: BoundModel) -> None:
         super().__init__(solver, bound)
@@ -205,7 +204,10 @@ class _ConstrainedStepper(SciPyStepper):
         super()._settle(vectors)
 
     def equations_at(self, t: float, both: Vector) -> Vector:
-        """Return the derivatives of the states and the residuals at ``t`` s."""
+        """Return the derivatives of the states and the residuals of the constraints at ``t`` s.
+
+        ``both`` contains the states and the algebraic variables.
+        """
         self._after[EVALUATIONS] += 1
         self._both[:] = both
         self._equations(float(t))
@@ -219,7 +221,8 @@ class _ConstrainedStepper(SciPyStepper):
 
     def accept(self) -> None:
         super().accept()
-        if self._solver is not None:  # the search at the tag begins at IDA's solution
+        # At the tag, rtsim solves the constraints, starting from IDA's values.
+        if self._solver is not None:
             self._vectors[1][self._first :] = self._solver.whole[len(self._now) :]
 
     def forget(self) -> None:
@@ -228,7 +231,7 @@ class _ConstrainedStepper(SciPyStepper):
 
 
 class _ConstrainedSteps(_Steps):
-    """IDA at work: the unknowns are the states and the algebraic variables."""
+    """Adapter of IDA, whose unknowns are the states and the algebraic variables."""
 
     def __init__(
         self, equations: Callable[[float, Vector], Vector], start: float, y: Vector, end: float,
@@ -257,6 +260,6 @@ class _ConstrainedSteps(_Steps):
 
 
 CVODE = Sundials(method="CVODE")
-"""Backward differentiation formulas of order 1 to 5, as SUNDIALS computes them."""
+"""Backward differentiation formulas of order 1 to 5, computed by SUNDIALS."""
 IDA = Sundials(method="IDA")
 """Backward differentiation formulas of order 1 to 5 for differential-algebraic equations."""

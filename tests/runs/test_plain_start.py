@@ -107,7 +107,7 @@ class Chase(rt.Plant):
         self.gap, self.turns = self.distance(), self.t % 0.7 + math.floor(self.t)
 
     @rt.falling(terminal=True)
-    def caught(self) -> float:
+    def caught(self) -> Any:
         return self.distance() - 0.5
 
 

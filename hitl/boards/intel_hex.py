@@ -50,8 +50,8 @@ def read_image(
 
     The bytes begin at the first address of the flash; gaps are 0xff. With ``boot_loader``, the
     image must leave the boot loader's part of the flash free. Raises :class:`BoardError` with the
-    file and the remedy if the file cannot be read, has another format, is not valid Intel HEX (see
-    :func:`parse`), is larger than the flash, or is for another processor.
+    file and a remedy if the file cannot be read, is not valid Intel HEX (see :func:`parse`), is
+    larger than the flash, or is for another processor.
     """
     memory = board.memory
     flash = memory.room if boot_loader else memory.flash

@@ -376,9 +376,9 @@ def linked_by(file: Path, here: Path) -> set[Path]:
 
 
 def named_by(flags: Iterable[str], here: Path) -> set[Path]:
-    """Return the files that ``flags`` name: as a whole, behind ``=`` or ``,``, or joined to a flag.
+    """Return the files that ``flags`` name by a whole word, after ``=`` or ``,``, or joined.
 
-    This holds for flags whose files no tool reports, such as ``-Wl,--retain-symbols-file=kept``.
+    No tool reports the files of flags such as ``-Wl,--retain-symbols-file=kept``.
     """
     words = {word for flag in flags for word in (flag, *re.split("[=,]", flag)[1:])}
     words |= {flag[len(o) :] for flag in flags for o in _WITH_VALUE if flag.startswith(o)}
@@ -386,7 +386,7 @@ def named_by(flags: Iterable[str], here: Path) -> set[Path]:
 
 
 def searched_by(flags: Sequence[str], here: Path, options: Sequence[str]) -> Iterator[Path]:
-    """Yield the folders that ``flags`` give to ``options``, joined or as the next argument."""
+    """Yield the folders in ``flags`` that follow one of ``options``, joined or separate."""
     for flag, following in zip(flags, [*flags, ""][1:], strict=True):
         for option in options:
             if flag.startswith(option):

@@ -467,8 +467,9 @@ def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Environ
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
     """Return True if this host delayed the answers of an emulated board for too long.
 
-    This is the case if the longest exchange was in time by the board's cycles, and the delay by the
-    emulator or by the sending of its bytes was longer than the remaining time.
+    The delay is too long if the longest exchange was in time by the board's cycles, but the host
+    added more than the remaining time. The host adds delay when the emulator falls behind, and when
+    the bytes are sent late.
     """
     if board is None:
         return False

@@ -228,7 +228,7 @@ class BackToBack(Judged):
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """This comparison as a tuple, for code that also handles a :class:`ComparisonChain`."""
+        """A tuple of this comparison alone, like :attr:`ComparisonChain.pairs`."""
         return (self,)
 
     def _judge(self) -> Outcome:

@@ -573,10 +573,10 @@ _BYTES = 4  # of a reading
 def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock:
     """Return the times of ``interface`` on the emulated board at ``url``, for its Arduino clock.
 
-    The firmware is built twice. Its outputs are replaced by a reading of ``micros()``, byte by byte
-    and of the same total size, so that all messages keep their times. One build reads the clock
-    before the initialization, the other before the first step. The reading itself shifts the times
-    by some µs.
+    The firmware is built twice. In place of its outputs, the firmware sends a reading of
+    ``micros()``, byte by byte. The number of bytes is the same, so that all messages keep their
+    times. One build reads the clock before the initialization, the other before the first step. The
+    reading itself shifts the times by some µs.
 
     Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError`
     for a board that is not emulated or does not answer.

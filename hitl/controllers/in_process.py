@@ -141,8 +141,8 @@ class InProcess(CController):
         """The simulated time (ns) in the library, which only Arduino code reads."""
         self._pending: Tag | None = None
         self._left = False
-        """True if the code has called exit() or thrown an exception. It must then not be
-        terminated.
+        """True if the code has called exit() or thrown an exception, so that its termination must
+        not be called.
         """
         self._history = RequestLog(self.inputs.size)
         self._log = CalledStepLog(self.inputs.size, self.outputs.size)

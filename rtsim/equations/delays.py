@@ -157,9 +157,9 @@ class Delayed:
 
     - ``signal``: the name of a state, an input, a discrete signal, or a signal of ``lines``.
     - ``lag`` (s): a number, the name of a parameter, or a function ``lag(t, x, z, u, p)``.
-    - ``least``, ``most`` (s): the bounds of a lag that is a function. Both are required, and
-      ``least`` must be > 0. For a lag that is a parameter, ``most`` is by default the value of the
-      parameter at the start.
+    - ``least``, ``most`` (s): the bounds of a lag that is a function. Such a lag requires both
+      bounds, and ``least`` must be > 0. For a lag that is a parameter, ``most`` is by default the
+      value of the parameter at the start.
     - ``before``: the signal before the run, as a number, one number for each element, the name of a
       parameter, or a function ``before(t)`` of the time t < 0 s. The default is the value of the
       signal at the start. A signal of ``lines`` has no default.

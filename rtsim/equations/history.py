@@ -76,8 +76,8 @@ LEG, ORDER, TOP_ROW, TOP_BREAK, BUMP, BY, FAULTY, FAULT_TIME, FAULT_LAG = range(
 - ``ORDER``: the highest derivative whose breaks are stored.
 - ``TOP_ROW``, ``TOP_BREAK``: the highest number written to each ring, plus 1. Discarded steps count
   too, because they overwrite the oldest entries of the ring.
-- ``BUMP``, ``BY``: the number of an element to change, plus 1, and the change. They serve to find
-  which signals depend on which.
+- ``BUMP``, ``BY``: the number of an element to change, plus 1, and the change, for a test of which
+  signals depend on which.
 - ``FAULTY``, ``FAULT_TIME``, ``FAULT_LAG``: the number of the delay with an invalid lag, plus 1,
   the time, and the lag.
 """

@@ -67,8 +67,8 @@ _CHANGES = {
 def arguments_of(constrained: bool = False) -> dict[str, Arguments]:
     """Return the arguments of each function of a model.
 
-    If ``constrained``, the model has algebraic variables. These variables are then named ``y``, and
-    the vector of outputs is named ``out``.
+    If ``constrained``, the model has algebraic variables, which are named ``y``. The vector of
+    outputs is then named ``out``.
     """
     read = "t, x, y, z, u, p" if constrained else "t, x, z, u, p"
     out = {name: Arguments(f"{read}, {fills}", fills) for name, fills in _FILLS.items()}

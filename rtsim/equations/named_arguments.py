@@ -44,7 +44,8 @@ class Arguments:
     """The arguments that rtsim passes to a function of the user.
 
     - ``text``: the names in the documented order, such as ``"t, x, z, u, p, dx"``.
-    - ``fills``: the vector that the function must fill. Its name can also be :data:`OUT`.
+    - ``fills``: the vector that the function must fill. The function can also name it
+      :data:`OUT`.
     - ``changes``: the vectors whose signals the function may assign. The default is ``fills``.
     - ``does``: the task of the function, for messages.
     """

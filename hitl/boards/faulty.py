@@ -120,7 +120,6 @@ class FaultyLink:
         return (ticks - self._origin) * NS_PER_S // self.rate
 
     def _ticks_at(self, ns: int) -> int:
-        """Return the first tick at or after ``ns``."""
         assert self._origin is not None
         return self._origin - (-ns * self.rate // NS_PER_S)
 

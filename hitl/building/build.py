@@ -362,6 +362,5 @@ class _Job(Compilation):
 
 
 def _flags(kind: str, toolchain: Toolchain) -> tuple[str, ...]:
-    """Return the flags of ``kind`` that the compiler supports."""
     old = toolchain.family == "gcc" and 0 < toolchain.major < 12
     return tuple(flag for flag in FLAGS[kind] if not (old and flag == _PATTERN))

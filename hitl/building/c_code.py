@@ -324,7 +324,6 @@ def ending(interface: Interface, file: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """Return ``text`` escaped for a C string literal."""
     out = text.replace("\\", "\\\\").replace('"', '\\"')
     return "".join(c if c.isprintable() else "".join(f"\\{b:03o}" for b in c.encode()) for c in out)
 

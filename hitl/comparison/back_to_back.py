@@ -351,7 +351,6 @@ def _slow(conditions: Conditions) -> Iterator[str]:
 
 
 def _notes(below: _Side, above: _Side, slow: list[str], given: Recording | None) -> Iterator[str]:
-    """Yield notes on mismatches, long latencies and incomplete recordings."""
     for name, controller in above.controllers.items():
         yield from mismatches(name, below.controllers[name], controller)
     yield from slow

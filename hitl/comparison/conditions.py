@@ -270,7 +270,6 @@ class Conditions:
         return LoopRun(_recorded(recorder), started, error, held_up, environment, paced)
 
     def _request(self, scenario: Scenario, recorder: FileRecorder | MemoryRecorder) -> RunRequest:
-        """Return the request that describes a run under these conditions."""
         live = Connections(observe=self.watch.flight)
         asked = self.request
         output = Output(recorder)

@@ -447,7 +447,6 @@ def open_loop(
 
 
 def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[str, Tolerance]:
-    """Return the tolerance of each output, by column."""
     out = {}
     default, known = defaults(driven.translation), driven.design.outputs.columns
     for signal in driven.translation.outputs:
@@ -496,7 +495,6 @@ def _results(
 
 
 def _about_it(name: str, problem: str) -> str:
-    """Return ``problem`` preceded by the controller's name."""
     return problem if problem.startswith(f"{name}:") else f"{name}: {problem}"
 
 

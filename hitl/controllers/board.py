@@ -385,7 +385,6 @@ class BoardController(LoggedController):
         return open_line(self.interface, self.url, self.firmware, self.paced)
 
     def _meet(self, link: BoardLink) -> Self:
-        """Connect, start the controller, and return it."""
         session, line = self._session, line_to(link, self.paced, self._silence_ns)
         self._link = link
         first = min(self._patience_ns, self._silence_ns) // 4

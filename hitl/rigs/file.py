@@ -173,7 +173,6 @@ def _per(row: Entries, key: str, what: str) -> float:
 
 
 def _safe(place: Field, row: Entries) -> float:
-    """Return the fail-safe value as a raw value."""
     safe, signal = row["safe"], place.signal
     if safe is None:
         raise row.error(

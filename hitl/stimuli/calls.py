@@ -242,7 +242,6 @@ _DECLARING = {
 
 
 def _local(function: Node) -> set[str]:
-    """Return the names of the parameters and variables of a function."""
     out, stack = set(), list(function.children)
     while stack:
         node = stack.pop()

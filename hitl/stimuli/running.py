@@ -339,7 +339,6 @@ class _Job(Compilation):
         return _Text(name, plain.read_bytes(), cpp, flags)
 
     def _probed(self, instrumenter: Instrumenter, one: _Text) -> Path:
-        """Compile a text with probes."""
         probed = self.work / f"probed-{one.name}.{'cpp' if one.cpp else 'c'}"
         text = instrumenter.instrument(one.text, self.here, one.cpp)
         probed.write_bytes(self.header + text)

@@ -327,7 +327,6 @@ class Layout:
                 sizes.setdefault(size, length)
 
     def _length(self, name: str, size: Size, sizes: Mapping[str, int]) -> int:
-        """Return ``size`` as a number."""
         if isinstance(size, int):
             return size
         try:

@@ -280,7 +280,6 @@ def check_declared(model: Model) -> None:
 
 
 def _matrix(model: Model) -> Vector:
-    """Return the constant mass matrix (n, n)."""
     n = model.states.size
     try:
         out = np.array(model.mass, dtype=np.float64)
@@ -417,7 +416,6 @@ class _Functions:
         return writing_first
 
     def _divided(self, function: Any) -> Any:
-        """Return the derivative divided by the mass matrix."""
         mass = self._model.mass
         if mass is None:
             return function

@@ -525,7 +525,6 @@ def _of_numpy(name: str, given: Sequence[_Value]) -> _Value:
 
 
 def _is_row(value: _Value) -> bool:
-    """Return whether ``value`` is a tuple of numbers only."""
     return isinstance(value, _Several) and not any(
         isinstance(one, _Array | _Several) for one in value.values
     )

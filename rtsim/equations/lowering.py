@@ -129,7 +129,6 @@ def _attribute(context: Any, builder: Any, table: Table, value: Any, name: str) 
 
 @cache
 def _type(kind: str) -> Any:
-    """Return numba's type of an argument."""
     return TYPES.get(kind) or Table(kind)
 
 

@@ -312,7 +312,6 @@ class _Reader:
             raise _Unsure
 
     def _loop(self, node: ast.For) -> None:
-        """Follow the loop ``for i in range(...)``."""
         call = node.iter
         if not (
             isinstance(call, ast.Call)
@@ -601,7 +600,6 @@ def _constant(value: object) -> _Kind:
 
 
 def _unsigned(node: ast.expr) -> ast.expr:
-    """Return ``node`` without a sign."""
     return node.operand if isinstance(node, ast.UnaryOp) else node
 
 

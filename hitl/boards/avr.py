@@ -1,4 +1,4 @@
-"""The Arduino boards with AVR processors: their descriptions, and the registers of the processors.
+"""Descriptions of the Arduino boards with AVR processors, and the registers of these processors.
 
 Source of registers, modes and pins: data sheets of the ATmega328P (DS40002061B, tables 14-8, 15-5,
 17-8) and of the ATmega2560 (DS40002211A, tables 16-8, 17-2, 20-8), and Arduino's pin maps.
@@ -48,9 +48,9 @@ _CENTRED_16 = {1: 0xFF, 2: 0x1FF, 3: 0x3FF, 8: "icr", 9: "ocr", 10: "icr", 11: "
 
 
 def pwm_of(outputs: Mapping[str, Output], name: str, registers: bytes) -> Pwm | None:
-    """Return the PWM signal that a timer makes at the pin ``name``, or ``None`` without PWM.
+    """Return the PWM signal that a timer generates at the pin ``name``, or ``None`` without PWM.
 
-    ``outputs`` has the pins with a timer.  ``registers`` are the bytes from :data:`FIRST` on.
+    ``outputs`` contains the pins with a timer, and ``registers`` the bytes from :data:`FIRST` on.
     """
     if name not in outputs:
         return None
@@ -83,12 +83,12 @@ def pwm_of(outputs: Mapping[str, Output], name: str, registers: bytes) -> Pwm | 
 
 
 def _uart_on(registers: bytes) -> bool:
-    """Return True if the receiver or the transmitter is on (UCSR0B)."""
+    """Return True if the receiver or the transmitter is enabled (UCSR0B)."""
     return bool(registers[1] & 0x18)
 
 
 def _rate(registers: bytes, clock_hz: int) -> float:
-    """Return the rate that UBRR0 and U2X0 set, bit/s."""
+    """Return the rate (bit/s) that UBRR0 and U2X0 set."""
     status, _, _, _, low, high = registers
     divisor = (high & 0x0F) << 8 | low
     return clock_hz / ((divisor + 1) * (8 if status & 2 else 16))
@@ -116,9 +116,9 @@ UNO_NUMBERS = (
     | {f"D{8 + i}": PORT_B + i for i in range(6)}
     | {f"A{i}": PORT_C + i for i in range(6)}
 )
-"""Number of a pin: 8 * port + bit."""
+"""Numbers of the pins, computed as 8 * port + bit."""
 UNO_REGISTERS = (0x44, 0x79)
-"""First address and number of the registers of Timer 0 to Timer 2."""
+"""First address of the registers of Timer 0 to Timer 2, and their number."""
 
 _UNO_OUTPUTS = {
     "D6": (TIMER_0, 6, 0x47), "D5": (TIMER_0, 4, 0x48),
@@ -128,7 +128,7 @@ _UNO_OUTPUTS = {
 
 
 uno_pwm = partial(pwm_of, _UNO_OUTPUTS)
-"""PWM at a pin, from its name and the registers of Timer 0 to Timer 2."""
+"""Function that returns the PWM at a pin from its name and the registers of Timer 0 to Timer 2."""
 _CORE = ArduinoCore(
     folder="/usr/share/arduino/hardware/arduino/avr",  # Debian's arduino-core-avr
     variable="RTSIM_ARDUINO_AVR",
@@ -212,7 +212,7 @@ UNO = BoardDescription(
 
 
 VECTORS_OF_OTHERS = {43: "a Leonardo or Micro (ATmega32U4)"}
-"""Boards of other projects, by their number of interrupt vectors, for error messages."""
+"""Boards that rtsim does not describe, by number of interrupt vectors, for error messages."""
 
 
 # The Arduino Nano: an Uno with two more analog inputs.
@@ -264,11 +264,12 @@ def _number(place: str) -> int:
 MEGA_NUMBERS = {f"D{n}": _number(place) for n, place in enumerate(_DIGITAL)} | {
     f"A{n}": _number(f"{'FK'[n // 8]}{n % 8}") for n in range(16)
 }
-"""Number of a pin: 8 * port + bit, with the ports A to H and J to L in this order."""
+"""Numbers of the pins, computed as 8 * port + bit, for the ports A to H and J to L in this order.
+"""
 
 
 mega_pwm = partial(pwm_of, _MEGA_OUTPUTS)
-"""PWM at a pin, from its name and the registers from :data:`FIRST` on."""
+"""Function that returns the PWM at a pin from its name and the registers from :data:`FIRST` on."""
 MEGA = replace(
     UNO,
     name="mega2560",

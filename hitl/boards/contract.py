@@ -1,11 +1,11 @@
-"""Define the interfaces of boards: a line of bytes, and for an emulated board also pins and cycles.
+"""Interfaces of boards: a line of bytes, and for an emulated board also pins and cycles.
 
 ::
 
     BoardLink            sends and receives bytes; only ``wait`` waits
-    └── Board            adds pins, and cycles that pass only when the caller asks for them
+    └── Board            adds pins and a clock that advances only at the caller's request
 
-A :class:`BusEnd` is what is wired to a bus of an emulated board.
+A :class:`BusEnd` represents everything that is connected to a bus of an emulated board.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rtsim.core.errors import RtsimError
 
 
 class BoardError(RtsimError):
-    """Error of a board that cannot be reached, stopped, went silent or gave an impossible answer.
+    """A board cannot be reached, has stopped, is silent or has sent an impossible answer.
 
-    The error message says what the user can do.
+    The message contains a remedy.
     """
 
     environment: bool = False
@@ -28,7 +28,7 @@ class BoardError(RtsimError):
 
 
 class BoardGone(BoardError):
-    """The connection to the board is lost.  A program on the board cannot cause this error."""
+    """The connection to the board is lost. A program on the board cannot cause this error."""
 
     environment = True
 
@@ -36,36 +36,36 @@ class BoardGone(BoardError):
 class BoardLink(Protocol):
     """A line that carries bytes to and from a board.
 
-    The link does not interpret the bytes as frames or messages.  ``hitl.testing.check_link`` checks
-    an implementation of this class.
+    The link does not interpret the bytes as frames or messages. ``hitl.testing.check_link`` checks
+    an implementation of this protocol.
     """
 
     def send(self, data: bytes) -> None:
-        """Send ``data`` after all bytes of earlier calls, in order."""
+        """Send ``data`` after all bytes of earlier calls."""
         ...
 
     def receive(self) -> bytes:
-        """Return all bytes that arrived since the last call (``b""`` if none).  Never waits."""
+        """Return all bytes that arrived since the last call, or ``b""``, without waiting."""
         ...
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most ``timeout`` s for a byte; return True if one can be received.
+        """Wait at most ``timeout`` s for a byte, and return True if a byte can be received.
 
-        This is the only call that waits.
+        No other method waits.
         """
         ...
 
     def close(self) -> None:
-        """Close the link.  A second call does nothing.
+        """Close the link; a second call does nothing.
 
-        After ``close`` every other call raises :class:`BoardError`.
+        After ``close``, every other method raises :class:`BoardError`.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Stamped:
-    """A byte that the board sent, and the cycle at which its stop bit ended."""
+    """A byte from the board, and the cycle at which the stop bit of this byte ended."""
 
     cycle: int
     value: int
@@ -85,7 +85,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Pwm:
-    """The PWM signal of a timer at a pin: ``duty`` from 0 to 1, and ``frequency`` in Hz."""
+    """The PWM signal of a timer at a pin, with ``duty`` from 0 to 1 and ``frequency`` in Hz."""
 
     duty: float
     frequency: float
@@ -99,29 +99,29 @@ class Pins(Protocol):
         ...
 
     def set_volts(self, pin: str, volts: float) -> None:
-        """Set the voltage that the ADC measures at ``pin`` (``A0`` to ``A5``) from now on.
+        """Set the voltage at the ADC input ``pin`` (``A0`` to ``A5``) from now on.
 
         ``volts`` is between 0 and 5 V and is rounded to whole mV.
         """
         ...
 
     def read(self, pin: str) -> bool:
-        """Return True while the firmware drives ``pin`` high by its port, not by a timer."""
+        """Return True if the firmware drives ``pin`` high through its port, not through a timer."""
         ...
 
     def edges(self) -> list[Edge]:
-        """Return all edges since the last call, in order, except the edges that a timer makes."""
+        """Return all edges since the last call, in order, without the edges of a timer's PWM."""
         ...
 
     def pwm(self, pin: str) -> Pwm | None:
-        """Return the PWM signal that a timer makes at ``pin``; ``None`` without such a timer."""
+        """Return the PWM signal that a timer drives at ``pin``, or ``None``."""
         ...
 
 
 class Board(BoardLink, Protocol):
-    """A link to a board that runs only when the caller lets it run (lockstep).
+    """A link to an emulated board that runs only at the caller's request (lockstep).
 
-    ``wait`` lets the board run to its next byte, at most ``timeout`` s of the board's own time.
+    ``wait`` runs the board to its next byte, for at most ``timeout`` s of the board's time.
     """
 
     @property
@@ -131,7 +131,7 @@ class Board(BoardLink, Protocol):
 
     @property
     def cycles(self) -> int:
-        """Cycles that the board has run since power-on."""
+        """Number of cycles that the board has run since power-on."""
         ...
 
     @property
@@ -149,20 +149,20 @@ class Board(BoardLink, Protocol):
         ...
 
     def reset(self) -> None:
-        """Press the reset button.  The RAM keeps its contents."""
+        """Press the reset button; the RAM keeps its contents."""
         ...
 
 
-# The emulator computes the times on a bus: it tells when an operation begins, and completes the
-# operation one bit or one byte later.  The end of the bus answers in between, so it never needs to
-# look ahead.
+# The emulator computes the times on a bus. It reports when an operation begins, and completes the
+# operation one bit or one byte later. The devices answer in between, so they need not look ahead.
 
 
 class BusOp(IntEnum):
-    """Operations of a controller of a bus, with the numbers of the messages to the emulator.
+    """Operations of a bus controller, with their numbers in the messages to the emulator.
 
-    START, ADDRESS, WRITE, READ and STOP are of I2C, TRANSFER is of SPI.  The byte of ADDRESS is the
-    address times 2, plus 1 to read.  The byte of READ is 1 if the controller acknowledges.
+    START, ADDRESS, WRITE, READ and STOP belong to I2C; TRANSFER belongs to SPI. The byte of ADDRESS
+    is the address times 2, plus 1 for reading. The byte of READ is 1 if the controller
+    acknowledges.
     """
 
     START, ADDRESS, WRITE, READ, STOP, TRANSFER = range(6)
@@ -170,40 +170,42 @@ class BusOp(IntEnum):
 
 @dataclass(frozen=True)
 class BusReply:
-    """The answer to an operation."""
+    """The answer of the devices to a bus operation."""
 
     data: int = 0
     """The byte for READ and TRANSFER."""
     ack: bool = False
     """True if a device acknowledges ADDRESS or WRITE."""
     lost: bool = False
-    """True if the controller of the bus sent a 1 and found the line low: arbitration is lost."""
+    """True if the controller lost arbitration: it sent a 1 but the line was low."""
     at: int = 0
-    """First cycle at which the operation may complete; in the past for a bus that is not held."""
+    """First cycle at which the operation may complete. A past cycle means that the bus is not held.
+    """
 
 
 EMPTY = {op: BusReply(data=0xFF) for op in BusOp}
-"""Answers of a bus without devices: its pull-ups make each bit 1, which is no acknowledgement."""
+"""Answers of a bus without devices. The pull-ups make each bit 1, which means no acknowledgement.
+"""
 
 
 class BusEnd(Protocol):
-    """The other end of a bus: what is wired to the board's pins.  Cycles are the board's."""
+    """The devices at a bus, connected to pins of the board. Cycles are those of the board."""
 
     @property
     def due(self) -> int | None:
-        """Next cycle at which the end acts by itself, such as at a pin; ``None`` without one."""
+        """Next cycle at which a device acts by itself, such as at a pin; else ``None``."""
 
     def serve(self, cycle: int) -> None:
-        """Do what is due at ``cycle``."""
+        """Perform the actions that are due at ``cycle``."""
 
     def took(self, op: BusOp, byte: int, cycle: int) -> BusReply | None:
-        """Return the answer to an operation that begins at ``cycle``; ``None`` for no answer ever.
+        """Return the answer to an operation that begins at ``cycle``.
 
-        Without an answer the operation never completes.
+        With ``None``, the operation is never answered and never completes.
         """
 
     def edge(self, pin: str, level: bool, cycle: int) -> None:
-        """Take a change of an output of the board at ``cycle``."""
+        """Handle a change of a board output at ``cycle``."""
 
     def let_go(self) -> None:
-        """Take a reset of the board, which drives none of its pins any more."""
+        """Handle a reset of the board, after which the board drives none of its pins."""

@@ -1,7 +1,7 @@
-"""Describe a board: all properties in which boards differ, as plain values.
+"""Descriptions of boards, which contain all properties in which boards differ.
 
 A board needs a :class:`BoardDescription`, the C code in its folder ``hal``, and a command for each
-emulator.  All other code is the same for every board.  :mod:`hitl.boards.known` finds a description
+emulator. All other code is the same for every board. :mod:`hitl.boards.known` finds a description
 by its name.
 """
 
@@ -36,7 +36,7 @@ AVR_MEMORIES = {
     "signature": (0x84_0000, 0x85_0000),
     "user signatures": (0x85_0000, 0x86_0000),
 }
-"""Addresses at which avr-gcc's linker puts sections of other memories than flash and RAM.
+"""Addresses that avr-gcc's linker assigns to memories other than flash and RAM.
 
 Source: the linker scripts of GNU binutils for AVR, and the page on memory sections of avr-libc.
 """
@@ -44,33 +44,36 @@ Source: the linker scripts of GNU binutils for AVR, and the page on memory secti
 
 @dataclass(frozen=True)
 class Memory:
-    """Sizes and addresses of flash and RAM, bytes, and their names in the linker's messages."""
+    """Sizes and addresses of flash and RAM (bytes), and their names in messages of the linker."""
 
     flash: int
     ram: int
     flash_begins: int = 0
     """First address of the flash in an Intel HEX file."""
     boot_loader: int = 0
-    """Flash that the boot loader uses, bytes."""
+    """Flash that the boot loader occupies, bytes."""
     least_stack: int = 64
     """RAM that static data must leave free for the stack, bytes."""
     flash_sections: tuple[str, ...] = ("text", "data")
-    """Sections of the program that take flash, without their leading dot."""
+    """Sections of the program that occupy flash, without the leading dot."""
     ram_sections: tuple[str, ...] = ("data", "bss", "noinit")
     flash_region: str = "text"
-    """Name of the flash in the linker's errors."""
+    """Name of the flash in error messages of the linker."""
     ram_region: str = "data"
     ram_begins: int = 0
     """First address of the RAM for the linker."""
     beside: Mapping[str, tuple[int, int]] = field(default_factory=AVR_MEMORIES.copy)
-    """Other memories: the first address of each, and the first address after it.
+    """Other memories, each with its first address and the first address after it.
 
-    An image of the flash may leave out what a program has for them, with a warning; each other byte
-    outside of the flash is an error."""
+    An image of the flash omits the contents of these memories, with a warning. Any other byte
+    outside the flash is an error.
+    """
 
     @property
     def room(self) -> int:
-        """Flash that is available for a program, bytes: all flash except the boot loader's."""
+        """Flash that is available for a program (bytes), which is all flash except the boot
+        loader's.
+        """
         return self.flash - self.boot_loader
 
 
@@ -80,52 +83,53 @@ class ArduinoCore:
 
     folder: str
     variable: str
-    """Environment variable that replaces :attr:`folder`."""
+    """Environment variable that overrides :attr:`folder`."""
     variant: str
 
     @property
     def parts(self) -> tuple[str, str]:
-        """Folders of the core and of the board's pins, below :attr:`folder`."""
+        """Folders of the core and of the board's pin definitions, relative to :attr:`folder`."""
         return "cores/arduino", f"variants/{self.variant}"
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler that takes gcc's options, and its flags.
+    """A compiler with gcc-compatible options, and its flags.
 
     The compiler is installed on the system (``prefix``) or comes with a Python package
-    (``package``).  ``{hal}`` in the flags ``link`` is replaced by the folder of the HAL's files.
+    (``package``). In the flags ``link``, ``{hal}`` is replaced by the folder of the HAL's files.
     """
 
     prefix: str
-    """Prefix of the names of the programs, such as ``avr-`` in avr-gcc and avr-objcopy."""
+    """Prefix of the program names, such as ``avr-`` in avr-gcc and avr-objcopy."""
     install: str
     """Command that installs the compiler, for error messages."""
     machine: tuple[str, ...]
-    """Flags that select the processor, for compiler and linker."""
+    """Flags for compiler and linker that select the processor."""
     defines: tuple[str, ...] = ()
     flags: tuple[str, ...] = ("-Os", "-g", "-ffunction-sections", "-fdata-sections")
     c: tuple[str, ...] = ("-std=gnu11",)
     cpp: tuple[str, ...] = ("-std=gnu++11", "-fno-exceptions")
     link: tuple[str, ...] = ("-Wl,--gc-sections",)
     libraries: tuple[str, ...] = ("-lm",)
-    """Linker flags after all objects."""
+    """Linker flags that follow all objects."""
     hex: tuple[str, ...] = ("-O", "ihex")
-    """Arguments of objcopy that make an Intel HEX file, in Makefiles."""
+    """Arguments of objcopy in Makefiles that create an Intel HEX file."""
     core: ArduinoCore | None = None
     package: str = ""
-    """Python package that contains the compiler, such as ``ziglang``; ``""`` for a system's."""
+    """Python package that contains the compiler, such as ``ziglang``; ``""`` for a system compiler.
+    """
     headers: tuple[str, ...] = ()
-    """Folders of C headers in the package, which the compiler does not find by itself."""
+    """Folders of C headers in the package that the compiler does not search by default."""
 
     def tool(self, name: str) -> str:
-        """Return the board's program for ``name``, such as avr-gcc for gcc, as in a Makefile."""
+        """Return the board's program for ``name`` as in a Makefile, such as avr-gcc for gcc."""
         if self.package:
             return f"python3 -m {self.package} {_IN_A_PACKAGE[name]}"
         return self.prefix + name
 
     def command(self, name: str) -> tuple[str, ...]:
-        """Return the program for ``name`` and its first arguments, to run it from this process."""
+        """Return the command that runs the program ``name`` from this process."""
         if self.package:
             return sys.executable, "-m", self.package, _IN_A_PACKAGE[name]
         return (self.prefix + name,)
@@ -135,7 +139,7 @@ class Compiler:
 class Flasher:
     """The program that writes an image to a board, and its arguments.
 
-    ``{image}``, ``{port}`` and ``{baud}`` in the arguments are replaced.
+    ``{image}``, ``{port}`` and ``{baud}`` in the arguments are replaced by their values.
     """
 
     program: str
@@ -146,7 +150,7 @@ class Flasher:
     """Bit rate of the boot loader, bit/s."""
 
     def command(self, image: str | Path, port: str, baud: int | str) -> list[str]:
-        """Return the command line that writes ``image`` through ``port``."""
+        """Return the command line that writes ``image`` to the board at ``port``."""
         given = {"{image}": str(image), "{port}": port, "{baud}": str(baud)}
         words = []
         for word in self.arguments:
@@ -158,33 +162,34 @@ class Flasher:
 
 @dataclass(frozen=True)
 class Line:
-    """The serial line: the rates that the board's UART can make, and the firmware's time per byte.
+    """The serial line: the possible bit rates of the UART, and the firmware's time per byte.
 
-    A rate is ``clock / (samples * n)``.  The divider ``n`` has steps of ``1 / fractions``, and is
-    at most ``most``.
+    A rate is ``clock / (samples * n)``. The divider ``n`` has steps of ``1 / fractions`` and is at
+    most ``most``.
     """
 
     baud: int = 500_000
-    """Rate of rtsim's firmware if the user names none, bit/s."""
+    """Default bit rate of rtsim's firmware, bit/s."""
     most_baud: int = 1_000_000
-    """Fastest rate at which the firmware can take bytes, bit/s."""
+    """Fastest rate at which the firmware can receive, bit/s."""
     samples: int = 16
     fractions: int = 1
     most: int = 65_536
     other_samples: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    """Exceptions from :attr:`samples`: the number of samples by clock, Hz, and rate, bit/s."""
+    """Exceptions from :attr:`samples`, by clock (Hz) and rate (bit/s)."""
     taking: int = 300
-    """Cycles that the firmware needs to take one byte from its buffer."""
+    """Cycles that the firmware needs to take one byte from its receive buffer."""
     handling: tuple[int, int, int] = (2000, 15, 40)
-    """Cycles of the firmware for each exchange, for each byte of the request, for each reply byte.
+    """Cycles of the firmware for each exchange, for each request byte, and for each reply byte.
 
-    The cycles are counted from the request's last byte to the reply's first byte, without the step.
+    The cycles are counted from the last byte of the request to the first byte of the reply, without
+    the step.
     """
 
 
 @dataclass(frozen=True)
 class Window:
-    """Registers of an emulated board: the first address and the number of bytes."""
+    """A range of registers of an emulated board: the first address and the number of bytes."""
 
     address: int
     length: int
@@ -203,13 +208,13 @@ class BoardPins:
     channels: Mapping[str, int] = field(default_factory=dict)
     """ADC channel of each pin that has one."""
     count: int = 32
-    """Upper limit of the pin numbers; each number is below ``count``, which is at most 256."""
+    """Number of possible pin numbers, at most 256; each number is less than ``count``."""
     volts: float = 5.0
-    """Supply voltage, V: a high level has this voltage, and the ADC measures up to this voltage."""
+    """Supply voltage (V), which is the voltage of a high level and the upper limit of the ADC."""
     registers: Window = Window(0, 0)
     """The registers from which ``pwm`` is computed."""
     pwm: Callable[[str, bytes], Pwm | None] = _no_pwm
-    """Function that returns the PWM signal of a timer at a pin, from the registers."""
+    """Function that computes the PWM signal of a timer at a pin from the registers."""
 
     @property
     def names(self) -> dict[int, str]:
@@ -226,25 +231,25 @@ class Bus:
     kind: str
     """``"i2c"`` or ``"spi"``."""
     pins: tuple[str, ...] = ()
-    """Its pins: SDA and SCL, or MOSI, MISO and SCK."""
+    """The pins of the bus: SDA and SCL, or MOSI, MISO and SCK."""
 
 
 @dataclass(frozen=True)
 class Uart:
-    """The functions that read the serial line's rate from the registers of an emulated board."""
+    """Functions that read the serial line's bit rate from registers of an emulated board."""
 
     registers: Window
     on: Callable[[bytes], bool]
-    """Function that returns True once the firmware has switched the serial line on."""
+    """Function that returns True if the firmware has enabled the serial line."""
     rate: Callable[[bytes, int], float]
-    """Function that returns the rate, bit/s, from the registers and the clock, Hz."""
+    """Function that computes the rate (bit/s) from the registers and the clock (Hz)."""
 
 
 @dataclass(frozen=True)
 class IoNode:
-    """The firmware that makes a board the I/O node of a rig, and what its pins can do.
+    """The firmware that turns a board into the I/O node of a rig, and the abilities of its pins.
 
-    The firmware's pins are D2 to D13 and A0 to A5, by the names that are printed on the board.
+    The pins are D2 to D13 and A0 to A5, as printed on the board.
     """
 
     interface: Path
@@ -252,17 +257,17 @@ class IoNode:
     pwm: tuple[str, ...]
     """Pins with PWM."""
     stamped: tuple[str, ...]
-    """Pins whose edges get time stamps."""
+    """Pins whose edges are time-stamped."""
     no_pwm: Mapping[str, str] = field(default_factory=dict)
-    """Why a pin that has a timer cannot make PWM."""
+    """Reason why a pin with a timer cannot generate PWM, by pin."""
 
 
 @dataclass(frozen=True)
 class Emulator:
-    """A program that emulates the board and speaks the messages of :mod:`hitl.boards.wire`."""
+    """A program that emulates the board and uses the messages of :mod:`hitl.boards.wire`."""
 
     command: Callable[[], list[str | Path]]
-    """Function that returns the command to start the emulator.
+    """Function that returns the command that starts the emulator.
 
     The function raises :class:`BoardError` if the emulator is not installed.
     """
@@ -274,24 +279,26 @@ class Emulator:
     buses: bool = False
     """True if the emulator reports the operations on the board's buses."""
     warms_up: bool = False
-    """True if the emulator is slow at first, such as one whose code is compiled while it runs.
+    """True if the emulator is slow at first, for example because its code is compiled while it
+    runs.
 
-    A paced run then executes some steps before it begins, and resets the board."""
+    A paced run then first executes some steps and resets the board.
+    """
 
 
 @dataclass(frozen=True)
 class BoardDescription:
-    """Description of one board.  ``hitl.testing.boards.check_board`` checks a description."""
+    """All properties of one board. ``hitl.testing.boards.check_board`` checks a description."""
 
     name: str
-    """Name in URLs and options: lower-case letters, digits, - and _."""
+    """Name in URLs and options, of lower-case letters, digits, - and _."""
     title: str
     """Name in headings and help texts."""
     phrase: str
-    """Name with its article, for use inside a sentence, such as ``a Mega``."""
+    """Name with its article for use within a sentence, such as ``a Mega``."""
     mcu: str
     processor: str
-    """Family of the processor, which is also the name of a target of ``rtsim sil check``."""
+    """Family of the processor, which is also a target name of ``rtsim sil check``."""
     clock_hz: int
     types: CTypes
     memory: Memory
@@ -303,25 +310,26 @@ class BoardDescription:
     line: Line = Line()
     flasher: Flasher | None = None
     usb: tuple[tuple[int, int], ...] = ()
-    """Vendor and product ids of the board's USB port, by which error messages name its port."""
+    """Vendor and product ids of the board's USB port. Error messages use them to suggest a port."""
     vectors: int = 0
-    """Interrupt vectors at the begin of the flash, each a JMP of an AVR; 0 if this is unknown.
+    """Number of interrupt vectors at the start of the flash, each a JMP of an AVR; 0 if unknown.
 
-    An image with the number of another board is refused."""
+    An image with the number of another board is rejected.
+    """
     pins: BoardPins | None = None
     uart: Uart | None = None
     buses: Mapping[str, Bus] = field(default_factory=dict)
     """I2C and SPI buses by name, such as ``i2c``."""
     emulators: Mapping[str, Emulator] = field(default_factory=dict)
-    """Emulators by name; the first one is used if the URL names none."""
+    """Emulators by name. The first emulator is the default."""
     times: str = ""
-    """What the times of the emulated board are worth, one sentence; "" without a remark."""
+    """One sentence about the accuracy of the emulated board's times, or ""."""
     io_node: IoNode | None = None
-    """The firmware of the I/O node of rigs on this board; ``None`` if the board cannot be one."""
+    """The firmware for an I/O node of rigs on this board, or ``None``."""
 
     @property
     def target(self) -> Target:
-        """The processor as a target, with the types that its compiler lacks, and the pins."""
+        """The processor as a target, with the pins and the restrictions of the compiler's types."""
         bare = processor(self.processor, self.types.double_bytes)
         pins = Pins.of(self.pins.numbers, self.pins.channels) if self.pins else None
         return replace(bare, pins=pins, phrase=self.phrase)
@@ -342,27 +350,27 @@ class BoardDescription:
         return tuple(sorted(path for path in self.hal.iterdir() if path.is_file()))
 
     def emulator(self, name: str) -> Emulator:
-        """Return the emulator ``name``; raises :class:`BoardError` for an unknown name."""
+        """Return the emulator ``name``; raise :class:`BoardError` for an unknown name."""
         if name not in self.emulators:
             known = ", ".join(self.emulators) or "none"
             raise BoardError(f"{self.phrase} has no emulator {name!r}; known: {known}")
         return self.emulators[name]
 
     def require_pins(self) -> BoardPins:
-        """Return the pins.  Raises :class:`BoardError` if the description names none."""
+        """Return the pins; raise :class:`BoardError` if the description has none."""
         if self.pins is None:
             raise BoardError(f"the description of {self.phrase} has no pins; add pins=BoardPins()")
         return self.pins
 
     def bus(self, name: str) -> Bus:
-        """Return the bus called ``name``.  Raises :class:`BoardError` for an unknown name."""
+        """Return the bus ``name``; raise :class:`BoardError` for an unknown name."""
         if name not in self.buses:
             known = ", ".join(self.buses) or "none"
             raise BoardError(f"{self.phrase} has no bus {name!r}; known: {known}")
         return self.buses[name]
 
     def pin(self, name: str) -> int:
-        """Return the number of the pin ``name``.  Raises :class:`BoardError` for an unknown pin."""
+        """Return the number of the pin ``name``; raise :class:`BoardError` for an unknown name."""
         numbers = self.require_pins().numbers
         if name not in numbers:
             raise BoardError(f"{self.phrase} has no pin {name!r}; it has {ranges(numbers)}")
@@ -382,7 +390,7 @@ class BoardDescription:
 
 
 def ranges(names: Iterable[str]) -> str:
-    """Return the pins ``names`` as ranges in text: ``D0 to D13 and A0 to A5``."""
+    """Return pin names as text with ranges, such as ``D0 to D13 and A0 to A5``."""
     parts: list[tuple[str, str]] = []
     for name in names:
         if parts and _follows(parts[-1][1], name):

@@ -1,6 +1,6 @@
-"""An emulated board: it runs the unchanged flash image, in lockstep, cycle by cycle.
+"""An emulated board that runs the unchanged flash image in lockstep, cycle by cycle.
 
-The emulator runs in a process of its own, with which :mod:`hitl.boards.wire` exchanges messages.
+The emulator runs in a separate process. :mod:`hitl.boards.wire` defines its messages.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MOST_SAID = 2000
 
 
 class EmulatorProcess:
-    """A process that runs an emulator; each request gets one answer.
+    """A process that runs an emulator and answers each request once.
 
-    Any failure ends the process, and every later call raises the same error.  ``command`` starts
-    the emulator, and ``name`` is its name in error messages.  ``patience`` is the timeout for an
-    answer, s of the wall clock.  The emulator ends by itself if this process ends, because its
-    stdin is then closed.  Raises :class:`BoardError` if it cannot be started.
+    Any failure ends the process, and every later call raises the same error. ``command`` starts the
+    emulator, and ``name`` is its name in error messages. ``patience`` is the timeout for an answer
+    (s of the wall clock). The emulator also ends when this process ends and its stdin is thereby
+    closed. Raises :class:`BoardError` if the emulator cannot be started.
     """
 
     def __init__(self, command: Sequence[str | Path], name: str, patience: float = _PATIENCE_S):
@@ -67,7 +67,7 @@ class EmulatorProcess:
 
     @property
     def pid(self) -> int:
-        """Id of the emulator's process."""
+        """Process id of the emulator."""
         return self._process.pid
 
     def check(self) -> None:
@@ -76,10 +76,11 @@ class EmulatorProcess:
             raise self._error()
 
     def ask(self, kind: str, body: bytes = b"", expected: str = "K") -> bytes:
-        """Send a request of kind ``kind`` with ``body`` and return the body of its answer.
+        """Send a request and return the body of its answer.
 
-        Raises :class:`BoardError` if the process ends, hangs, reports an error, or does not answer
-        with a message of kind ``expected``.
+        ``kind`` is the kind of the request, and ``expected`` the kind of the answer. Raises
+        :class:`BoardError` if the process ends, hangs, reports an error, or sends another kind of
+        message.
         """
         self.check()
         if len(body) > wire.MOST_BODY:
@@ -106,7 +107,7 @@ class EmulatorProcess:
         self._fail(f"answered with {error}")
 
     def close(self) -> None:
-        """End the process.  A second call does nothing."""
+        """End the process; a second call does nothing."""
         if self._failed is None:
             self._failed = f"{self._name} is closed"
         self._end()
@@ -130,7 +131,7 @@ class EmulatorProcess:
         return data
 
     def _watch(self) -> None:
-        """Kill an emulator that hangs, to end the blocked read; pipes have no timeout."""
+        """Kill an emulator that hangs, to end the blocked read, because pipes have no timeout."""
         while not self._closing.wait(self._patience / 4):
             asked = self._asked
             if asked is not None and stopwatch() - asked > self._patience * 1e9:
@@ -165,7 +166,8 @@ class EmulatorProcess:
     def _error(self) -> BoardError:
         """Return the error for the failure: :class:`BoardGone` if the process hung or was killed.
 
-        No program on the board can cause that, because the emulator runs it cycle by cycle.
+        A program on the board cannot cause these failures, because the emulator runs it cycle by
+        cycle.
         """
         text = self._failed or ""
         return BoardGone(text) if self._hung or self._killed else BoardError(text)
@@ -179,7 +181,7 @@ class EmulatorProcess:
 
 
 SLICE = 1_600_000
-"""Most cycles per request: a working emulator answers often, so a hang can be detected."""
+"""Greatest number of cycles per request. Frequent answers allow the detection of a hang."""
 _MOST_KEPT = 1 << 20
 _OTHER_BITS = 0x5A
 
@@ -230,15 +232,19 @@ class EmulatedPins:
 
 
 class EmulatedBoard:
-    """A :class:`hitl.boards.contract.Board` whose processor runs in an emulator's process.
+    """A :class:`hitl.boards.contract.Board` whose processor runs in the process of an emulator.
 
-    ``image`` is the program from address 0.  ``command`` starts the emulator, and ``name`` is the
-    emulator's name in error messages.  ``baud`` is the rate of the host's end of the line in bit/s
-    (``None``: the rate that the firmware sets).  If the rates of the two ends differ by more than
-    4.5 %, the bytes of both directions are garbled and counted.  A byte takes ten bit times.
-    ``patience`` is the timeout for one answer of the emulator, s of the wall clock.
-    ``description`` describes the emulated board (``None``: the default board).  Raises
-    :class:`BoardError` if the emulator cannot be started or does not accept the image.
+    A byte takes ten bit times. If the rates of the two ends of the line differ by more than 4.5 %,
+    the bytes of both directions are garbled and counted. Raises :class:`BoardError` if the emulator
+    cannot be started or does not accept the image.
+
+    Args:
+        image: The program from address 0.
+        command: Command that starts the emulator.
+        name: Name of the emulator in error messages.
+        baud: Rate of the host's end of the line, bit/s; by default the rate of the firmware.
+        patience: Timeout for one answer of the emulator, s of the wall clock.
+        description: Description of the board. The default is the default board.
     """
 
     def __init__(
@@ -258,9 +264,9 @@ class EmulatedBoard:
         self._ends: dict[int, BusEnd] = {}
         self._name = name
         self.lost = 0
-        """Number of bytes that the board's receiver dropped because it was full or switched off."""
+        """Number of bytes that the board's receiver dropped because it was full or disabled."""
         self.garbled = 0
-        """Number of the board's bytes that were sent and received at different baud rates."""
+        """Number of bytes from the board that were sent and received at different rates."""
         self.restarts = 0
         """Number of resets of the board by its own watchdog."""
         try:
@@ -273,7 +279,7 @@ class EmulatedBoard:
 
     @property
     def emulator(self) -> tuple[str, str]:
-        """The emulator's name and version."""
+        """Name and version of the emulator."""
         return self._process.emulator
 
     @property
@@ -290,14 +296,14 @@ class EmulatedBoard:
 
     @property
     def ends(self) -> Iterable[BusEnd]:
-        """What is attached to the buses."""
+        """The devices at the buses."""
         return self._ends.values()
 
     def attach(self, bus: str, end: BusEnd) -> None:
-        """Attach ``end`` to the board's bus called ``bus``.
+        """Attach the devices ``end`` to the board's bus ``bus``.
 
-        Raises :class:`BoardError` if there is no such bus, if it has an end already, or if the
-        emulator has no buses.
+        Raises :class:`BoardError` if the bus does not exist or is occupied, or if the emulator has
+        no buses.
         """
         number = self.description.bus(bus).number
         emulator = self.description.emulators.get(self._name)
@@ -309,14 +315,14 @@ class EmulatedBoard:
 
     @property
     def baud(self) -> float:
-        """The baud rate that the firmware has set, bit/s."""
+        """Bit rate that the firmware has set, bit/s."""
         uart = self._uart()
         window = uart.registers
         return uart.rate(self.peek(window.address, window.length), self.clock_hz)
 
     @property
     def line_on(self) -> bool:
-        """True once the firmware has switched the serial line on."""
+        """True if the firmware has enabled the serial line."""
         uart = self._uart()
         return uart.on(self.peek(uart.registers.address, uart.registers.length))
 
@@ -326,7 +332,7 @@ class EmulatedBoard:
         self._run(self._reached + cycles, until_byte=False)
 
     def send(self, data: bytes, at: int | None = None) -> None:
-        """Send ``data``; its bytes reach the line at the cycle ``at``, by default at once."""
+        """Send ``data``, which reaches the line at cycle ``at``, by default at once."""
         for value in data:
             self._input(In.BYTE, 0, value, at)
 
@@ -381,7 +387,7 @@ class EmulatedBoard:
         self._inputs.append(Input(cycle, kind, which, value))
 
     def _run(self, target: int, until_byte: bool) -> None:
-        """Run to the cycle ``target`` in slices; with ``until_byte`` stop after the first byte."""
+        """Run to cycle ``target`` in slices; with ``until_byte``, stop after the first byte."""
         while True:
             goal = min(target, self._reached + SLICE, *self._serve())
             inputs, self._inputs = self._inputs, []
@@ -397,7 +403,9 @@ class EmulatedBoard:
                 return
 
     def _serve(self) -> list[int]:
-        """Let the ends of the buses do what is due; return the cycles of what they do next."""
+        """Perform the due actions of the devices at the buses, and return the cycles of their next
+        actions.
+        """
         for end in self.ends:
             while (due := end.due) is not None and due <= self._reached:
                 end.serve(self._reached)
@@ -431,5 +439,5 @@ class EmulatedBoard:
 
 
 def _garbled(value: int) -> int:
-    """Return a different byte, never the delimiter 0, so that the frame's checksum fails."""
+    """Return another byte, never the delimiter 0, so that the checksum of the frame fails."""
     return value ^ _OTHER_BITS or 0xFF

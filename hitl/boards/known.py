@@ -1,4 +1,4 @@
-"""Find a board by its name: the boards of rtsim, and the boards that other packages add."""
+"""All known boards by name: those of rtsim, and those that other packages add."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
 
 DEFAULT_BOARD = UNO
-"""Board that is used if the user names no board."""
+"""Default board."""
 DEFAULT_URL = DEFAULT_BOARD.url
 
 
 def _usable(name: str, made: object) -> BoardDescription:
     """Return ``made`` if it is a valid description of the board ``name``.
 
-    Raises :class:`ScenarioError` if it is not.
+    Raises :class:`ScenarioError` otherwise.
     """
     if not isinstance(made, BoardDescription):
         raise ScenarioError(
@@ -37,15 +37,14 @@ BOARDS: ExtensionPoint[BoardDescription] = ExtensionPoint(
     {board.name: board for board in (DEFAULT_BOARD, NANO, MEGA, PICO)},
     _usable,
 )
-"""All boards by name.  A package adds a board by an entry point in the group ``rtsim.boards``."""
+"""All boards by name. A package adds a board by an entry point in the group ``rtsim.boards``."""
 
 
 def board_named(name: str, where: str = "") -> BoardDescription:
     """Return the description of the board ``name``.
 
-    Raises :class:`BoardError` if no board has this name (the message lists the known names), or if
-    the package of the board cannot be used (the message gives the reason).  The message begins with
-    ``where``.
+    Raises :class:`BoardError` if no board has this name, or if the package of the board cannot be
+    used. The message begins with ``where``, and lists the known names or gives the reason.
     """
     start = f"{where}: " if where else ""
     if name not in BOARDS:

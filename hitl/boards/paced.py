@@ -1,14 +1,14 @@
 """An emulated board in real time, at a serial port that any terminal program can open.
 
-:class:`PacedLine` runs the board by a clock.  ``due`` is the clock's time, and ``reached`` is the
-time that the board has reached, both in cycles of the board::
+:class:`PacedLine` runs the board by a clock. In cycles of the board, ``due`` is the time of the
+clock, and ``reached`` is the time that the board has reached::
 
     reached <= due           The line is quiet.  The board is at most one slice behind the clock,
                              so its time never passes the arrival of the next byte.
     reached <= due + AHEAD   An answer is expected.  It is computed early, and its bytes are
                              held back until they are due.
 
-:class:`PacedBoard` starts the process that does so, :mod:`hitl.boards.paced_server`.
+:class:`PacedBoard` starts the process that does this, :mod:`hitl.boards.paced_server`.
 """
 
 from __future__ import annotations
@@ -33,19 +33,23 @@ from hitl.worker.ending import end_process
 from rtsim.core.clock import Clock, Wake, stopwatch
 
 SLICE_NS = 500_000
-"""Time by which the board runs behind the clock while the line is quiet."""
+"""Time by which the board trails the clock while the line is quiet."""
 AHEAD_NS = 400_000
 """Time by which the board may run ahead of the clock while an answer is expected."""
 AHEAD_SLICE_NS = 200_000
 """Length of a slice while an answer is expected."""
 MOST_BEHIND_NS = 20_000_000
-"""Longest delay that the board makes up for; after a longer delay the board's time slips."""
+"""Longest delay that the board can make up. After a longer delay, the board's time slips."""
 ON_LINE_NS = 5_000_000
-"""Most bytes that the emulator gets in advance, as transmission time; further bytes are queued."""
+"""Limit of the bytes that the emulator receives in advance, as transmission time. Further bytes are
+queued.
+"""
 BOOT_NS = 2_000_000
-"""Time after a reset in which the board gets no bytes: booting firmware has its UART off."""
+"""Time after a reset in which the board receives no bytes, because the UART of booting firmware is
+off.
+"""
 _AWAITED_NS = 50_000_000
-"""Time for which an answer is expected; an answer that begins later may be a slice late."""
+"""Time for which an answer is expected. A later answer may begin up to one slice late."""
 _LOOK_AT_BAUD_NS = 50_000_000
 
 
@@ -74,26 +78,26 @@ class PacedPort(Protocol):
 
 @dataclass
 class Timing:
-    """Timing of an emulated board compared with the clock; all times are ns of the clock."""
+    """Comparison of an emulated board's time with the clock; all times are ns of the clock."""
 
     wall_ns: int = 0
     """Time that has passed by the clock."""
     board_ns: int = 0
     """Time that has passed on the board."""
     behind_ns: int = 0
-    """Longest delay of the board, beyond the slice by which it trails the clock."""
+    """Longest delay of the board beyond the slice by which it trails the clock."""
     late_ns: int = 0
     """Longest delay of a byte that the board sent."""
     slips: int = 0
-    """Number of times at which the board was too far behind to catch up."""
+    """Number of times that the board was too far behind to catch up."""
     slipped_ns: int = 0
-    """Sum of all slips: time that passed for the clock but not for the board."""
+    """Total of all slips: time that passed for the clock but not for the board."""
     received: int = 0
     """Number of bytes from the host."""
     sent: int = 0
     """Number of bytes from the board."""
     opened: int = 0
-    """Number of times at which a client opened the port."""
+    """Number of times that a client opened the port."""
 
     @property
     def rate(self) -> float:
@@ -107,7 +111,7 @@ class Timing:
 
     @property
     def in_words(self) -> str:
-        """Text of one sentence that describes the timing."""
+        """Description of the timing in one sentence."""
         return (
             f"{self.rate:.4f} board seconds per second; at most {self.behind_ns / 1e6:.2f} ms "
             f"behind the clock, bytes at most {self.late_ns / 1e6:.2f} ms late; slipped "
@@ -120,10 +124,10 @@ class Timing:
 
 
 class PacedLine:
-    """The line between a paced board and its port: call ``turn`` and ``wait`` alternately.
+    """The line between a paced board and its port; call ``turn`` and ``wait`` alternately.
 
-    The simulated time of ``clock`` is the board's time.  ``baud`` is the rate of the host's end of
-    the line in bit/s; ``None`` means the firmware's rate, which is read repeatedly.
+    The simulated time of ``clock`` is the board's time. ``baud`` is the rate of the host's end of
+    the line (bit/s); with ``None``, the firmware's rate is read repeatedly.
     """
 
     def __init__(
@@ -145,7 +149,7 @@ class PacedLine:
 
     @property
     def hungry(self) -> bool:
-        """True if the line can take bytes that the host writes now."""
+        """True if the line can take bytes from the host now."""
         return not self._inbox
 
     def turn(self) -> None:
@@ -177,7 +181,7 @@ class PacedLine:
         self._booted = self._board.cycles + self._cycles(BOOT_NS)
 
     def count_anew(self) -> None:
-        """Begin the timing now; only the number of times at which the port was opened is kept."""
+        """Restart the timing statistics; the number of openings of the port is kept."""
         self.timing = Timing(opened=self.timing.opened)
         self._began, self._first = self._clock.now(), self._board.cycles
 
@@ -195,7 +199,7 @@ class PacedLine:
         self.timing.board_ns = self._ns(self._board.cycles - self._first)
         return self.timing
 
-    # Private methods; their times are in cycles.
+    # -- private methods, with times in cycles
 
     def _ns(self, cycles: int) -> int:
         return cycles * 1_000_000_000 // self._board.clock_hz
@@ -213,7 +217,7 @@ class PacedLine:
         return 0, self._cycles(SLICE_NS)
 
     def _feed(self, due: int) -> None:
-        """Put the host's bytes on the line, at most :data:`ON_LINE_NS` of transmission time."""
+        """Put bytes of the host on the line, for a transmission time up to :data:`ON_LINE_NS`."""
         if not self._inbox:
             return
         at = max(due, self._board.cycles, self._booted)
@@ -233,7 +237,7 @@ class PacedLine:
     def _not_too_far_behind(self, due: int) -> int:
         """Return the cycle that is due by the clock.
 
-        If the board is too far behind, let the board's time slip first.
+        If the board is too far behind, its time first slips.
         """
         behind = self._ns(due - self._board.cycles)
         self.timing.behind_ns = max(self.timing.behind_ns, behind - SLICE_NS)
@@ -259,7 +263,7 @@ class PacedLine:
             self._awaited = False
 
     def _release(self, due: int) -> None:
-        """Write to the port the bytes that the board has sent by the cycle ``due``."""
+        """Write the bytes to the port that the board has sent by the cycle ``due``."""
         if not self._kept or self._kept[0].cycle > due:
             return
         self.timing.late_ns = max(self.timing.late_ns, self._ns(due - self._kept[0].cycle))
@@ -270,7 +274,9 @@ class PacedLine:
         self._port.write(bytes(out))
 
     def _look_at_baud(self) -> None:
-        """Read the firmware's rate again while the line is quiet; this takes as long as a slice."""
+        """Update the firmware's rate while the line is quiet, because reading it takes as long as a
+        slice.
+        """
         reached = self._board.cycles
         due = reached - self._looked > self._cycles(_LOOK_AT_BAUD_NS)
         if due and self._baud is None and not self._awaited:
@@ -292,13 +298,13 @@ class Status:
     open: bool
     """True while a client has the port open."""
     baud: float
-    """Rate of the line, set by the URL or by the firmware, bit/s."""
+    """Rate of the line from the URL or from the firmware, bit/s."""
     unread: int
-    """Number of the board's bytes that no client read."""
+    """Number of bytes from the board that no client read."""
     lost: int
     """Number of bytes that the board's receiver dropped."""
     garbled: int
-    """Number of the board's bytes that were sent and received at different baud rates."""
+    """Number of bytes from the board that were sent and received at different rates."""
     restarts: int
     """Number of resets of the board by its own watchdog."""
 
@@ -317,13 +323,17 @@ def check_posix() -> None:
 
 
 class PacedBoard:
-    """An emulated board that runs in real time, served at a pseudo-terminal by a process.
+    """An emulated board in real time, which a separate process serves at a pseudo-terminal.
 
-    It is a context manager.  The board and its port exist until it is closed or this process ends.
-    ``url`` names an emulated board, ``firmware`` an Intel HEX file, and ``link`` a symbolic link
-    that will point to the port.  ``patience`` is the timeout for an answer of the process, s.
-    Opening ``port`` resets the board, as DTR does at a real board.  Raises :class:`BoardError` if
-    the board cannot be served; on Windows it never can, because Windows has no pseudo-terminals.
+    The object is a context manager. The board and its port exist until the object is closed or this
+    process ends. Opening ``port`` resets the board, as DTR does on a real board. Raises
+    :class:`BoardError` if the board cannot be served, which is always the case on Windows.
+
+    Args:
+        url: URL of an emulated board.
+        firmware: Intel HEX file.
+        link: Symbolic link that will point to the port.
+        patience: Timeout for an answer of the process, s.
     """
 
     def __init__(
@@ -365,7 +375,9 @@ class PacedBoard:
         return self._process.pid
 
     def status(self) -> Status:
-        """Return the board's state.  Raises :class:`BoardError` with the reason if it has ended."""
+        """Return the board's state; raise :class:`BoardError` with the reason if the board has
+        ended.
+        """
         with self._asking:
             self._tell(b"status\n")
             answer = self._answer()
@@ -375,17 +387,17 @@ class PacedBoard:
         return Status(timing, **rest)
 
     def reset(self) -> None:
-        """Press the board's reset button.  The reset is done before :meth:`status` next returns."""
+        """Press the board's reset button; the reset precedes the next result of :meth:`status`."""
         with self._asking:
             self._tell(b"reset\n")
 
     def count_anew(self) -> None:
-        """Forget the timing up to now."""
+        """Restart the timing statistics."""
         with self._asking:
             self._tell(b"anew\n")
 
     def close(self) -> None:
-        """End the process and remove the port and its link.  A second call does nothing."""
+        """End the process and remove the port and its link; a second call does nothing."""
         if self._over is None:
             self._over = "the served board is closed"
         end_process(self._process, _GRACE_S)
@@ -406,7 +418,7 @@ class PacedBoard:
             self._process.stdin.flush()
 
     def _answer(self) -> dict[str, Any]:
-        """Return the next line that the process writes, parsed as JSON."""
+        """Return the next JSON line from the process."""
         assert self._process.stdout is not None
         source = self._process.stdout.fileno()
         end = stopwatch() + int(self._patience * 1e9)

@@ -1,8 +1,8 @@
 """The process that serves a board: ``python -m hitl.boards.paced_server OPTIONS`` (JSON).
 
-The process writes one line of JSON when the port exists, one for each command ``status``, and one
-if it fails.  The process ends when its stdin is closed or its parent process has ended.  The port
-is a pseudo-terminal, whose far end any program can open as a serial port (POSIX only).
+The process writes one line of JSON when the port exists, one line for each command ``status``, and
+one line if it fails. The process ends when its stdin is closed or its parent process has ended. The
+port is a pseudo-terminal, which any program can open as a serial port (POSIX only).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _HUNG_UP = 0x10  # POLLHUP, which Windows lacks
 
 
 class Terminal:
-    """The near end of a pseudo-terminal; a client opens the far end as a serial port.
+    """The near end of a pseudo-terminal, whose far end a client opens as a serial port.
 
-    ``link`` is a symbolic link that will point to the port.  The port is raw and does not echo.
-    This process keeps no descriptor of the far end; otherwise it could not see that no client has
-    the port open.  Raises :class:`BoardError` on Windows, or if the link cannot be made.
+    ``link`` is a symbolic link that will point to the port. The port is raw and does not echo. This
+    process keeps no descriptor of the far end, because it could then not detect that no client has
+    the port open. Raises :class:`BoardError` on Windows, or if the link cannot be created.
     """
 
     def __init__(self, link: Path | None = None) -> None:
@@ -64,13 +64,13 @@ class Terminal:
         self.open = False
         """True if a client had the port open at the last call of :meth:`opened`."""
         self.unread = 0
-        """Bytes that no client read: the port was not open, or the client did not read."""
+        """Number of bytes that no client has read."""
 
     def fileno(self) -> int:
         return self._near
 
     def opened(self) -> bool:
-        """Return True if another process has opened the free port since the last call."""
+        """Return True if a client has opened the unused port since the last call."""
         events = self._poll.poll(0)
         free = bool(events) and bool(events[0][1] & _HUNG_UP) and not events[0][1] & select.POLLIN
         if self.open == (not free):
@@ -81,14 +81,14 @@ class Terminal:
         return self.open
 
     def read(self) -> bytes:
-        """Return the bytes that the client wrote, without waiting (``b""`` if there are none)."""
+        """Return the bytes that the client wrote, or ``b""``, without waiting."""
         try:
             return os.read(self._near, MOST_READ)
         except OSError:  # no bytes (EAGAIN) or no client (EIO)
             return b""
 
     def write(self, data: bytes) -> None:
-        """Send ``data`` to the client; bytes that no client takes are lost and counted."""
+        """Send ``data`` to the client; bytes that the client does not take are lost and counted."""
         taken = 0
         if self.open:
             with contextlib.suppress(OSError):
@@ -107,7 +107,9 @@ class Terminal:
             self._near = -1
 
     def _forget(self) -> None:
-        """Drop the bytes that the last client left unread; the next client must not get them."""
+        """Discard the bytes that the last client left unread, because the next client must not get
+        them.
+        """
         if sys.platform != "win32":
             import termios
 
@@ -119,7 +121,7 @@ class Terminal:
                     os.close(far)
 
     def _point(self, link: Path) -> None:
-        """Make ``link`` point to the port; replace a broken link that a killed server left."""
+        """Create the link to the port, and replace a broken link of a killed server."""
         try:
             if link.is_symlink() and not link.exists():
                 link.unlink()
@@ -135,12 +137,12 @@ class Terminal:
 
 
 _BOOT_S = 0.05
-"""Longest time of the board from power-on until its firmware switches the UART on."""
+"""Longest time from power-on until the firmware enables the UART, s."""
 _BOOT_SLICE_S = 0.001
 
 
 class _Anything(Wake):
-    """A wake-up that is set while bytes of the client or of the parent process wait to be read."""
+    """A wake-up that is set while bytes of the client or of the parent process are unread."""
 
     def __init__(self, terminal: Terminal, line: PacedLine, control: int) -> None:
         super().__init__()
@@ -157,7 +159,7 @@ class _Anything(Wake):
 
 
 def _booted(url: str, firmware: Path) -> EmulatedBoard:
-    """Open the board and run it until its UART is on, so that its baud rate is known."""
+    """Open the board and run it until its UART is enabled, so that its bit rate is known."""
     board = open_board(url, firmware)
     try:
         for _ in range(round(_BOOT_S / _BOOT_SLICE_S)):
@@ -180,16 +182,15 @@ def _say(**what: object) -> None:
 
 
 def _commands(control: int) -> bytes:
-    """Return the bytes that the parent process wrote; empty if the parent is gone."""
+    """Return the bytes from the parent process; empty if the parent is gone."""
     return os.read(control, 4096) if select.select([control], [], [], 0.0)[0] else b"\0"
 
 
 def serve(url: str, firmware: Path, link: Path | None, control: int, parent: int) -> None:
     """Serve the board until the parent process ends or closes the pipe.
 
-    ``url`` and ``firmware`` name the board, ``link`` a symbolic link to the port, ``control`` the
-    file descriptor of the commands, and ``parent`` the parent's process id.  Raises
-    :class:`BoardError` if the board cannot be served.
+    ``link`` is a symbolic link to the port, ``control`` the file descriptor of the commands, and
+    ``parent`` the parent's process id. Raises :class:`BoardError` if the board cannot be served.
     """
     with ExitStack() as stack:
         board = stack.enter_context(closing(_booted(url, firmware)))

@@ -1,4 +1,4 @@
-"""The Raspberry Pi Pico with the RP2040: its description, and the registers of its emulator.
+"""Description of the Raspberry Pi Pico with the RP2040, and the registers of its emulator.
 
 Source of registers: RP2040 data sheet, sections 4.2 (UART) and 4.5 (PWM).
 """
@@ -26,7 +26,7 @@ from hitl.interface.shipped import FIRMWARE
 CLOCK_HZ = 125_000_000
 ADAPTER = Path(__file__).parent / "rp2040js"
 REGISTERS = Window(0x1000, 0xA0 + 30)
-"""In the adapter's addresses: the registers of PWM, then one byte with the function of each pin."""
+"""Addresses in the emulator: the registers of PWM, then one byte for the function of each pin."""
 
 _IBRD, _FBRD, _CR = 0x24, 0x28, 0x30
 _ON, _SAMPLES, _FRACTIONS = 1, 16, 64

@@ -1,4 +1,4 @@
-"""A board at a serial port.  Only this module uses pyserial."""
+"""A board at a serial port. Only this module uses pyserial."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _WRITE_PATIENCE_S = 10.0
 _INSTALL = "pip install 'rtsim[pitl]'"
 _PSEUDO = "/dev/pts/"
 _IN_USE = (errno.EBUSY, errno.EAGAIN)
-"""Error numbers of a port that another program has opened for itself alone, or has locked."""
+"""Error numbers for a port that another program has locked or opened exclusively."""
 
 
 def pyserial() -> Any:
     """Return the module ``serial``.
 
-    Raises :class:`BoardError` if pyserial is not installed; the message gives the command to
-    install it.
+    Raises :class:`BoardError` with the command for installation if pyserial is not installed.
     """
     try:
         import serial
@@ -42,8 +41,8 @@ class SerialLink:
     """A :class:`hitl.boards.contract.BoardLink` over the port ``port`` at ``baud`` bit/s, 8N1.
 
     Opening the port resets most boards (by DTR); the boot loader then uses the line for about a
-    second.  Until :meth:`close`, no other program can open the port: its bytes would mix with the
-    protocol.  Raises :class:`hitl.boards.contract.BoardGone` if the port cannot be opened.
+    second. Until :meth:`close`, no other program can open the port, because its bytes would mix
+    with the protocol. Raises :class:`hitl.boards.contract.BoardGone` if the port cannot be opened.
     """
 
     def __init__(self, port: str, baud: int) -> None:
@@ -103,12 +102,13 @@ class SerialLink:
             self._port = None
 
     def _keep_others_out(self, out: bool) -> None:
-        """Refuse programs that ignore the lock of pyserial; Windows refuses all by itself.
+        """Exclude programs that ignore pyserial's lock; Windows excludes all by itself.
 
-        A pseudo-terminal would keep the flag of a client that was killed, and refuse the next one.
+        A pseudo-terminal would keep the flag after its client was killed, and exclude the next
+        client.
         """
         if sys.platform != "win32" and not self._pseudo:
-            with suppress(OSError):  # a device that is gone
+            with suppress(OSError):  # the device may be gone
                 fcntl.ioctl(self._port.fileno(), termios.TIOCEXCL if out else termios.TIOCNXCL)
 
     def _open(self) -> Any:
@@ -132,9 +132,10 @@ def _hint(port: str) -> str:
 
 
 def _known_ports() -> str:
-    """Return the serial ports of this machine, with the board whose USB ids a port has.
+    """Return the serial ports of this machine, with the board that matches the USB ids of each
+    port.
 
-    Ports that are not at USB are named only if there are no others: boards are at USB.
+    Boards are at USB, so other ports are listed only if there are no USB ports.
     """
     from serial.tools.list_ports import comports
 

@@ -34,13 +34,12 @@ class BoardUrl:
     text: str
     emulated: bool
     place: str
-    """Name of the emulated board, or of the port."""
+    """Name of the emulated board, or of the serial port."""
     baud: int | None
-    """Rate of the line, bit/s; ``None`` if the URL does not give the rate."""
+    """Bit rate of the line in the URL (bit/s), or ``None``."""
     backend: str = ""
-    """Name of the emulator; "" stands for the first emulator of the board."""
+    """Name of the emulator; "" selects the first emulator of the board."""
     board: str = DEFAULT_BOARD.name
-    """Name of the board."""
 
     @property
     def description(self) -> BoardDescription:
@@ -49,7 +48,7 @@ class BoardUrl:
 
     @property
     def rate(self) -> int:
-        """Rate of the line, bit/s: the rate in the URL, else the rate of the board's firmware."""
+        """Bit rate of the line (bit/s) from the URL, or else from the board's firmware."""
         return self.baud or self.description.line.baud
 
 
@@ -100,10 +99,10 @@ def open_link(url: str, firmware: Path | None = None) -> BoardLink:
 
 
 def open_board(url: str, firmware: Path | None) -> EmulatedBoard:
-    """Open the emulated board at ``url``, which runs the Intel HEX file ``firmware``.
+    """Open the emulated board at ``url`` with the Intel HEX file ``firmware``.
 
-    An emulated board has pins and runs in lockstep.  Raises :class:`BoardError` for a serial port,
-    for a missing ``firmware``, and if the emulator cannot be started.
+    The board runs in lockstep and has pins. Raises :class:`BoardError` for a serial port, for a
+    missing ``firmware``, and if the emulator cannot be started.
     """
     at = parse_url(url)
     if not at.emulated:

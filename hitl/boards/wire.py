@@ -1,31 +1,26 @@
-"""Encode requests to an emulator's process and decode its answers; no I/O.
+"""Messages between rtsim and the process of an emulator, encoded and decoded without I/O.
 
-A message is ``u32 length, u8 kind, length bytes``, little-endian, in both directions.  Each request
+A message is ``u32 length, u8 kind, length bytes``, little-endian, in both directions. Each request
 has one answer.
 
-==========  ==========================================  =========================================
-request     body                                        answer
-==========  ==========================================  =========================================
-(started)                                               H: text ``rtsim-board 1 NAME VERSION``
-L load      the image                                   K
-A advance   u64 cycle, u8 flags, inputs                 A: u64 cycle reached, events
-R reset                                                 K
-B baud      u32 cycles per byte; 0: firmware's rate     K
-P peek      u16 address, u16 length                     P: the bytes, of data space
-==========  ==========================================  =========================================
+========== ========================================== =========================================
+request body answer ========== ==========================================
+========================================= (started) H: text ``rtsim-board 1 NAME VERSION`` L load
+the image K A advance u64 cycle, u8 flags, inputs A: u64 cycle reached, events R reset K B baud u32
+cycles per byte; 0: firmware's rate K P peek u16 address, u16 length P: the bytes, of data space
+========== ========================================== =========================================
 
-Any request may be answered by E, the text of an error.  If flag 1 of ``advance`` is set, the board
-stops at the end of the next byte that it sends.  Inputs and events are records of 12 bytes: ``u64
-cycle, u8 kind, u8 which, u16 value``.  The emulator may stop early, after 65536 events; rtsim then
-requests the remaining cycles again.
+The emulator can answer any request with E, the text of an error. If flag 1 of ``advance`` is set,
+the board stops at the end of the next byte that it sends. Inputs and events are records of 12
+bytes: ``u64 cycle, u8 kind, u8 which, u16 value``. The emulator may stop early, after 65536 events;
+rtsim then requests the remaining cycles again.
 
 For an operation on a bus (:class:`hitl.boards.contract.BusOp`), the emulator sends an event and
-stops at its cycle.  The value of the event is ``number << 11 | operation << 8 | byte``;
-``number`` counts the operations modulo 32.  The answer is an input with the value
-``number << 11 | lost << 9 | ack << 8 | byte``.  The operation completes when its time has passed
-and its answer has arrived.
+stops at its cycle. The value of the event is ``number << 11 | operation << 8 | byte``; ``number``
+counts the operations modulo 32. The answer is an input with the value ``number << 11 | lost << 9 |
+ack << 8 | byte``. The operation completes when its time has passed and its answer has arrived.
 
-The address in P has 16 bits.  If the processor has longer addresses, its emulator must map the
+The address in P has 16 bits. If the processor has longer addresses, its emulator must map the
 registers that the board's description reads (``BoardPins.registers`` and ``Uart.registers``) to
 addresses of 16 bits.
 """
@@ -41,7 +36,7 @@ from hitl.boards.contract import BoardError, BusOp, BusReply
 
 HEAD = struct.Struct("<IB")
 MOST_BODY = 1 << 20
-"""Most bytes in the body of a message, in either direction."""
+"""Greatest number of bytes in the body of a message, in either direction."""
 MOST_EVENTS = 65536
 UNTIL_BYTE = 1
 _ADVANCE = struct.Struct("<QB")
@@ -53,14 +48,17 @@ _GREETING = ("rtsim-board", "1")
 
 
 class In(IntEnum):
-    """Kinds of input: a byte, a level at a pin, millivolts at an ADC channel, a bus answer."""
+    """Kinds of input: a byte, a pin level, millivolts at an ADC channel, a bus answer."""
 
     BYTE, LEVEL, VOLTS, BUS = range(4)
 
 
 class Out(IntEnum):
-    """Kinds of event: a sent byte (garbled if ``which`` is 1), an edge, a lost byte, a reset, a bus
-    operation."""
+    """Kinds of event on the board.
+
+    BYTE is a sent byte (garbled if ``which`` is 1), EDGE a change of a pin, LOST a lost byte,
+    RESTARTED a reset, and BUS a bus operation.
+    """
 
     BYTE, EDGE, LOST, RESTARTED, BUS = range(5)
 
@@ -91,7 +89,7 @@ def frame(kind: str, body: bytes) -> bytes:
 
 
 def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
-    """Return the body of a request A: run to the cycle ``target`` with ``inputs``."""
+    """Return the body of a request A, which runs the board to cycle ``target`` with ``inputs``."""
     head = _ADVANCE.pack(target, UNTIL_BYTE if until_byte else 0)
     return head + b"".join(_RECORD.pack(i.cycle, i.kind, i.which, i.value) for i in inputs)
 
@@ -99,10 +97,10 @@ def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
 def advanced(
     body: bytes, start: int, target: int, pins: int = MOST_PINS
 ) -> tuple[int, list[WireEvent]]:
-    """Decode the answer A to a request to run from the cycle ``start`` to the cycle ``target``.
+    """Decode the answer A to a request to run from cycle ``start`` to cycle ``target``.
 
-    ``pins`` is the number of the board's pins.  Returns the cycle that the board has reached, and
-    the events.  Raises :class:`BoardError` for an impossible answer.
+    ``pins`` is the number of pins. Returns the cycle that the board has reached, and the events.
+    Raises :class:`BoardError` for an impossible answer.
     """
     if len(body) < _CYCLE.size or (len(body) - _CYCLE.size) % _RECORD.size:
         raise BoardError(
@@ -132,7 +130,7 @@ def advanced(
 
 
 def bus_operation(value: int) -> tuple[int, BusOp, int]:
-    """Decode the value of a BUS event: its number, the operation and the byte.
+    """Decode the value of a BUS event into number, operation and byte.
 
     Raises :class:`BoardError` for an unknown operation.
     """

@@ -1,1 +1,1 @@
-"""Build programs and libraries from an interface file, with the system's C compiler."""
+"""Builds of programs and libraries from an interface file, with the system's C compiler."""

@@ -1,7 +1,7 @@
-"""Build the program and the shared library of an interface file once, and keep them.
+"""Builds of the program and the shared library of an interface file, with a cache.
 
-A kept build is used until one of its inputs changes: the interface, the flags, the compiler, or a
-file that compiler or linker have read (:mod:`hitl.building.store`, :mod:`hitl.building.store`).
+A cached build is used until one of its inputs changes: the interface, the flags, the compiler, or a
+file that the compiler or the linker has read (:mod:`hitl.building.store`).
 """
 
 from __future__ import annotations
@@ -36,29 +36,31 @@ from hitl.interface.targets import check_target
 from rtsim.core.errors import UnknownName
 
 ALWAYS = ("-fPIC", "-ffp-contract=off")
-"""Flags for all sources: a fused multiply-add rounds differently from the reference model."""
+"""Flags for all sources. A fused multiply-add would round differently from the reference model."""
 OWN = ("-O2", "-g", *ALWAYS)
 """Flags for rtsim's own code in C or C++."""
 C, CPP = ("-std=gnu11",), ("-x", "c++", "-std=gnu++17")
-"""Flags that choose the language of rtsim's own C, and of a unit in C++."""
+"""Flags that select the language of rtsim's own C, and of a unit in C++."""
 UNLOADABLE = ("-fno-gnu-unique", "-fno-lifetime-dse")
-"""Flags of gcc for C++.
+"""gcc's flags for C++.
 
-Without the first, copies of a library in one process share static variables.  Without the second,
-the compiler may assume that nobody has written to an object's memory before its constructor."""
+Without the first flag, copies of a library in one process share static variables. Without the
+second flag, the compiler may assume that nothing wrote to an object's memory before its constructor
+ran.
+"""
 EXACT = ("-fno-fast-math", "-fno-finite-math-only")
-"""Flags that follow the controller's own: the checks of values need NaN and infinity."""
+"""Flags after the controller's own flags, because the checks of values need NaN and infinity."""
 ENTRY_POINTS = (
     "-Werror=implicit-function-declaration",
     "-Werror=int-conversion",
     "-Werror=incompatible-pointer-types",
 )
-"""Flags that refuse an undeclared function: C would assume that it returns int."""
+"""Flags that reject an undeclared function, which C would assume to return int."""
 _DIALECT = ("-W", "-std", "-ansi", "-pedantic")
 
 
 def of_any_dialect(flags: Iterable[str]) -> list[str]:
-    """Return ``flags`` without those that choose a dialect of C or its warnings."""
+    """Return ``flags`` without those that select a dialect of C or its warnings."""
     return [flag for flag in flags if not flag.startswith(_DIALECT)]
 
 
@@ -72,13 +74,14 @@ FLAGS: dict[str, tuple[str, ...]] = {
     SANITIZE: ("-O1", "-g", *_SANITIZE),
     COVERAGE: ("-O0", "-g", "--coverage"),
 }
-"""Compiler flags by kind of build.  ``-ffp-contract=off`` is always set, because a fused
-multiply-add rounds differently from the reference model.  Only plain builds are used for timing."""
+"""Compiler flags by kind of build, in addition to ``ALWAYS``. Only plain builds are used for
+timing.
+"""
 _WARNINGS = ("-Wall", "-Wextra")
 PROGRAM, LIBRARY, UNIT, WARNINGS = "worker", "controller.so", "unit.c", "warnings.txt"
 LINK = "link.so"
 _SHARES = sys.platform.startswith("linux")
-"""Whether this platform has the link over shared memory."""
+"""Whether this platform supports the link over shared memory."""
 _CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS, *((LINK,) if _SHARES else ()))
 _SUPPORT = (
     "worker.c", "guard.c", "link.c",
@@ -111,12 +114,12 @@ class Build:
 
     @property
     def link(self) -> Path:
-        """Path of the runtime's end of the link over shared memory; Linux only."""
+        """Path of the runtime's end of the link over shared memory (Linux only)."""
         return self.folder / LINK
 
     @property
     def warnings(self) -> str:
-        """Warnings of the compiler for the user's code; "" if another machine compiled it."""
+        """Compiler warnings about the user's code; "" for a build from another machine."""
         kept = self.folder / WARNINGS
         return kept.read_text(encoding="utf-8") if kept.is_file() else ""
 
@@ -133,13 +136,15 @@ class Build:
 def build(
     interface: Interface | str | Path, kind: str = PLAIN, toolchain: Toolchain | None = None
 ) -> Build:
-    """Compile the controller of ``interface``, or return the kept build.
+    """Compile the controller of ``interface``, or return the cached build.
 
-    ``interface`` is an interface or the path of its file.  ``kind`` is ``"plain"``, ``"sanitize"``
-    or ``"coverage"``.  ``toolchain`` is the compiler, by default that of
-    :func:`hitl.building.toolchain.find_toolchain`.  Raises :class:`InterfaceError` for an error in
-    the interface file, :class:`BuildError` for an error in the C code, both with file and line,
-    and :class:`hitl.building.toolchain.CannotBuild` if no compiler works.
+    ``interface`` is an interface or the path of its file. ``kind`` is ``"plain"``, ``"sanitize"``
+    or ``"coverage"``. The default ``toolchain`` is that of
+    :func:`hitl.building.toolchain.find_toolchain`.
+
+    Raises :class:`InterfaceError` for an error in the interface file, :class:`BuildError` for an
+    error in the C code, both with file and line, and :class:`hitl.building.toolchain.CannotBuild`
+    if no compiler works.
     """
     if not isinstance(interface, Interface):
         interface = load_interface(interface)
@@ -159,19 +164,19 @@ def build(
 
 
 class Compilation:
-    """What compiles the sources of ``interface``: the compilers, their flags and their folder."""
+    """The compilers of the sources of ``interface``, with their flags and their folder."""
 
     def __init__(self, interface: Interface, toolchain: Toolchain) -> None:
         self.interface, self.toolchain = interface, toolchain
         self.cpp = interface.language.cpp
         self.linker = toolchain.cpp() if self.cpp else toolchain
-        """The compiler of the unit, which also links: the C++ compiler adds C++'s library."""
+        """Compiler of the unit, which also links, because the C++ compiler adds the C++ library."""
         self.here = interface.path.parent
-        """Folder of the interface file; paths in flags are relative to this folder."""
+        """Folder of the interface file, which is the base of relative paths in flags."""
         folders = (f"-I{folder}" for folder in interface.include)
         arduino = ARDUINO_FLAGS if interface.language.clock else ()
         self.users = [*folders, *arduino, *interface.flags]
-        """The flags of the interface file, and its folders of headers."""
+        """Flags of the interface file, including its header folders."""
         self.arduino = ARDUINO_HOST if arduino else ()
         self.machine = [flag for flag in interface.flags if flag.startswith(MACHINE)]
         self.libraries = [f"-l{name}" for name in (*interface.libraries, "m")]
@@ -186,7 +191,7 @@ class Compilation:
         return self.cpp and is_cpp(source)
 
     def compiled(self, source: Path, work: Path) -> Path:
-        """Return the file to compile: ``source``, or the C++ text of a sketch in ``work``."""
+        """Return the file to compile: ``source``, or for a sketch its C++ text in ``work``."""
         if not is_sketch(source):
             return source
         path = work / f"{source.name}.cpp"
@@ -211,8 +216,8 @@ class _Job(Compilation):
     def _key(self) -> str:
         """Return a hash of all inputs of the build that are known before the compiler runs.
 
-        The headers become known later, and the build's manifest lists them.  The sources are in the
-        hash and in the manifest, so that few manifests must be read to find a build.
+        Headers become known later and are listed in the manifest of the build. The sources are part
+        of both, so that few manifests must be read to find a build.
         """
         interface = self.interface
         arguments = [self.kind, self.flags, ALWAYS, _WARNINGS, OWN, self.users, str(self.here)]
@@ -225,7 +230,7 @@ class _Job(Compilation):
         return sha.hexdigest()[:20]
 
     def make(self) -> Path:
-        """Compile, and return the folder in which the build is kept."""
+        """Compile, and return the folder of the cached build."""
         check_width(self.interface, self.toolchain)
         with store.workshop() as work:
             (work / UNIT).write_text(self.text, encoding="utf-8")
@@ -245,11 +250,11 @@ class _Job(Compilation):
         )
 
     def _as_cpp(self) -> tuple[str, ...]:
-        """The flags of a source or a unit in C++."""
+        """Return the flags for a source or a unit in C++."""
         return UNLOADABLE if self.toolchain.family == "gcc" else ()
 
     def _read(self, work: Path) -> Read:
-        """Return the sources, every header that they or the unit include, and the flags' files."""
+        """Return the sources, all headers that they or the unit include, and files of flags."""
         inside = (work, work.resolve())
         read = Read(set(self.interface.sources), named_by(self.users, self.here))
         read.libraries = libraries_of(self.users, self.here)
@@ -272,7 +277,7 @@ class _Job(Compilation):
         return read.snapshot(folders, [self.here])
 
     def _add_linked(self, read: Read, work: Path) -> None:
-        """Add what the linker has read, or why it is not known, to ``read``."""
+        """Add the files that the linker has read to ``read``, or why they are unknown."""
         reports = list(work.glob(f"*{REPORT}"))
         for report in reports:
             found = linked_by(report, self.here)
@@ -282,7 +287,7 @@ class _Job(Compilation):
         read.unknown = read.unknown or unknown(given, read.linked, bool(reports))
 
     def _made(self, work: Path, name: str) -> Path:
-        """Compile and link into a folder below ``work``, and return that folder."""
+        """Compile and link into a folder below ``work``, and return this folder."""
         made = work / "made"
         made.mkdir(exist_ok=True)
         objects, warnings = self._users_objects(work, made, name)
@@ -318,7 +323,7 @@ class _Job(Compilation):
     def _users_objects(self, work: Path, made: Path, name: str) -> tuple[list[Path], str]:
         """Compile the user's sources one by one, with the checks or counters of this kind of build.
 
-        rtsim's own C code has neither.  Returns the object files and the compiler's warnings.
+        rtsim's own C code gets neither. Returns the object files and the compiler's warnings.
         """
         objects: list[Path] = []
         warnings = ""
@@ -357,6 +362,5 @@ class _Job(Compilation):
 
 
 def _flags(kind: str, toolchain: Toolchain) -> tuple[str, ...]:
-    """Return the flags of ``kind`` that the compiler knows."""
     old = toolchain.family == "gcc" and 0 < toolchain.major < 12
     return tuple(flag for flag in FLAGS[kind] if not (old and flag == _PATTERN))

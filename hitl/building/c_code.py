@@ -1,7 +1,8 @@
-"""Generate the C and C++ code that the units of host and board share.
+"""C and C++ code that the units of host and board share.
 
-The declarations and calls of a controller, static assertions about its variables, its objects in
-C++, the pins of Arduino code, and sketches as C++; and the header with the columns of the vectors.
+The module generates the declarations and calls of a controller, static assertions about its
+variables, C++ objects, the pins of Arduino code, and sketches as C++. It also generates the header
+with the columns of the vectors.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from hitl.interface.fields import SERIAL, Field, limits
 from hitl.interface.file import WRAP
 from rtsim.core.signals import Signals
 
-# Static assertions compare the type and the shape of each C object with the interface file.  Those
-# of one signal form one line of C, so that a compiler error gives the signal's line in the
-# interface file.  ``_Generic`` is applied to the object's address, because C does not convert the
-# type behind an address.
+# Static assertions compare the type and the shape of each C object with the interface file. All
+# assertions of one signal are on one line of C, so that a compiler error names the signal's line in
+# the interface file. ``_Generic`` is applied to the address of the object, because C does not
+# convert the type behind an address.
 
 _SIGNED = ("signed char", "short", "int", "long", "long long")
 _UNSIGNED = tuple(f"unsigned {kind.removeprefix('signed ')}" for kind in _SIGNED)
@@ -33,7 +34,7 @@ _ALLOWED = {
     "uint": ("char", *_UNSIGNED),
     "float": _FLOATING,
 }
-"""Allowed types in C, by kind of type in the interface file; another assertion checks the size."""
+"""Allowed C types by kind of type in the interface file. Another assertion checks the size."""
 _CHAR_IS = {"int": "(char)-1 < 0", "uint": "(char)-1 > 0"}
 
 
@@ -57,7 +58,7 @@ def element_of(place: Field, index: str = "0") -> str:
 
 
 def assertions(place: Field, written: bool, cpp: bool = False) -> str:
-    """Return the assertions as one line of C, or of C++ if ``cpp``.
+    """Return the assertions as one line of C, or with ``cpp`` of C++.
 
     ``written`` is True if the generated code assigns to the object, which then must not be const.
     """
@@ -68,7 +69,7 @@ def assertions(place: Field, written: bool, cpp: bool = False) -> str:
 
 
 def _array(element: str, shape: list[int], cpp: bool) -> str:
-    """Return the type of an array; g++ takes ``__typeof__(x)[3]`` for an expression."""
+    """Return the type of an array; g++ would read ``__typeof__(x)[3]`` as an expression."""
     if not cpp:
         return element + "".join(f"[{n}]" for n in shape)
     for count in reversed(shape):
@@ -78,7 +79,7 @@ def _array(element: str, shape: list[int], cpp: bool) -> str:
 
 def _checks(place: Field, written: bool, cpp: bool) -> Iterator[tuple[str, str]]:
     signal, element = place.signal, element_of(place)
-    # Not in a macro: the error for an object without an address must name this line.
+    # no macro, because the error for an object without an address must name this line
     yield f"sizeof(&{element}) > 0", " is no object of C"
     if signal.shape:
         said, of = list(signal.shape), f"__typeof__({element})"
@@ -99,10 +100,10 @@ def _checks(place: Field, written: bool, cpp: bool) -> Iterator[tuple[str, str]]
         yield f"!RTSIM_IS_CONST({element})", " is const in C: nothing can be written to it"
 
 
-# In C an object is a static variable, and ``initialize`` gives it its first values.  A C++ object
-# gets them from its constructor.  The generated code therefore constructs all objects in static
-# memory each time the controller is initialised, and destroys them when it is terminated.  An
-# exception in a constructor is then an exception of the initialisation, on the host as on a board.
+# In C an object is a static variable, which ``initialize`` sets. A C++ object is set by its
+# constructor. The generated code therefore constructs all objects in static memory at each
+# initialisation, and destroys them at termination. An exception in a constructor is then an
+# exception of the initialisation, on the host as on a board.
 
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*((?:\[[^\]]*\]\s*)*)\Z")
 _OPENS = {"(": ")", "{": "}"}
@@ -110,20 +111,19 @@ _OPENS = {"(": ")", "{": "}"}
 
 @dataclass(frozen=True)
 class CppObject:
-    """The declaration of one object: ``Pid pid(&input, 2.0)`` in parts."""
+    """The parts of the declaration of one object, such as ``Pid pid(&input, 2.0)``."""
 
     type: str
     name: str
     dimensions: str
-    """``[2]`` of an array; "" of another object."""
+    """Dimensions such as ``[2]`` of an array, or ""."""
     arguments: str
-    """What the object is constructed from, with its brackets: ``(&input, 2.0)``; ``()`` if nothing.
-    """
+    """Arguments of the constructor with brackets, such as ``(&input, 2.0)`` or ``()``."""
     line: int
 
 
 def objects_of(interface: Interface) -> list[CppObject]:
-    """Return the objects of ``interface``; raises :class:`InterfaceError` for another text."""
+    """Return the objects of ``interface``; raise :class:`InterfaceError` for any other text."""
     out = []
     for k, text in enumerate(interface.objects):
         line = interface.lines.of("code", "objects", k)
@@ -138,14 +138,14 @@ def objects_of(interface: Interface) -> list[CppObject]:
 
 
 def declared(objects: list[CppObject]) -> Iterator[tuple[int, str]]:
-    """Yield the line in the interface file and the text of each line that declares the objects."""
+    """Yield the declaration of the objects, as pairs of interface line and text."""
     if not objects:
         return
     yield 0, "struct rtsim_objects {"
     for each in objects:
         yield each.line, f"  {each.type} {each.name}{each.dimensions};"
     yield 0, "  rtsim_objects()"
-    # Empty brackets would fill the members of a class without a constructor with zeros.
+    # Empty brackets would set the members of a class without a constructor to zero.
     given = [each for each in objects if each.arguments != "()"]
     for k, each in enumerate(given):
         yield each.line, f"  {',' if k else ':'} {each.name}{each.arguments}"
@@ -215,13 +215,13 @@ _ERRORS = (
 )
 """Compiler warnings that count as errors in the statements of an interface file."""
 _CPP_ERRORS = ("unused-value",)
-"""The same for C++, whose compilers refuse the others in any case."""
+"""The same warnings for C++. C++ compilers reject the other cases anyway."""
 
 
 def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterator[str]:
     """Yield the first lines of a unit: includes, objects and assertions.
 
-    ``support`` are the names of rtsim's own headers; ``file`` is the interface file's name in
+    ``support`` are the names of rtsim's headers; ``file`` is the name of the interface file in
     compiler errors.
     """
     lines = interface.lines
@@ -252,7 +252,7 @@ def errors_of(cpp: bool) -> tuple[str, ...]:
 def at(line: int, file: str, text: str) -> str:
     """Return ``text`` between ``#line`` directives, so that its errors name ``line`` of ``file``.
 
-    The lines after it belong to the generated unit again: they must not name a line of ``file``.
+    Errors in later lines name the generated unit again.
     """
     return f'#line {line} "{_quoted(file)}"\n{text}\n#line 1 "the generated unit"'
 
@@ -271,10 +271,10 @@ def over(count: int, body: str) -> str:
 
 
 def cleared(interface: Interface) -> Iterator[str]:
-    """Yield the C lines that give each variable of the unit itself the value of a new process.
+    """Yield C lines that give each variable of the unit its value in a new process.
 
-    An input gets its initial value, and another variable 0.  Then a second initialisation finds the
-    same as the first: the controller cannot reset variables that it does not have.
+    Inputs get their initial values, all others 0. A second initialisation thus starts like the
+    first, because the controller cannot reset variables that belong to the unit.
     """
     for place in filter(lambda place: place.declared, interface.fields):
         yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
@@ -286,7 +286,7 @@ def cleared(interface: Interface) -> Iterator[str]:
 
 
 def _literal(place: Field, value: float) -> str:
-    """Return the raw value of ``value`` in C; "" for a raw 0."""
+    """Return the raw value of ``value`` in C, or "" for a raw 0."""
     type = place.signal.type
     if type.startswith("float"):
         text = '__builtin_nan("")' if math.isnan(value) else value.hex()
@@ -304,9 +304,9 @@ def _literal(place: Field, value: float) -> str:
 def in_order(interface: Interface, settle: Iterable[str], file: str) -> list[str]:
     """Return the C lines of the initialisation.
 
-    Variables of the unit are cleared and objects of C++ constructed first.  ``settle`` are the
-    lines that set the parameters.  They precede or follow the calls of ``initialize``, as the
-    interface file demands.
+    First, variables of the unit are cleared and C++ objects constructed. ``settle`` contains the
+    lines that set the parameters, before or after the calls of ``initialize`` as the interface file
+    demands.
     """
     initialize = list(calls(interface, "initialize", interface.initialize, file))
     first, second = list(settle), initialize
@@ -324,7 +324,6 @@ def ending(interface: Interface, file: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """Return ``text`` escaped for a string literal of C."""
     out = text.replace("\\", "\\\\").replace('"', '\\"')
     return "".join(c if c.isprintable() else "".join(f"\\{b:03o}" for b in c.encode()) for c in out)
 
@@ -347,15 +346,15 @@ def _declarations(interface: Interface, file: str) -> Iterator[str]:
 
 
 def elements(fields: Iterable[Field]) -> int:
-    """Return the number of elements of all ``fields`` together."""
+    """Return the total number of elements of ``fields``."""
     return sum(f.signal.size for f in fields)
 
 
-# The pins of Arduino code are joined to signals in the same way on the host and on a board.
+# The pins of Arduino code are connected to signals in the same way on the host and on a board.
 
 
 def start_pins(interface: Interface) -> Iterator[str]:
-    """Yield the lines before the initialisation: the clock begins, and inputs are declared."""
+    """Yield the lines before the initialisation, which start the clock and declare inputs."""
     clock = interface.language.clock
     if clock is None:
         return
@@ -369,7 +368,7 @@ def start_pins(interface: Interface) -> Iterator[str]:
 
 
 def feed_pins(interface: Interface) -> Iterator[str]:
-    """Yield the lines that give the inputs of a step to their pins."""
+    """Yield the lines that write the inputs of a step to their pins."""
     if interface.language.clock is None:
         return
     yield "  rtsim_arduino_step();"
@@ -382,7 +381,7 @@ def feed_pins(interface: Interface) -> Iterator[str]:
 
 
 def read_pins(interface: Interface) -> Iterator[str]:
-    """Yield the lines that take the outputs of a step from their pins."""
+    """Yield the lines that read the outputs of a step from their pins."""
     for place in interface.output_fields:
         name = place.lvalue
         if place.pin == SERIAL:
@@ -406,15 +405,15 @@ def clock_constants(interface: Interface) -> Iterator[str]:
     yield "}"
 
 
-# The header for code that sets and reads the vectors of a unit, such as firmware, has the index of
-# each column by name, and the schema, which host and firmware compare.
+# The header for code such as firmware that sets and reads the vectors of a unit. It contains the
+# index of each column by name, and the schema, which host and firmware compare.
 
 MARK = "Generated from an interface file"
-"""Text by which a generated header is recognised."""
+"""Text that identifies a generated header."""
 
 
 def header_text(interface: Interface) -> str:
-    """Return the C header of ``interface``; its names begin with the controller's name."""
+    """Return the C header of ``interface``, with names that begin with the controller's name."""
     name = interface.name
     guard = f"RTSIM_{name.upper()}_SIGNALS_H"
     parts = [
@@ -434,7 +433,7 @@ def header_text(interface: Interface) -> str:
 
 
 def _columns(prefix: str, signals: Signals) -> Iterable[str]:
-    """Yield a C enumeration of the elements of a vector, and the number of elements."""
+    """Yield a C enumeration of the elements of a vector, with the number of elements."""
     yield f"enum {prefix}s {{"
     for signal in signals:
         for column in signal.columns:
@@ -448,10 +447,9 @@ def _comment(*words: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-# A sketch (``.ino``) needs no ``#include <Arduino.h>``, and its functions may be called before
-# they are defined.  As Arduino's tools do, the C++ text gets the include at the top, and the
-# prototypes before the first function.  ``#line`` directives keep the line numbers in compiler
-# errors.
+# A sketch (``.ino``) needs no ``#include <Arduino.h>``, and may call functions before their
+# definition. Like Arduino's tools, this module adds the include at the top and the prototypes
+# before the first function. ``#line`` directives preserve the line numbers in compiler errors.
 
 _QUIET = re.compile(
     r"//[^\n]*|/\*.*?\*/|R\"\((?:.*?)\)\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
@@ -483,7 +481,10 @@ def cpp_text(text: str, name: str, header: str = "<Arduino.h>") -> str:
 
 
 def _functions(text: str) -> list[tuple[int, str]]:
-    """Return where each function at the top level begins (a whole line), and its prototype."""
+    """Return the start and the prototype of each function at the top level.
+
+    The start is the beginning of a line.
+    """
     bare = _QUIET.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     out: list[tuple[int, str]] = []
     depth = begins = 0
@@ -505,7 +506,7 @@ def _functions(text: str) -> list[tuple[int, str]]:
 
 
 def _prototype(found: re.Match[str]) -> str:
-    """Return the prototype of a function; "" for what must not be declared twice."""
+    """Return the prototype of a function, or "" for functions that must not be declared twice."""
     head = " ".join(found["head"].split())
     words = set(re.findall(r"\w+", head[: head.index("(")]))
     if words & _NO_FUNCTIONS or "::" in head[: head.index("(")] or "template" in words:

@@ -1,13 +1,14 @@
-"""Check an interface file with the compiler, and make short error messages from the compiler's.
+"""Checks of an interface file with the compiler, and short error messages.
 
-The types of plain variables in calls are checked, because C converts them without a warning.  For
-example, ``y = step(level)`` with a float ``level`` also compiles if the function is
-``step(signed char)``, but it computes other numbers.  C has no expression for the type of a
-parameter.  Therefore this module writes a C file in which a structure replaces ``level``.  The
-compiler refuses the structure, and its error names the type that it expected.  The file has one
-such call, a *probe*, for each variable; only the compiler's errors are used.
+C converts plain variables in calls without a warning. For example, ``y = step(level)`` with a float
+``level`` also compiles for ``step(signed char)``, but computes other numbers. This module therefore
+checks the types of such variables.
 
-The flags have to generate code with pointers of the same size as in this process.
+C has no expression for the type of a parameter. The module writes a C file in which a structure
+replaces ``level``. The compiler rejects the structure, and its error names the expected type. The
+file contains one such call, a *probe*, for each variable. Only the errors of the compiler are used.
+
+The flags must generate code with pointers of the same size as in this process.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hitl.interface import Field, Interface, InterfaceError
 from hitl.interface.fields import KEYWORDS, limits
 from hitl.interface.file import is_cpp
 
-# Short error messages
+# -- short error messages
 
 _ERROR = r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$"
 _ASSERTION = re.compile(
@@ -59,9 +60,10 @@ _MOST = 3
 
 @contextmanager
 def in_few_words(interface: Interface) -> Iterator[None]:
-    """Turn a :class:`BuildError` that the interface file causes into :class:`InterfaceError`.
+    """Convert a :class:`BuildError` that the interface file causes into an :class:`InterfaceError`.
 
-    The new message begins with ``file:line:``.  Its ``__cause__`` holds the compiler's output.
+    The new message begins with ``file:line:``, and its ``__cause__`` contains the compiler's
+    output.
     """
     try:
         yield
@@ -85,7 +87,7 @@ def _without(library: str) -> str:
 
 
 def refused(complaints: Iterable[str]) -> InterfaceError:
-    """Return one error with the first three messages, and the number of further messages."""
+    """Return one error with the first three messages and the number of further messages."""
     lines = list(complaints)
     shown = lines[:_MOST]
     if len(lines) > _MOST:
@@ -102,7 +104,7 @@ def no_c(interface: Interface, number: int) -> InterfaceError:
 
 
 def _complaints(interface: Interface, said: str) -> list[str]:
-    """Return the first compiler error of each line; further errors of a line are consequences."""
+    """Return the first compiler error of each line, because further errors are consequences."""
     out: dict[int, str] = {}
     for match in re.finditer("^" + re.escape(str(interface.path)) + _ERROR, said, re.M):
         line = int(match["line"])
@@ -133,7 +135,7 @@ def _undefined(interface: Interface, said: str) -> list[str]:
 
 
 def located(interface: Interface, line: int, text: str) -> str:
-    """Return ``text`` in the form of a compiler's error: file, line number, and the quoted line."""
+    """Return ``text`` like a compiler error, with file, line number and the quoted line."""
     return f"{interface.lines.path}:{line}: {text}\n    {interface.lines.text(line)}"
 
 
@@ -149,10 +151,10 @@ _SAID = re.compile(
     r"(?:expected|parameter of incompatible type|from incompatible type|from type) "
     r"'(?P<type>[^'{]*)'?(?: ?[{(]aka '?(?P<meant>[^'})]*)'?[})])?"
 )
-"""Pattern of the errors of gcc and clang.
+"""Pattern of the type errors of gcc and clang.
 
-If the type is a typedef, the errors also give its meaning: after the name, or in an older gcc
-before the closing quote.
+For a typedef, the errors also contain its meaning: after the name, or in an older gcc before the
+closing quote.
 """
 _VERDICT = re.compile(r"rtsim expects: (\w[\w ]*)")
 _NAMES = (
@@ -179,8 +181,7 @@ class _Place:
     ends: int
     sets: bool = False
     function: str = ""
-    """Name of the function whose result sets the variable; a macro with this name is not checked.
-    """
+    """Name of the function whose result sets the variable. A macro of this name is not checked."""
 
     @property
     def probe(self) -> str:
@@ -196,9 +197,8 @@ def check_arguments(
     """Check that no value changes between each variable and the C parameter or result.
 
     ``flags`` are the compiler flags of the unit, with the folder of ``rtsim_checks.h``; ``more``
-    are the other headers of rtsim that the unit includes.  Arguments of macros and of functions
-    without a prototype cannot be checked.  Raises
-    :class:`InterfaceError` for a variable of another type.
+    are the other rtsim headers that the unit includes. Arguments of macros and of functions without
+    a prototype cannot be checked. Raises :class:`InterfaceError` for a variable of another type.
     """
     places = list(_places(interface))
     if not places:
@@ -243,7 +243,7 @@ Words = Sequence[tuple[str, int, int]]
 
 def _passed(declared: dict[str, Field], statement: str, words: Words) -> Iterator[_Place]:
     opened: list[bool] = []
-    """For each open bracket: True if it is the bracket of a call."""
+    """For each open bracket, True if the bracket belongs to a call."""
     for k, (word, begins, ends) in enumerate(words):
         before = words[k - 1][0] if k else ""
         after = words[k + 1][0] if k + 1 < len(words) else ""
@@ -316,15 +316,15 @@ def _said(
 
 
 def _nothing(number: int, cpp: bool) -> str:
-    """Return the name of the structure's object in the probe ``number``."""
+    """Return the name of the structure's object in probe ``number``."""
     return f"{_NOTHING}_{number}" if cpp else _NOTHING
 
 
 def _converted(number: int) -> str:
-    """Return the structure of a probe in C++, in one line.
+    """Return the structure of a C++ probe in one line.
 
-    C++ tells the structure the type that the call expects: it is the type ``T`` of the conversion
-    to an argument, or of the assignment of a result.  A failed assertion then names this type.
+    In C++, the type that a call expects is the type ``T`` of the conversion to an argument, or of
+    the assignment of a result. A failed assertion then names this type.
     """
     said = " ".join(
         f'static_assert(!rtsim_same<T, {type}>::value, "rtsim expects: {type}");' for type in _NAMES
@@ -338,7 +338,7 @@ def _converted(number: int) -> str:
 
 
 def _expected(said: str) -> dict[int, str]:
-    """Return the C type that the compiler expected, by the number of the probe."""
+    """Return the expected C types by number of the probe."""
     out: dict[int, str] = {}
     current: int | None = None
     for line in said.splitlines():
@@ -355,8 +355,8 @@ def _expected(said: str) -> dict[int, str]:
 def _canonical(spelled: str) -> str:
     """Return the usual name of a C type, such as ``unsigned long`` for ``const long unsigned int``.
 
-    Returns "" for a pointer.  A type with an unknown name is an enumeration, because no other type
-    with a name of its own converts to a number.
+    Returns "" for a pointer. A type with an unknown name is an enumeration, because no other named
+    type converts to a number.
     """
     words = [w for w in spelled.split() if w not in ("const", "volatile", "register", "_Atomic")]
     if "*" in spelled:
@@ -378,7 +378,7 @@ def _canonical(spelled: str) -> str:
 
 @dataclass(frozen=True)
 class _Target:
-    """Sizes of the compiler's number types, and the sign of its char."""
+    """Sizes of the compiler's number types, and the signedness of char."""
 
     int_bytes: int = 4
     long_bytes: int = 8
@@ -397,12 +397,13 @@ class _Target:
         return cls(found.get("int", 4), found.get("long", 8), found.get("double", 8), signed)
 
     def fits(self, type: str, name: str, sets: bool) -> bool:
-        """Return True if each value survives between ``type`` and the C type ``name``.
+        """Return True if every value survives the conversion between ``type`` and the C type
+        ``name``.
 
-        ``type`` is that of a signal, which ``name`` sets, or which is passed as ``name``.  An
-        integer may become a wider one, because an int has another size on another target.  A
-        floating-point type must be the same, because tolerances depend on it.  Any integer type of
-        C matches a bool, and an enumeration matches any integer type.
+        ``type`` is the type of a signal. With ``sets``, ``name`` sets the signal; otherwise, the
+        signal is passed as ``name``. An integer may become a wider integer, because int has another
+        size on other targets. A floating-point type must be the same, because tolerances depend on
+        it. Any integer type of C matches a bool, and an enumeration matches any integer type.
         """
         floating = name in ("float", "double", "long double")
         if type == "bool":
@@ -426,10 +427,10 @@ class _Target:
         return theirs_low <= low and high <= theirs_high
 
 
-# Size of pointers
+# -- size of pointers
 
 MACHINE = ("-m", "--target", "--sysroot", "-isysroot")
-"""Prefixes of the flags that choose a processor."""
+"""Prefixes of flags that select a processor."""
 _OURS = struct.calcsize("P")
 """Size of a pointer in this process and in its libzmq, bytes."""
 _OTHER = "rtsim: pointers of another width"
@@ -438,9 +439,9 @@ _OTHER = "rtsim: pointers of another width"
 def check_width(interface: Interface, toolchain: Toolchain) -> None:
     """Check that the flags of ``interface`` generate code with pointers as in this process.
 
-    Raises :class:`InterfaceError` if the pointers have another size.  Then a worker would need a
-    libzmq for that size, which no Python package provides, and a library could not be loaded into
-    this process (docs/decisions/113).
+    Raises :class:`InterfaceError` for pointers of another size. A worker would then need a libzmq
+    for this size, which no Python package provides, and a library could not be loaded into this
+    process (docs/decisions/113).
     """
     flags = [flag for flag in interface.flags if flag.startswith(MACHINE)]
     if not flags:

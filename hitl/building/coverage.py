@@ -1,4 +1,4 @@
-"""Measure the coverage of a controller: gcov counts lines and branches, and gcovr reports them.
+"""Coverage of a controller's C code, counted by gcov and reported by gcovr.
 
 ::
 
@@ -7,11 +7,11 @@
         ...                       # any number of runs and processes of SilController(made)
     print(coverage.in_words)      # lines 97.5 % (39 of 40), branches 83.3 % (10 of 12): ...
 
-A measurement starts at zero.  It adds up all processes that start during the measurement and end by
-themselves; a killed process writes no counters.  Only the user's sources and headers count, never
-the generated C code.
+A measurement starts at zero. The counts are the sums of all processes that start during the
+measurement and end by themselves; a killed process writes no counters. Only the user's sources and
+headers count, not the generated C code.
 
-Do not name the folder ``coverage``: numba would import it as the package of that name.
+Do not name the folder ``coverage``, because numba would import it as the package of that name.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _VARIABLES = ("GCOV_PREFIX", "GCOV_PREFIX_STRIP")
 
 
 class CoverageError(RtsimError):
-    """Coverage cannot be measured; the message says why."""
+    """Coverage cannot be measured; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Numbers of lines and branches, and how many of them ran."""
+    """Numbers of lines and branches, in total and executed."""
 
     lines: int = 0
     lines_run: int = 0
@@ -54,12 +54,12 @@ class Counted:
 
     @property
     def line_percent(self) -> float:
-        """Share of lines that ran, %; 100 if there are no lines."""
+        """Executed lines, %; 100 without lines."""
         return 100.0 * self.lines_run / self.lines if self.lines else 100.0
 
     @property
     def branch_percent(self) -> float:
-        """Share of branches that ran, %; 100 if there are no branches."""
+        """Executed branches, %; 100 without branches."""
         return 100.0 * self.branches_run / self.branches if self.branches else 100.0
 
     def to_json(self) -> dict[str, float]:
@@ -72,7 +72,7 @@ class Counted:
 
 @dataclass
 class Coverage:
-    """The coverage of one measurement; empty until the measurement has ended."""
+    """The coverage of one measurement, which is empty until the measurement has ended."""
 
     html: Path
     """First page of the HTML report."""
@@ -81,7 +81,7 @@ class Coverage:
 
     @property
     def total(self) -> Counted:
-        """Sum over all files."""
+        """Sum of the counts of all files."""
         counted = self.by_file.values()
         return Counted(
             sum(c.lines for c in counted), sum(c.lines_run for c in counted),
@@ -90,17 +90,17 @@ class Coverage:
 
     @property
     def line_percent(self) -> float:
-        """Share of lines that ran, %."""
+        """Executed lines, %."""
         return self.total.line_percent
 
     @property
     def branch_percent(self) -> float:
-        """Share of branches that ran, %."""
+        """Executed branches, %."""
         return self.total.branch_percent
 
     @property
     def in_words(self) -> str:
-        """Text of one line that gives the coverage."""
+        """The coverage in one line of text."""
         t = self.total
         return (
             f"lines {t.line_percent:.1f} % ({t.lines_run} of {t.lines}), "
@@ -114,11 +114,11 @@ class Coverage:
 
 @contextmanager
 def measured(builds: Build | Sequence[Build], into: str | Path) -> Iterator[Coverage]:
-    """Measure the coverage of ``builds`` in a ``with`` block; write the report to ``into``.
+    """Measure the coverage of ``builds`` in a ``with`` block, and write the report to ``into``.
 
-    ``builds`` are coverage builds.  Processes find their counters by environment variables, so
-    measurements cannot be nested.  Raises :class:`CoverageError` if a build is of another kind, a
-    tool is missing, nothing ran to its end, or the report cannot be written.
+    ``builds`` are coverage builds. Processes find their counters through environment variables, so
+    measurements cannot be nested. Raises :class:`CoverageError` if a build is of another kind, a
+    tool is missing, no process ran to its end, or the report cannot be written.
     """
     listed = [builds] if isinstance(builds, Build) else list(builds)
     tool = _gcov(listed)
@@ -183,7 +183,7 @@ def user_files(build: Build) -> Iterator[Path]:
 
 
 def _gcov(builds: Sequence[Build]) -> str:
-    """Return the command of a gcov with the compiler's version, which can read its files."""
+    """Return the command of a gcov with the version of the compiler, whose files it can read."""
     for build in builds:
         if build.kind != COVERAGE:
             raise CoverageError(
@@ -223,7 +223,7 @@ def _candidates(compiler: Toolchain) -> list[tuple[str, ...]]:
 
 
 def _major(tool: Sequence[str]) -> int:
-    """Return the major version of ``tool``; -1 if it cannot be run."""
+    """Return the major version of ``tool``, or -1 if the tool cannot be run."""
     try:
         done = captured([tool[0], "--version"], env=in_english())
     except (OSError, subprocess.TimeoutExpired):

@@ -1,12 +1,13 @@
-"""Store builds in the user's cache folder, keyed by everything that a build depends on.
+"""Builds in the user's cache folder, identified by everything that they depend on.
 
-A stored build is a folder ``STEM-CONTENTS``.  STEM has a hash of the inputs that are known before
-the compiler runs.  CONTENTS is a hash of all files that the compiler has read, including headers.
-The manifest in the folder lists these files with their hashes, so that a later search needs no
-compiler.  If the tools may have read other files as well, the manifest says why, and the build is
-not used again.  A build is made in a temporary folder, which is renamed when it is complete.
-Therefore two processes can make the same build at once, and an interrupted build leaves nothing
-incomplete.
+A stored build is a folder ``STEM-CONTENTS``. STEM contains a hash of the inputs that are known
+before the compiler runs. CONTENTS is a hash of all files that the compiler has read, including
+headers. The manifest in the folder lists these files with their hashes, so that a later search
+needs no compiler. If the tools may have read other files as well, the manifest gives the reason,
+and the build is not used again.
+
+A build is made in a temporary folder, which is renamed when the build is complete. Two processes
+can therefore make the same build at once, and an interrupted build leaves nothing incomplete.
 """
 
 from __future__ import annotations
@@ -29,38 +30,38 @@ _MANIFEST, _MAKING = "manifest.json", "making-"
 _ABANDONED_S = 3600
 _UNUSED_S, _ONCE_S = 30 * 86_400, 7 * 86_400
 _ONCE = "-once-"
-"""Part of the name of a build that is used only by the command that made it."""
+"""Part of the name of a build that only the command that made it uses."""
 PRECOMPILED = (".gch", ".pch")
-"""Suffixes of precompiled headers, which stand beside the header."""
+"""Suffixes of precompiled headers, which are in the same folder as the header."""
 _SUFFIXES = 3
-"""Most path components that an ``#include`` of a header outside the user's folders may have."""
+"""Greatest number of path components in an ``#include`` of a header outside the user's folders."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The hashes of the files of a build, and paths at which no file may exist.
+    """Hashes of the files of a build, and paths at which no file may exist.
 
-    The compiler would include a new file at such a path in place of a header that it has read.
+    The compiler would include a new file at such a path instead of a header that it has read.
     """
 
     files: dict[str, str]
     absent: tuple[str, ...] = ()
     linked: dict[str, str] = field(default_factory=dict)
-    """The files that the linker has read, or that flags name."""
+    """Files that the linker has read, and files that flags name."""
     unknown: str = ""
-    """Why the tools may have read other files as well; "" if they have not."""
+    """Why the tools may have read other files as well, or ""."""
     listed: dict[str, str] = field(default_factory=dict)
-    """Folders of libraries, with the hash of the names in them."""
+    """Folders of libraries, with a hash of the names in each folder."""
 
     @classmethod
     def of(
         cls, files: Iterable[Path], rivals: Iterable[Path] = (), linked: Iterable[Path] = (),
         unknown: str = "", listed: Iterable[Path] = (),
     ) -> Snapshot:  # fmt: skip
-        """Return a snapshot of ``files`` and ``linked`` as they are now.
+        """Return a snapshot of the present contents of ``files`` and ``linked``.
 
-        ``rivals`` are the paths at which no file may exist; a path is left out if it exists now.
-        ``listed`` are folders in which no name may appear or go.
+        ``rivals`` are paths at which no file may exist; a path that exists now is omitted.
+        ``listed`` are folders in which no name may be added or removed.
         """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         compiled, others = ({str(p): hash_of(p) for p in sorted(set(s))} for s in (files, linked))
@@ -68,14 +69,16 @@ class Snapshot:
         return cls(compiled, tuple(absent), others, unknown, names)
 
     def folder(self, stem: str) -> Path:
-        """Return the folder of the build; a build that must not be used again has its own."""
+        """Return the folder of the build; the folder is unique if the build must not be reused."""
         known = [self.files, self.linked, self.absent, self.listed]
         digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:12]
         once = f"{_ONCE}{secrets.token_hex(6)}" if self.unknown else ""
         return root() / f"{stem}-{digest}{once}"
 
     def holds(self) -> bool:
-        """Return True if files and listed folders are unchanged and the absent paths stay so."""
+        """Return True if files and listed folders are unchanged and the absent paths are still
+        absent.
+        """
         known = [*self.files.items(), *self.linked.items()]
         same = all(hash_of(path) == contents for path, contents in known)
         same = same and all(_names_of(path) == names for path, names in self.listed.items())
@@ -87,9 +90,9 @@ def rivals(
 ) -> Iterator[Path]:
     """Yield the paths in ``folders`` at which a new file would replace one of ``headers``.
 
-    A header in the folders ``users`` may be included by any part of its path, and a header of the
-    system by its path in a searched folder.  The folder of each header is searched as well, for the
-    headers that it includes.  gcc reads a precompiled NAME.gch in place of NAME, clang NAME.pch.
+    An ``#include`` can name a header in the folders ``users`` by any part of its path, and a system
+    header by its path in a searched folder. The folder of each header is also searched, for the
+    headers that it includes. gcc reads a precompiled NAME.gch instead of NAME, and clang NAME.pch.
     """
     headers = list(headers)
     places = list(dict.fromkeys([*folders, *(header.parent for header in headers)]))
@@ -106,15 +109,15 @@ def rivals(
 
 
 def root() -> Path:
-    """Return the folder of all stored builds, in the cache folder; it may not exist yet."""
+    """Return the folder of all stored builds in the cache folder, which may not exist yet."""
     return cache_folder() / "sil"
 
 
 def find(stem: str, contents: Sequence[str]) -> Path | None:
-    """Return the folder of a stored build that is still valid; ``None`` if there is no such build.
+    """Return the folder of a stored build that is still valid, or ``None``.
 
-    The name of the folder begins with ``stem``.  A valid build has all files ``contents``, none of
-    the files in its manifest has changed, and the manifest names all files that were read.
+    The name of the folder begins with ``stem``. A valid build contains all files ``contents``. No
+    file in its manifest has changed, and the manifest names all files that were read.
     """
     for folder in sorted(root().glob(f"{stem}-*")):
         snapshot = None if _ONCE in folder.name else _read(folder / _MANIFEST)
@@ -134,9 +137,9 @@ def read_by(folder: Path) -> list[Path]:
 
 @contextmanager
 def workshop() -> Iterator[Path]:
-    """Make a temporary folder for a build in a ``with`` block.
+    """Create a temporary folder for a build, for the time of a ``with`` block.
 
-    Raises :class:`CannotBuild` if the folder cannot be made.
+    Raises :class:`CannotBuild` if the folder cannot be created.
     """
     place = root()
     try:
@@ -150,10 +153,10 @@ def workshop() -> Iterator[Path]:
 
 
 def kept(stem: str, contents: Sequence[str], make: Callable[[Path, Path], Snapshot]) -> Path:
-    """Return the folder of the stored build of :func:`find`, or store the one that ``make`` makes.
+    """Return the folder of a stored build, or call ``make`` and store its build.
 
-    ``make`` gets a temporary folder and the folder in it for the files ``contents``, and returns
-    what they depend on.
+    ``make`` receives a temporary folder and a folder in it for the files ``contents``, and returns
+    a snapshot of the files that they depend on. See :func:`find`.
     """
     if (folder := find(stem, contents)) is not None:
         return folder
@@ -169,8 +172,8 @@ def kept(stem: str, contents: Sequence[str], make: Callable[[Path, Path], Snapsh
 def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]) -> None:
     """Move a finished build from the folder ``made`` to ``folder``.
 
-    If another process has stored the same build first, that build is kept.  The manifest is written
-    from ``snapshot``; ``contents`` are the files that a complete build has.
+    If another process has stored the same build first, that build is kept. The manifest is written
+    from ``snapshot``; ``contents`` are the files of a complete build.
     """
     (made / _MANIFEST).write_text(json.dumps(asdict(snapshot)), encoding="utf-8")
     for _ in range(2):
@@ -195,7 +198,7 @@ def _read(manifest: Path) -> Snapshot | None:
 
 
 def hash_of(path: str | Path) -> str:
-    """Return the SHA-256 of a file's contents; "" if the file cannot be read."""
+    """Return the SHA-256 of a file's contents, or "" if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -204,7 +207,7 @@ def hash_of(path: str | Path) -> str:
 
 
 def _names_of(folder: str | Path) -> str:
-    """Return the SHA-256 of the names in a folder; "" if the folder cannot be read."""
+    """Return the SHA-256 of the names in a folder, or "" if the folder cannot be read."""
     try:
         return hashlib.sha256("\0".join(sorted(os.listdir(folder))).encode()).hexdigest()
     except OSError:
@@ -212,7 +215,7 @@ def _names_of(folder: str | Path) -> str:
 
 
 def _sweep(place: Path, now: float) -> None:
-    """Remove the files of killed processes, and builds that were not used for 30 (or 7) days."""
+    """Remove files of killed processes, and builds that were unused for 30 (or 7) days."""
     for path in place.iterdir():
         with suppress(OSError):
             scratch = path.name.startswith(_MAKING) or path.is_file()
@@ -225,16 +228,18 @@ def _sweep(place: Path, now: float) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-# The tools themselves report what they read: the compiler by ``-M``, the linker by
-# ``--dependency-file``.  A flag that names a file counts as well.  If a flag, a source or a
-# compiler that is a script may read more than that, nobody knows when the build is out of date.
-# Such a build is never used twice.
+# The tools report the files that they read: the compiler with ``-M``, the linker with
+# ``--dependency-file``. Files that flags name are added. If a flag, a source or a compiler script
+# may read other files, a change of these files cannot be detected, and the build is never used
+# again.
 
 _WITH_VALUE = (
     "-D", "-U", "-I", "-L", "-l", "-T", "-iquote", "-isystem", "-idirafter", "-include", "-imacros",
     "-x", "-u",
 )  # fmt: skip
-"""Flags whose value is joined to them or is the next argument; the tools report what they read."""
+"""Flags with a joined value or a value in the next argument. The tools report the files that they
+read for these flags.
+"""
 _SEARCHED = ("-iquote", "-isystem", "-idirafter", "-I")
 _REPORTED = re.compile(
     r"-[OgDUILlTxu].*|-(?:iquote|isystem|idirafter|include|imacros).*"
@@ -244,9 +249,9 @@ _REPORTED = re.compile(
     r"|-m(?!llvm)[^@]*"
     r"|-(?:std=.*|ansi|pedantic.*|pthread|pipe|s|w|static.*|shared.*|(?:no-)?pie|rdynamic|nostd.*)"
 )
-"""Flags after which compiler and linker read nothing that they do not report."""
+"""Flags with which compiler and linker read only files that they report."""
 _LINKS = re.compile(r"-[LlT].*|-Wl,.*|[^-].*|-(?:nostd|static|shared).*")
-"""Flags that change what the linker reads."""
+"""Flags that change which files the linker reads."""
 _LIST = re.compile(r"search starts here:(.*?)End of search list", re.S)
 _NOT_THERE = re.compile(r'^ignoring nonexistent directory "(.*)"$', re.M)
 _HAS = re.compile(
@@ -254,34 +259,36 @@ _HAS = re.compile(
     r"|#[ \t]*define[ \t]+(\w+)[ \t]+__has_(?:include|embed)(?:_next)?\b(?!\s*\()"
 )
 _BY_ASSEMBLER = re.compile(r"(?:\\\w+|(?<![\w)\]]))\.(?:incbin|include)\b", re.I)
-"""A directive of an assembler, also behind an escape such as ``\\t``; no member of a struct."""
+r"""Pattern of an assembler directive, also after an escape such as ``\\t``, but not of a struct
+member.
+"""
 _JOINED = re.compile(r"\\\n|\"\s*\"")
-"""What C removes between two parts of a line, and between two parts of a text."""
+"""Text that C removes between two parts of a line, or between two parts of a string."""
 _THIN = b"!<thin>\n"
 REPORT = ".linked"
-"""Suffix of a linker's list of files, in the folder in which a build is made."""
+"""Suffix of the linker's list of files, in the folder in which a build is made."""
 
 
 @dataclass
 class Read:
-    """What the tools have read for one build, and where they have searched for it."""
+    """The files that the tools have read for one build, and the folders that they have searched."""
 
     files: set[Path] = field(default_factory=set)
-    """Sources and headers; their paths are those that the compiler prints."""
+    """Sources and headers, with the paths that the compiler prints."""
     linked: set[Path] = field(default_factory=set)
-    """Objects, libraries and scripts, and the files that flags name."""
+    """Objects, libraries, scripts, and files that flags name."""
     folders: list[Path] = field(default_factory=list)
-    """Folders in which headers are searched, also those that do not exist yet."""
+    """Folders in which headers are searched, whether or not they exist."""
     libraries: list[Path] = field(default_factory=list)
-    """Folders that flags or the environment give for libraries, also those that do not exist."""
+    """Folders for libraries from flags or the environment, whether or not they exist."""
     unknown: str = ""
-    """Why the tools may have read more than this; "" if they have not."""
+    """Why the tools may have read other files as well, or ""."""
 
     def snapshot(self, users: Sequence[Path], here: Sequence[Path] = ()) -> Snapshot:
-        """Return the hashes of the files, and the paths at which a new file would replace one.
+        """Return the hashes of the files, and the paths at which a new file would replace a file.
 
-        ``users`` are the folders of the user's own headers, and ``here`` those in which the linker
-        runs: it looks there first for what a linker script names.
+        ``users`` are the folders of the user's own headers. ``here`` are the folders in which the
+        linker runs, and in which it first searches the files that a linker script names.
         """
         folders = list(dict.fromkeys([*users, *self.folders]))
         places = {*folders, *(path.parent for path in self.files)}
@@ -297,16 +304,16 @@ class Read:
         return Snapshot.of(present, absent, linked, self.unknown, self.libraries)
 
     def _tested(self) -> Iterator[str]:
-        """Yield the headers for which ``__has_include`` looks in the files."""
+        """Yield the headers that ``__has_include`` searches in the files."""
         for path in self.files:
             text = _text_of(path)
             self.note(text, path)
             yield from (name for name, *_ in _HAS.findall(text.replace("\\\n", "")) if name)
 
     def note(self, text: str, source: Path | str) -> None:
-        """Note as unknown what preprocessor or assembler read without a report for ``text``.
+        """Note a reason if preprocessor or assembler read unreported files for ``text``.
 
-        ``source`` is the place of the text.
+        ``source`` is the origin of the text.
         """
         text = _JOINED.sub("", text)
         for name, macro, other in _HAS.findall(text):
@@ -321,8 +328,8 @@ def included(
 ) -> Read:
     """Return the files that ``source`` includes, as the compiler lists them.
 
-    ``here`` is the folder in which the compiler runs, and ``scratch`` a file that may be written.
-    Sources are scanned one at a time, because zig accepts only one.
+    ``here`` is the folder in which the compiler runs, and ``scratch`` a file that may be
+    overwritten. Sources are scanned one at a time, because zig accepts only one.
     """
     scratch.unlink(missing_ok=True)
     said = toolchain.run([*arguments, "-M", "-v", "-MF", scratch, source], here).warnings
@@ -337,7 +344,7 @@ def included(
 
 
 def rules_of(file: Path, here: Path) -> Iterator[Path]:
-    """Yield the prerequisites in a compiler's rule for make; none if there is no such file."""
+    """Yield the prerequisites in a compiler's rule for make, or nothing without the file."""
     rules = _text_of(file)
     for written, meant in (("\\\n", " "), ("\\ ", "\0"), ("\\#", "#"), ("$$", "$")):
         rules = rules.replace(written, meant)
@@ -369,9 +376,9 @@ def linked_by(file: Path, here: Path) -> set[Path]:
 
 
 def named_by(flags: Iterable[str], here: Path) -> set[Path]:
-    """Return the files that ``flags`` name: as a whole, behind ``=`` or ``,``, or joined to a flag.
+    """Return the files that ``flags`` name by a whole word, after ``=`` or ``,``, or joined.
 
-    This holds for flags whose files no tool reports, such as ``-Wl,--retain-symbols-file=kept``.
+    No tool reports the files of flags such as ``-Wl,--retain-symbols-file=kept``.
     """
     words = {word for flag in flags for word in (flag, *re.split("[=,]", flag)[1:])}
     words |= {flag[len(o) :] for flag in flags for o in _WITH_VALUE if flag.startswith(o)}
@@ -379,7 +386,7 @@ def named_by(flags: Iterable[str], here: Path) -> set[Path]:
 
 
 def searched_by(flags: Sequence[str], here: Path, options: Sequence[str]) -> Iterator[Path]:
-    """Yield the folders that ``flags`` give to ``options``, joined or as the next argument."""
+    """Yield the folders in ``flags`` that follow one of ``options``, joined or separate."""
     for flag, following in zip(flags, [*flags, ""][1:], strict=True):
         for option in options:
             if flag.startswith(option):
@@ -399,14 +406,14 @@ def libraries_of(flags: Sequence[str], here: Path) -> list[Path]:
 
 
 def headers_of(flags: Sequence[str], here: Path) -> list[Path]:
-    """Return the folders of headers that ``flags`` give."""
+    """Return the header folders in ``flags``."""
     return list(searched_by(flags, here, _SEARCHED))
 
 
 def unknown(flags: Sequence[str], read: Iterable[Path], reported: bool) -> str:
-    """Return why the tools may have read more than they report; "" if they cannot.
+    """Return why the tools may have read files that they do not report, or "".
 
-    ``read`` are the files that the linker has read.  ``reported`` is True if it said so.
+    ``read`` contains the files that the linker has read, if the linker ``reported`` them.
     """
     value = False
     for flag in flags:

@@ -1,4 +1,4 @@
-"""Find and run the C compiler: the system's, or else the compiler of the package ``ziglang``."""
+"""The C compiler: the system's compiler, or else that of the package ``ziglang``."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def not_writable(folder: Path, error: OSError) -> str:
 _PATIENCE_S = 300.0
 """Timeout of a tool, s."""
 _PATIENCES_OF_ZIG = (90.0, 300.0)
-"""Timeouts of the first and the second attempt, s: zig hangs once in thousands of calls."""
+"""Timeouts (s) of two attempts, because zig hangs once in thousands of calls."""
 _SLOW_S = 5.0
 _NAMES = ("cc", "gcc", "clang")
 _INSTALL = "pip install 'rtsim[sil]'   (or: sudo apt install gcc)"
 _CPP_OF = (("gcc", "g++"), ("clang", "clang++"), ("cc", "c++"))
-"""Names of the C compilers, and of the C++ compilers beside them."""
+"""Names of C compilers, each with the name of its C++ compiler."""
 _ENVIRONMENT = (
     "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH",
     "LD_RUN_PATH", "LDEMULATION", "COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS",
@@ -49,26 +49,26 @@ _ENVIRONMENT = (
 )  # fmt: skip
 """Environment variables that compilers and linkers read in addition to their arguments."""
 _PARTS = ("cc1", "cc1plus", "as", "ld", "collect2")
-"""The programs that gcc starts."""
+"""Programs that gcc starts."""
 _PROGRAMS = (
     b"\x7fELF", b"MZ", b"\xfe\xed\xfa", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba",
 )  # fmt: skip
-"""First bytes of programs of ELF, PE and Mach-O; the latter in either order or with parts."""
+"""First bytes of ELF, PE and Mach-O programs; Mach-O in both byte orders and multi-part."""
 _AS_OTHERS = ("-fno-sanitize=undefined", "-mcpu=baseline")
 """Options that make zig behave like gcc and clang.
 
-Without these options zig generates code for the processor of this machine.  In unoptimised code it
-also traps on undefined behaviour and uses a sinf of its own.
+Without these options, zig generates code for the processor of this machine. Unoptimised code would
+also trap on undefined behaviour and use its own implementation of sinf.
 """
 
 
 def captured(
     command: Sequence[str | Path], patience: float = _PATIENCE_S, **how: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool without input, and return its exit status and what it printed, as text.
+    """Run a tool without input, and return its exit status and its output as text.
 
-    ``how`` are arguments of :func:`subprocess.run`.  Raises :class:`subprocess.TimeoutExpired`
-    after ``patience`` s, and :class:`OSError` if the tool cannot be run.
+    ``how`` are arguments of :func:`subprocess.run`. Raises :class:`subprocess.TimeoutExpired` after
+    ``patience`` s, and :class:`OSError` if the tool cannot be run.
     """
     return subprocess.run(
         command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
@@ -86,12 +86,12 @@ class BuildError(RtsimError):
 
 
 class CannotBuild(BuildError):
-    """No compiler works, or no folder can be written; the error says nothing about the C code."""
+    """No compiler works, or no folder can be written, for reasons other than the C code."""
 
 
 @dataclass(frozen=True)
 class CompilerOutput:
-    """The output and the warnings of a compiler that succeeded."""
+    """Output and warnings of a successful compiler run."""
 
     output: str
     warnings: str
@@ -99,11 +99,11 @@ class CompilerOutput:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler driver that understands gcc's options."""
+    """A compiler driver with gcc-compatible options."""
 
     command: tuple[str, ...]
     version: str
-    """The compiler's own version line; part of the key of a build."""
+    """Version line of the compiler, which is part of the key of a build."""
 
     @property
     def family(self) -> str:
@@ -114,14 +114,14 @@ class Toolchain:
 
     @property
     def major(self) -> int:
-        """Major version: 12 for ``gcc (Debian 12.2.0-14) 12.2.0``; 0 if it is unknown."""
+        """Major version, such as 12 for ``gcc (Debian 12.2.0-14) 12.2.0``; 0 if unknown."""
         found = re.search(r"\)\s+(\d+)\.", self.version) or re.search(r"(\d+)\.", self.version)
         return int(found[1]) if found else 0
 
     def cpp(self) -> Toolchain:
         """Return the C++ compiler of the same make, or the one that ``$CXX`` names.
 
-        Raises :class:`CannotBuild` if it is not installed.
+        Raises :class:`CannotBuild` if this compiler is not installed.
         """
         if self.family == "zig":
             at = max(k for k, word in enumerate(self.command) if word in ("cc", "c++"))
@@ -146,7 +146,7 @@ class Toolchain:
         )
 
     def with_cpp(self) -> Toolchain:
-        """Return this compiler.  Raises :class:`CannotBuild` if it has no C++ compiler."""
+        """Return this compiler; raise :class:`CannotBuild` if it has no C++ compiler."""
         self.cpp()
         return self
 
@@ -156,9 +156,9 @@ class Toolchain:
         return [self.command, self.version, _environment(), programs]
 
     def script(self) -> str:
-        """Return that a part of the compiler is a script, which may read anything; "" if none is.
+        """Return a sentence if a part of the compiler is a script, which may read any file, or "".
 
-        The other parts are programs of the operating system: of ELF, Mach-O or PE.
+        All other parts are ELF, Mach-O or PE programs.
         """
         scripts = (p for p in self._programs() if not _is_program(p))
         return next((f"{path} is a script, which may read other files" for path in scripts), "")
@@ -183,8 +183,8 @@ class Toolchain:
     def run(self, arguments: Iterable[str | Path], folder: Path) -> CompilerOutput:
         """Run the compiler with ``arguments`` in ``folder`` and return its output.
 
-        Raises :class:`BuildError` with the compiler's output if it fails, and
-        :class:`CannotBuild` if the compiler cannot be run or does not finish in time.
+        Raises :class:`BuildError` with the compiler's output if the compiler fails, and
+        :class:`CannotBuild` if it cannot be run or does not finish in time.
         """
         command = [*self.command, *map(str, arguments)]
         try:
@@ -203,7 +203,7 @@ class Toolchain:
 
 @contextmanager
 def _told_if_slow(compiler: str) -> Iterator[None]:
-    """Say on a terminal that ``compiler`` still runs after :data:`_SLOW_S`."""
+    """Print to a terminal that ``compiler`` is still running after :data:`_SLOW_S`."""
 
     def tell() -> None:
         sys.stderr.write(
@@ -228,11 +228,11 @@ def _told_if_slow(compiler: str) -> Iterator[None]:
 
 @contextmanager
 def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
-    """Environment variables for the caches of zig; other compilers have no cache.
+    """Yield the environment variables for the caches of zig; other compilers have no cache.
 
-    zig's own C library is kept in rtsim's cache folder, since the default is a home folder that may
-    be read-only.  The compiled code of the user is not cached: zig does not notice a new header
-    that would be found before the header that it has read.
+    zig's C library is kept in rtsim's cache folder, because the default folder may be read-only.
+    The user's compiled code is not cached, because zig does not notice a new header that precedes a
+    header that it has read.
     """
     if compiler.family != "zig":
         yield {}
@@ -250,11 +250,10 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
 
 
 def find_toolchain(cpp: bool = False) -> Toolchain:
-    """Return the compiler that ``$CC`` names, else cc, gcc or clang, else that of ziglang.
+    """Return the compiler that ``$CC`` names, or else cc, gcc or clang, or else that of ziglang.
 
-    With ``cpp``, a compiler without its C++ compiler is passed over.
-
-    Raises :class:`CannotBuild` if no compiler works; the message gives the command to install one.
+    With ``cpp``, compilers without a C++ compiler are skipped. Raises :class:`CannotBuild` if no
+    compiler works; the message gives the command to install one.
     """
     if wanted := os.environ.get("CC", "").strip():
         return _named(wanted)
@@ -296,12 +295,12 @@ def _named(wanted: str, variable: str = "CC", language: str = "C") -> Toolchain:
 
 
 def named(command: str) -> Toolchain:
-    """Return the compiler ``command``.  Raises :class:`CannotBuild` if it cannot be run."""
+    """Return the compiler ``command``; raise :class:`CannotBuild` if it cannot be run."""
     return Toolchain((command,), _version((command,)))
 
 
 def _version(command: tuple[str, ...]) -> str:
-    """Return the compiler's version; run the compiler again if its file has changed."""
+    """Return the compiler's version; run the compiler again only if its file has changed."""
     path = Path(shutil.which(command[0]) or command[0])
     try:
         changed = path.stat().st_mtime_ns
@@ -312,7 +311,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 @cache
 def _parts(command: tuple[str, ...], path: str | None, environment: str) -> list[str]:  # noqa: ARG001
-    """Return the paths of the programs that the compiler starts, as it gives them itself."""
+    """Return the paths of the programs that the compiler starts, as the compiler prints them."""
     out = []
     for name in _PARTS:
         with suppress(OSError, subprocess.TimeoutExpired):
@@ -326,7 +325,7 @@ def _environment() -> dict[str, str | None]:
 
 
 def _a_file(word: str) -> str:
-    """Return ``word`` if it is the path of a file, such as a script for an interpreter; else ""."""
+    """Return ``word`` if it is the path of a file, such as a script for an interpreter, or ""."""
     return word if os.path.isfile(word) else ""
 
 
@@ -337,7 +336,7 @@ def _is_program(path: str) -> bool:
 
 
 def _file(path: str) -> list[object]:
-    """Return the properties of a program that change when it is replaced."""
+    """Return the properties of a program that change when the program is replaced."""
     real = os.path.realpath(path)
     with suppress(OSError):
         now = os.stat(real)
@@ -357,7 +356,7 @@ def _asked(command: tuple[str, ...], changed: int) -> str:  # noqa: ARG001
 
 
 def _version_of_ziglang() -> str:
-    """Return the version of the package, because asking the compiler itself would take too long."""
+    """Return the version of the package, because a query of the compiler would take too long."""
     try:
         return f"clang of ziglang {package_version('ziglang')}"
     except PackageNotFoundError:

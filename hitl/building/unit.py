@@ -1,4 +1,4 @@
-"""Generate the C unit of a controller: signals as vectors of doubles, and three functions.
+"""Generation of the C unit of a controller: three functions on vectors of doubles.
 
 ::
 
@@ -7,10 +7,10 @@
     int  rtsim_step(const double *u, double *y)        inputs (m,) -> outputs (n,)
     void rtsim_terminate(void)
 
-``rtsim_initialize`` and ``rtsim_step`` return 0, or the first element that its C type cannot hold:
-1 + its index in ``p`` or ``u``, or -(1 + its index in ``y``).  The same text is compiled into the
-worker, the shared library of the fast path and firmware.  Static assertions in the unit check every
-type and size.  Its ``#line`` directives make compiler errors name the interface file.
+``rtsim_initialize`` and ``rtsim_step`` return 0, or the position of the first element that does not
+fit its C type: 1 + its index in ``p`` or ``u``, or -(1 + its index in ``y``). The same text is
+compiled into the worker, the shared library of the fast path and firmware. Static assertions in the
+unit check every type and size. ``#line`` directives make compiler errors name the interface file.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ SUPPORT = Path(__file__).parent / "c"
 ARDUINO = SUPPORT / "arduino"
 """Folder of rtsim's ``Arduino.h``."""
 ARDUINO_FLAGS = (f"-I{ARDUINO}", "-DARDUINO=10819")
-"""Flags for Arduino code on the host.  Libraries test ``ARDUINO`` before they include a header."""
+"""Flags for Arduino code on the host. Libraries test ``ARDUINO`` before they include a header."""
 ARDUINO_HOST = tuple(ARDUINO / name for name in ("clock_host.cpp", "rtsim_arduino.cpp", "text.cpp"))
-"""The sources of Arduino's functions on the host."""
+"""Sources of Arduino's functions on the host."""
 
 
 def support_of(interface: Interface) -> tuple[str, ...]:
@@ -78,9 +78,9 @@ def unit_text(interface: Interface) -> str:
 
 
 def check(interface: Interface, toolchain: Toolchain | None = None, target: str = "host") -> None:
-    """Check ``interface`` for ``target`` with the compiler, without building anything.
+    """Check ``interface`` for ``target`` with the compiler, without a build.
 
-    ``target`` is ``"host"`` or a processor.  Raises :class:`InterfaceError` with the line for an
+    ``target`` is ``"host"`` or a processor. Raises :class:`InterfaceError` with the line for an
     error in the interface file, and :class:`BuildError` for an error in a header.
     """
     check_target(interface, target)
@@ -151,7 +151,7 @@ def _tried(interface: Interface) -> str:
 
 
 def _caught(interface: Interface, result: str) -> str:
-    """Return the handler of exceptions behind the body of a function that returns ``result``."""
+    """Return the exception handler after the body of a function that returns ``result``."""
     return f"\nRTSIM_CATCH({result})" if interface.language.cpp else ""
 
 
@@ -166,7 +166,7 @@ def _entry(step: StepEntry, file: str) -> str:
 def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
     """Yield the C code that sets ``fields`` from ``vector``.
 
-    ``spared`` names a C function that returns true for values that leave the variable unchanged.
+    ``spared`` names a C function that is true for values that leave the variable unchanged.
     """
     at = 0
     for place in fields:
@@ -181,7 +181,9 @@ def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[st
 
 
 def _refused(place: Field) -> str:
-    """Return ``if (...)`` for values outside the C type; it puts the raw value in ``rtsim_v``."""
+    """Return ``if (...)`` for values outside the C type, which also stores the raw value in
+    ``rtsim_v``.
+    """
     type = place.signal.type
     if type == "float64":
         return ""
@@ -202,8 +204,8 @@ def _raw(place: Field) -> str:
 def _notes(fields: Iterable[Field]) -> Iterable[str]:
     """Yield C code that stores the initial parameters.
 
-    A bool is read as a byte, because its value may be undefined.  An integer that no double holds
-    is stored as NaN.
+    A bool is read as a byte, because its value may be undefined. An integer that a double cannot
+    represent is stored as NaN.
     """
     at = 0
     for place in fields:

@@ -1,1 +1,1 @@
-"""Compares C code with its reference model, step by step and in closed loop."""
+"""Comparison of C code with its reference model, step by step and in closed loop."""

@@ -1,13 +1,13 @@
-"""Back-to-back test: compares C code with its reference model, in open and in closed loop.
+"""Back-to-back test, which compares C code with its reference model in open and closed loop.
 
 1. The scenario runs with the reference model.
-2. Open loop: the reference model and the C code get the recorded inputs, step by step.
-3. Closed loop: the scenario runs with the C code, with the same latency and external inputs.
-   Its recording is compared with that of the reference model.
-4. Generated stimuli: both get the input sequences of a file, each from a new start.
+2. Open loop: the reference model and the C code receive the recorded inputs, step by step.
+3. Closed loop: the scenario runs with the C code, with the same latency and external inputs. The
+   recording of this run is compared with that of the reference model.
+4. Generated stimuli: both receive the input sequences of a file, each after a new start.
 
 A second translation, such as the same C code on a board, is compared with the first translation in
-the same way.  In this package the reference model is called ``design``, and the C code or the board
+the same way. In this package the reference model is called ``design``, and the C code or the board
 ``translation``.
 """
 
@@ -79,11 +79,9 @@ def back_to_back(
 ) -> BackToBack:
     """Compare ``controllers`` with the reference models of the scenario that they replace.
 
-    ``controllers`` are given by the name of the component that each replaces.  ``options`` are
-    fields of :class:`ComparisonRequest`.
-
-    Returns the verdict.  If the C code crashes, hangs or answers wrongly, no error is raised, and
-    the verdict is failed.  Raises an :class:`RtsimError` if the comparison cannot be made.
+    ``controllers`` is a mapping from component names to controllers, and ``options`` are fields of
+    :class:`ComparisonRequest`. If the C code crashes, hangs or answers wrongly, the verdict is
+    failed, without an error. Raises an :class:`RtsimError` if the comparison is not possible.
     """
     stage = Stage(Sides().translation, controllers)
     (pair,) = compare_chain(scenario, [stage], ComparisonRequest(**options)).pairs
@@ -93,7 +91,7 @@ def back_to_back(
 def compare_chain(
     scenario: Scenario, stages: list[Stage], request: ComparisonRequest
 ) -> ComparisonChain:
-    """Compare the first stage with the reference model, each later stage with the previous one."""
+    """Compare the first stage with the reference model, and each other with the previous one."""
     last = stages[-1]
     conditions = Conditions(scenario, tuple(last.controllers), request)
     pace = Pace.of(request.pace)
@@ -164,7 +162,7 @@ def compare_chain(
 
 @dataclass
 class _Side:
-    """One side of a comparison, and its run in the closed loop."""
+    """One side of a comparison, with its run in closed loop."""
 
     name: str
     controllers: Mapping[str, ControllerProtocol]
@@ -188,7 +186,7 @@ class _Side:
 
 @dataclass
 class _Stepping:
-    """Steps two sides under the same conditions; ``below`` is the reference."""
+    """Open loops of two sides under the same conditions; ``below`` is the reference."""
 
     conditions: Conditions
     below: _Side
@@ -207,7 +205,7 @@ class _Stepping:
         return self._driven(name, *inputs_of(source, name, layout, conditions.until_ns))
 
     def stimulate(self, name: str, stimuli: Stimuli) -> Stimulated:
-        """Run an open loop of controller ``name`` on each of ``stimuli``."""
+        """Run an open loop of controller ``name`` for each of ``stimuli``."""
         self.conditions.watch.phase(f"{name}: {self.above.name} on generated stimuli")
         period, layout = self.conditions.component(name).period, self.below.controllers[name].inputs
         return Stimulated.of(name, stimuli, layout, period, partial(self._driven, name))
@@ -232,9 +230,10 @@ class _Stepping:
     def reach_of_design(
         self, name: str, loop: OpenLoop, stimulated: Stimulated | None
     ) -> DesignReach | None:
-        """Measure which branches of the reference model of ``name`` the same inputs reach.
+        """Return which branches of the reference model of ``name`` the same inputs reach.
 
-        Returns ``None`` if the lower side is not the reference model, or did not answer each step.
+        Returns ``None`` if the lower side is not the reference model, or if a loop ended with an
+        error.
         """
         loops = [loop, *(() if stimulated is None else stimulated.loops)]
         if self.below.name != DESIGN or any(one.error for one in loops):
@@ -244,9 +243,10 @@ class _Stepping:
         return reach_of(self.below.controllers[name], steps)
 
     def reach(self, name: str, loop: OpenLoop, stimulated: Stimulated | None) -> Reach | None:
-        """Measure which branches of ``name`` the open loop and then the stimuli reach.
+        """Return which branches of ``name`` the open loop and then the stimuli reach.
 
-        Returns ``None`` for code that did not answer each step, and for code that is not in C.
+        Returns ``None`` if the controller is not C code on the host, or if a loop ended with an
+        error.
         """
         controller = self.above.controllers[name]
         loops = [loop, *(() if stimulated is None else stimulated.loops)]
@@ -264,7 +264,7 @@ class _Stepping:
 def _flight(
     conditions: Conditions, below: _Side, above: _Side, rules: dict[str, Tolerance]
 ) -> LoopComparison:
-    """Compare the closed-loop run of ``above`` with the closed-loop run of ``below``."""
+    """Compare the closed-loop run of ``above`` with that of ``below``."""
     designs, sides = conditions.designs(), Sides(below.name, above.name)
     result = above.result
     assert result is not None
@@ -303,7 +303,7 @@ def _in_loop(
     baseline: Recording,
     rules: dict[str, Tolerance],
 ) -> dict[str, Tolerance]:
-    """Return the tolerances in closed loop: the defaults, then the interface files, then rules."""
+    """Return the tolerances in closed loop: defaults, then interface files, then ``rules``."""
     outputs = {name: design.outputs.columns for name, design in designs.items()}
     shares = in_the_loop(t for c in translations for t in defaults(c, floating=True).values())
     known = signals_of(baseline)
@@ -329,7 +329,7 @@ def _execution(
 
 
 def _faults(scenario: Scenario, result: LoopRun | None) -> tuple[Acted, ...]:
-    """Return how often each fault acted in the run; without a run, the declared faults."""
+    """Return how often each fault acted in the run, or without a run the declared faults."""
     if result is not None:
         described = events.described(result.recording.header)
         return tuple(events.rows(result.recording.events, described))
@@ -337,7 +337,7 @@ def _faults(scenario: Scenario, result: LoopRun | None) -> tuple[Acted, ...]:
 
 
 def _outdated(above: _Side, sequences: Mapping[str, Stimuli]) -> Iterator[str]:
-    """Yield a note for each file of stimuli that was generated for other C code."""
+    """Yield a note for each stimuli file that was generated for other C code."""
     for name, stimuli in sequences.items():
         interface = interface_of(above.controllers[name])
         if interface is not None and (text := stimuli.outdated(interface)):
@@ -351,7 +351,6 @@ def _slow(conditions: Conditions) -> Iterator[str]:
 
 
 def _notes(below: _Side, above: _Side, slow: list[str], given: Recording | None) -> Iterator[str]:
-    """Yield notes on the comparison: mismatches, long latencies, incomplete recordings."""
     for name, controller in above.controllers.items():
         yield from mismatches(name, below.controllers[name], controller)
     yield from slow
@@ -373,7 +372,7 @@ def _refuse_unknown(
 
 
 def _refuse_unknown_in_files(translations: list[_Side], recording: Recording | None) -> None:
-    """Raise an error with file and line if an interface file's tolerance matches no signal."""
+    """Raise an error with file and line if a tolerance in an interface file matches no signal."""
     recorded = signals_of(recording) if recording else []
     for side in translations:
         for name, controller in side.controllers.items():

@@ -1,4 +1,4 @@
-"""What a comparison is asked for, and the conditions that all its runs share."""
+"""The request for a comparison, and the conditions that are common to all of its runs."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from rtsim.scenario.standard_components import ControllerComponent, taking_over
 class ProgressWatch:
     """Callbacks that report the progress of a comparison.
 
-    ``phase`` is called with the name of each phase that begins, ``flight`` with the progress of a
-    run, and ``steps`` with the number of open-loop steps done and of all steps.
+    ``phase`` is called with the name of each phase at its beginning, ``flight`` with the progress
+    of a run, and ``steps`` with the numbers of completed and of all open-loop steps.
     """
 
     phase: Callable[[str], None] = lambda _: None
     flight: Callable[[Progress], None] | None = None
     steps: Observer | None = None
     met: Callable[[str, ControllerProtocol], None] = lambda *_: None
-    """A function that is called for each started controller, with its name and the controller."""
+    """Function that is called with the name and the controller at each start of a controller."""
     checked: Callable[[], object] = lambda: None
-    """A function that is called before the first run, after the arguments were found correct."""
+    """Function that is called before the first run, after the check of the arguments."""
 
 
 class LoopRun(NamedTuple):
@@ -62,7 +62,7 @@ class LoopRun(NamedTuple):
     held_up: bool = False
     """True if the run ended because this host fell behind the wall clock."""
     environment: bool = False
-    """True if the error belongs to the environment of a controller, not to the controller."""
+    """True if the environment of a controller caused the error, and not the controller."""
     paced: bool = False
     """True if the run was paced by the wall clock."""
 
@@ -72,7 +72,7 @@ class LoopRun(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """One stage of a comparison: its name in reports, and its controllers by component name."""
+    """One stage of a comparison, with its name in reports and its controllers by component."""
 
     name: str
     controllers: Mapping[str, ControllerProtocol]
@@ -82,13 +82,14 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRequest:
-    """How controllers are compared; the defaults are those of the scenario and its controllers."""
+    """Options of a comparison. The defaults are those of the scenario and its controllers."""
 
     pace: Pace | str | float = MAX
-    """Pace of the closed loop with the last stage; all other runs are as fast as possible."""
+    """Pace of the closed loop with the last stage. All other runs are as fast as possible."""
     latency: Latencies = None
-    """Compute latency of all stages: a number of s or a measured latency, for all controllers or by
-    controller name."""
+    """Compute latency of all stages, as seconds or as a measured latency, for all controllers or by
+    controller name.
+    """
     late: str | None = None
     """Policy for late answers in all runs."""
     failure: str | None = None
@@ -99,23 +100,25 @@ class ComparisonRequest:
     tolerances: Tolerances | None = None
     """(absolute, relative) by signal pattern (:mod:`hitl.comparison.tolerances`)."""
     recording: Recording | str | Path | None = None
-    """The recording from which the open loop takes its inputs, in place of the reference's run."""
+    """Recording with the inputs of the open loop, instead of the run with the reference model."""
     stimuli: Mapping[str, Stimuli] = field(default_factory=dict)
     """Further input sequences for the open loop, by controller name."""
     closed: bool = True
-    """Whether to run the closed loop.  It is always compared with a new run of the reference model,
-    so that both runs have the same options, seed and latency."""
+    """Whether to run the closed loop. This run is always compared with a new run of the reference
+    model, so that both have the same options, seed and latency.
+    """
     reach: bool = False
-    """Whether to measure which branches of the C code the open loop reaches; for a controller with
-    stimuli they are always measured."""
+    """Whether to measure which branches of the C code the open loop reaches. For a controller with
+    stimuli, the branches are always measured.
+    """
     recorder: FileRecorder | None = None
-    """The recorder of the closed loop with the last stage."""
+    """Recorder of the closed loop with the last stage."""
     watch: ProgressWatch = field(default_factory=ProgressWatch)
 
 
 @dataclass
 class Conditions:
-    """The scenario and the conditions that all runs of a comparison share.
+    """The scenario and the conditions that are common to all runs of a comparison.
 
     ``components`` are the names of the controllers to replace.
     """
@@ -144,11 +147,11 @@ class Conditions:
         return self.request.watch
 
     def latency(self, name: str) -> Allowed | None:
-        """Return the latency that is requested for controller ``name``, if there is one."""
+        """Return the requested latency of controller ``name``, or None."""
         return latency_of(name, self.request.latency)
 
     def _refuse_changes(self) -> None:
-        """Refuse changes of parameters during a run, because C code gets its parameters once."""
+        """Reject parameter changes during a run, because C code receives parameters only once."""
         for change in self.scenario.describe()["changes"]:
             name, _, parameter = change["target"].partition(".")
             if name in self.components:
@@ -159,25 +162,25 @@ class Conditions:
                 )
 
     def _refuse_unknown_lines(self) -> None:
-        """Refuse faults on lines of unknown controllers before a board is contacted."""
+        """Reject faults on lines of unknown controllers before any board is contacted."""
         known = self.scenario.of(ControllerComponent)
         for fault in self.scenario.declared_faults:
             if fault.kind.level == "line" and fault.part not in known:
                 raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
     def component(self, name: str) -> ControllerComponent:
-        """Return the component of controller ``name``; raises an error if it is no controller."""
+        """Return the component of controller ``name``; raise an error if it is not a controller."""
         return self.scenario.controller_component(
             name, f"{name} is not a controller, so C cannot replace it"
         )
 
     def compute(self, name: str) -> LatencyModel:
-        """Return the compute latency of controller ``name``: the given one, or the scenario's."""
+        """Return the compute latency of controller ``name``, as requested or as in the scenario."""
         given = self.latency(name)
         return self.component(name).compute if given is None else allowing(given)
 
     def designs(self) -> dict[str, ControllerProtocol]:
-        """Return the reference models, by the name of their component."""
+        """Return the reference models by component name."""
         return {name: self.component(name).controller for name in self.components}
 
     def taking_over(
@@ -185,7 +188,7 @@ class Conditions:
     ) -> dict[str, ControllerProtocol]:
         """Return ``controllers`` with the parameters of the reference models.
 
-        Each controller calls ``watch.met`` when it starts.
+        Each start of a controller calls ``watch.met``.
         """
         taken = {n: taking_over(n, self.component(n).controller, c) for n, c in controllers.items()}
         return {name: self._announcing(name, controller) for name, controller in taken.items()}
@@ -215,7 +218,7 @@ class Conditions:
     def run_reference(self) -> Recording:
         """Run the scenario with its reference models and return the recording.
 
-        Errors of a reference model are raised, because no comparison is possible without it.
+        Errors of a reference model are raised, because they make a comparison impossible.
         """
         self.watch.phase("run with the reference model")
         scenario = self.scenario.copy()
@@ -267,7 +270,6 @@ class Conditions:
         return LoopRun(_recorded(recorder), started, error, held_up, environment, paced)
 
     def _request(self, scenario: Scenario, recorder: FileRecorder | MemoryRecorder) -> RunRequest:
-        """Return the request that describes a run under these conditions."""
         live = Connections(observe=self.watch.flight)
         asked = self.request
         output = Output(recorder)
@@ -275,7 +277,7 @@ class Conditions:
 
 
 def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
-    """Return the recording of a run; it is empty if the run ended before its first tag."""
+    """Return the recording of a run, which is empty if the run ended before its first tag."""
     if isinstance(recorder, FileRecorder):
         return Recording.open(recorder.path) if recorder.started else MemoryRecorder().recording()
     return recorder.recording()
@@ -284,9 +286,9 @@ def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
 def _remembered(
     name: str, controller: ControllerProtocol, started: dict[str, ControllerProtocol]
 ) -> ControllerProtocol:
-    """Return a copy of ``controller`` that adds each controller that it starts to ``started``.
+    """Return a copy of ``controller`` that adds each started controller to ``started``.
 
-    The started controllers are then known even if the run fails.
+    The started controllers are then available even if the run fails.
     """
 
     def kept() -> ControllerProtocol:
@@ -312,16 +314,17 @@ def _not_interrupted(result: RunResult) -> None:
         raise KeyboardInterrupt(f"the run was interrupted at {result.ended}")
 
 
-# Reads from a recording the inputs of a controller, and the signals to compare.
+# Inputs and signals of a recording.
 
 
 def inputs_of(
     recording: Recording, name: str, layout: Signals, until_ns: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the inputs of controller ``name`` up to ``until_ns``: (k, m), ordered as ``layout``.
+    """Return the inputs of controller ``name`` up to ``until_ns``, and their tags.
 
-    The second result (k, 2) has the tag of each step: ns and microstep.  Raises
-    :class:`RecordingError` if the recording does not have these inputs.
+    The inputs have the shape (k, m), with columns as in ``layout``. The tags have the shape (k, 2),
+    with ns and microstep of each step. Raises :class:`RecordingError` if the recording does not
+    contain these inputs.
     """
     topic = f"messages/{request_topic(name)}"
     track = recording.tracks.get(topic)
@@ -380,22 +383,22 @@ def _relabelled(track: TrackData, layout: Signals) -> TrackData:
     return replace(track, spec=replace(track.spec, signals=Signals(*signals)))
 
 
-# Finds failures of the environment that affected a run: a slow host, a killed process.
+# Failures of the environment that affected a run, such as a slow host or a killed process.
 
 _FAILED = "Failed"
-"""Kind of the event of a controller that failed while the run continued."""
+"""Kind of the event for a controller that failed while the run continued."""
 
 
 def environment_failure_of(
     run: LoopRun, targets: Mapping[str, OnTarget] | None = None
 ) -> EnvironmentFailure | None:
-    """Return the failures of the environment that affected a run; ``None`` if there were none.
+    """Return the failure of the environment that affected a run, or ``None``.
 
-    ``targets``: what each board measured in the run, by controller.
+    ``targets`` contains the measurements of each board in the run, by controller.
 
-    In real time a controller on this host is late if the host is slow, which says nothing about the
-    target.  A board has a processor of its own, so its late answers count as failures of the board,
-    unless it is emulated and :func:`_delayed` says that this host was too slow for the emulator.
+    In real time, a controller on this host is late if the host is slow, which proves nothing about
+    the target. A board has its own processor, so its late answers count as failures of the board.
+    An exception is an emulated board for which this host was too slow (:func:`_delayed`).
     """
     found = [*_failures(run), *_lateness(run, targets or {})]
     if not found:
@@ -404,7 +407,7 @@ def environment_failure_of(
 
 
 def _failures(run: LoopRun) -> Iterator[EnvironmentFailure]:
-    """Yield what ended the run or a controller from outside: a killed process, a host held up."""
+    """Yield failures that ended the run or a controller from outside, such as a killed process."""
     pending = min(_pending(run), default=run.recording.end_ns)
     if run.environment or run.held_up:
         yield EnvironmentFailure(pending, run.error, slow=run.held_up)
@@ -414,10 +417,11 @@ def _failures(run: LoopRun) -> Iterator[EnvironmentFailure]:
 
 
 def _pending(run: LoopRun) -> Iterator[int]:
-    """Yield the time (ns) of each controller's request that was pending when the run ended.
+    """Yield the time (ns) of each request that was pending when the run ended.
 
-    Its answer has no row, so the comparison fails from this time on, and not from the end of the
-    run on.  Requests of a controller whose C code failed, and of late answers, are left out.
+    The answer to such a request has no row, so the comparison fails from this time on, before the
+    end of the run. Requests of a controller whose C code failed, and requests with late answers,
+    are omitted.
     """
     tracks, events = run.recording.tracks, run.recording.events
     for name, controller in run.started.items():
@@ -460,14 +464,15 @@ def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Environ
 
 
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
-    """Return True if this host delayed an emulated board's answers for too long.
+    """Return True if this host delayed the answers of an emulated board for too long.
 
-    By its own cycles the board's longest exchange took at most the allowed time, and this host ran
-    the emulator or sent its bytes later by more than the rest.
+    The delay is too long if the longest exchange was in time by the board's cycles, but the host
+    added more than the remaining time. The host adds delay when the emulator falls behind, and when
+    the bytes are sent late.
     """
     if board is None:
         return False
-    if board.pacing is None:  # an emulator that hung or was ended cannot say how late it was
+    if board.pacing is None:  # an emulator that hung or was ended cannot report its delay
         return board.url.startswith("board:")
     if board.exchange is None:
         return False

@@ -1,8 +1,8 @@
-"""Which branches of a reference model in Python its input sequences take.
+"""Measurement of the branches that input sequences take in a reference model in Python.
 
-The law runs once more, as plain Python, while :func:`sys.settrace` reports each instruction.  A
-condition is a jump, whose next instruction says which way it went.  Calls that decide, such as
-``max`` and ``np.clip``, are replaced by functions that also report which operand decides.
+The control law runs once more as plain Python while :func:`sys.settrace` reports each instruction.
+A condition is a jump, and the next instruction shows its direction. Functions that decide, such as
+``max`` and ``np.clip``, are replaced by functions that also report the deciding operand.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Place = tuple[str, int, int, int, int]
 """File, first line, first column, last line and last column of an expression."""
 Ways = list[int]
 MOST_INSTRUCTIONS = 3_000_000
-"""Instructions of Python that are watched, which takes seconds; the rest is not measured."""
+"""Number of Python instructions that are observed, which takes seconds."""
 
 
 def _least(values: Sequence[Any]) -> Ways:
@@ -38,7 +38,7 @@ def _least(values: Sequence[Any]) -> Ways:
 
 
 def _extreme(values: Sequence[Any]) -> Ways:
-    """Return the index of the largest value; none if two are equal."""
+    """Return the index of the greatest value, or nothing if two are equal."""
     out = [k for k, v in enumerate(values) if all(v >= w for w in values)]
     return out if len(out) == 1 else []
 
@@ -65,12 +65,12 @@ def _clipped(row: Sequence[Any]) -> Ways:
 
 @dataclass(frozen=True)
 class _Call:
-    """A function that decides: the words of its sides, and which of them a call takes."""
+    """A function that decides: the texts of its sides, and a function for the sides of a call."""
 
     count: int
-    """Number of operands; 0 for any from two on."""
+    """Number of operands; 0 for two or more."""
     sides: tuple[str, ...]
-    """Empty if each operand is a side."""
+    """Texts of the sides; empty if each operand is a side."""
     ways: Callable[[Sequence[Any]], Ways]
 
 
@@ -94,20 +94,20 @@ _BY_NAME = {one.__name__: call for one, call in _CALLS.items()} | {"absolute": _
 
 @dataclass(frozen=True)
 class DesignReach:
-    """The branches of a reference model, and those that no sequence takes."""
+    """The branches of a reference model, and the branches that no sequence takes."""
 
     count: int = 0
     open: tuple[str, ...] = ()
-    """In words: ``scenario.py:38: wanted < -LIMIT is true, in Regulator.step()``."""
+    """Texts such as ``scenario.py:38: wanted < -LIMIT is true, in Regulator.step()``."""
     steps: int = 0
     of: int = 0
-    """Steps that were measured, and all steps."""
+    """Numbers of measured steps and of all steps."""
     why: str = ""
-    """Why nothing was measured; empty if it was."""
+    """Why nothing was measured, or ""."""
 
     @property
     def in_brief(self) -> list[str]:
-        """A clause on branches that were not taken, for a passed verdict."""
+        """A clause about branches that were not taken, for a passed verdict."""
         left = len(self.open)
         if not left:
             return []
@@ -141,7 +141,7 @@ Steps = tuple[NDArray[np.float64], Sequence[tuple[int, int]]]
 
 
 def reach_of(design: ControllerProtocol, sequences: Sequence[Steps]) -> DesignReach:
-    """Run the law of ``design`` on each of ``sequences``, from a new start."""
+    """Run the law of ``design`` on each of ``sequences``, each from a new start."""
     if not isinstance(design, PythonController):
         return DesignReach(why="it is not a function of Python")
     watch = _Watch()
@@ -167,7 +167,7 @@ def reach_of(design: ControllerProtocol, sequences: Sequence[Steps]) -> DesignRe
 
 @dataclass
 class _Decision:
-    """An expression of the text that decides, and which of its sides were taken."""
+    """An expression that decides, and the sides that were taken."""
 
     function: str
     text: str
@@ -177,7 +177,7 @@ class _Decision:
 
 @dataclass(frozen=True)
 class _Jump:
-    """A conditional jump of Python: what decides it, where it goes, and if it goes for true."""
+    """A conditional jump in bytecode, with its decision, its target, and its condition."""
 
     decision: _Decision
     target: int
@@ -185,7 +185,7 @@ class _Jump:
 
 
 class _Watch:
-    """The decisions of a law and of the functions that it calls; a context that watches them."""
+    """Context that observes the decisions of a law and of the functions that it calls."""
 
     def __init__(self) -> None:
         self.left = MOST_INSTRUCTIONS
@@ -202,7 +202,7 @@ class _Watch:
 
     @property
     def missing(self) -> list[tuple[Place, int]]:
-        """The branches that were not taken, in the order of the text."""
+        """The branches that were not taken, in the order of the source."""
         return [
             (place, way)
             for place, one in sorted(self._decisions.items(), key=lambda item: item[0])
@@ -211,15 +211,17 @@ class _Watch:
         ]
 
     def in_words(self, place: Place, way: int) -> str:
-        """Return a branch as ``scenario.py:38: wanted < -LIMIT is true, in Regulator.step()``."""
+        """Return text such as ``scenario.py:38: wanted < -LIMIT is true, in Regulator.step()``."""
         one = self._decisions[place]
         where = f"{Path(place[0]).name}:{place[1]}"
         return f"{where}: {one.text} is {one.sides[way]}, in {one.function}()"
 
-    # A copy of the law: the functions that it calls report what decides.
+    # Copies of functions, in which functions that decide are replaced by reporting ones.
 
     def copied(self, function: Any) -> Any:
-        """Return a copy of a function of the user, whose calls report; other values as they are."""
+        """Return a copy of a user's function that reports its decisions; return other values
+        unchanged.
+        """
         if isinstance(function, types.ModuleType) and function in (np, math):
             return _Reporting(function, self)
         if _decides(function):
@@ -262,7 +264,7 @@ class _Watch:
 
         return reporting
 
-    # What decides, as the instructions and the text say.
+    # Decisions in the bytecode and in the source.
 
     def _read(self, code: types.CodeType) -> None:
         jumps = self._jumps.setdefault(code, {})
@@ -275,14 +277,14 @@ class _Watch:
                 text = _text(place)
                 if text:
                     known = self._decision(place, code, text, ("true", "false"))
-                    # "IF_NOT_NONE" goes on for None, which counts as false.
+                    # "IF_NOT_NONE" does not jump for None, which counts as false.
                     for_true = "_IF_TRUE" in one.opname or "NOT_NONE" in one.opname
                     jumps[one.offset] = _Jump(known, one.argval, for_true)
             elif one.opname.startswith("CALL"):
                 text = _text(place)
                 if sides := _sides(text):
                     known = self._decision(place, code, text, sides)
-                    # A frame that waits for a call is at the call, or at its cache behind it.
+                    # The position of a waiting frame is at the call or at the cache after the call.
                     end = one.offset + 2 if following is None else following.offset
                     for at in range(one.offset, end, 2):
                         self._calls[code, at] = known
@@ -292,7 +294,7 @@ class _Watch:
     ) -> _Decision:
         return self._decisions.setdefault(place, _Decision(code.co_qualname, text, sides))
 
-    # Watching.
+    # Observation.
 
     def __enter__(self) -> None:
         self._before = sys.gettrace()
@@ -323,7 +325,7 @@ class _Watch:
 
 
 class _Reporting(types.ModuleType):
-    """A module such as numpy, whose functions that decide report."""
+    """A module such as numpy in which functions that decide also report."""
 
     def __init__(self, module: types.ModuleType, watch: _Watch) -> None:
         super().__init__(module.__name__)
@@ -335,7 +337,7 @@ class _Reporting(types.ModuleType):
 
 
 def _decides(function: object) -> bool:
-    """Return True for a function of the table of calls that decide."""
+    """Return True for a function in the table of functions that decide."""
     try:
         return function in _CALLS
     except TypeError:  # it has no hash
@@ -350,7 +352,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _installed(function: types.FunctionType) -> bool:
-    """Return True for a function of Python, of a package, or of rtsim."""
+    """Return True for a function of Python, of an installed package, or without a file."""
     name = function.__code__.co_filename
     return not Path(name).is_file() or "site-packages" in name or name.startswith(_PYTHON)
 
@@ -369,7 +371,7 @@ def _place(code: types.CodeType, one: dis.Instruction) -> Place | None:
 
 
 def _text(place: Place) -> str:
-    """Return the text of an expression, on one line; "" if its file is not there."""
+    """Return the source of an expression on one line, or "" without a file."""
     file, first, start, last, end = place
     rows = [linecache.getline(file, n).encode() for n in range(first, last + 1)]
     if not all(rows):
@@ -380,7 +382,7 @@ def _text(place: Place) -> str:
 
 
 def _sides(text: str) -> tuple[str, ...]:
-    """Return the sides of a call that decides, in words; empty for another expression."""
+    """Return the texts of the sides of a call that decides; empty for other expressions."""
     try:
         node = ast.parse(text, mode="eval").body
     except SyntaxError:

@@ -1,6 +1,6 @@
-"""Execution times of a controller's steps on host or board, and what else a board reported.
+"""Execution times of a controller's steps on host or board, and other reports of a board.
 
-These times are observations.  A later step can take longer than the longest observed step.
+The times are observations. A later step can take longer than the longest observed step.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rtsim.record.markup import duration
 
 STEP, EXCHANGE = "execution time per step", "time of an exchange"
 HOST, TARGET = "host time", "target clock"
-"""The clock that measured the times: the clock of this machine or of the board."""
+"""The clock that measured the times, either of this machine or of the board."""
 MODELLED = "modelled by execution, firmware and wire time"
-"""The clock of exchanges in real time: their times are modelled, not measured."""
+"""Clock of exchanges in real time, whose times are modelled and not measured."""
 LABEL = f"{STEP}, {HOST}"
 FEWEST_FOR_P99 = 100
 
 
 def p99(values: NDArray[Any]) -> Any:
-    """Return the 99th percentile of sorted ``values`` (k,): at most 1 % of them are greater."""
+    """Return the 99th percentile of sorted ``values`` (k,), which at most 1 % of them exceed."""
     return values[math.ceil(0.99 * len(values)) - 1]
 
 
@@ -44,7 +44,7 @@ class Execution:
     min: int
     mean: float
     p99: int | None
-    """The 99th percentile; ``None`` for fewer than 100 steps."""
+    """The 99th percentile, or ``None`` for fewer than 100 steps."""
     max: int
     """The longest observed time."""
     max_step: int
@@ -63,7 +63,7 @@ class Execution:
         what: str = STEP,
         clock: str = HOST,
     ) -> Execution | None:
-        """Return the statistics of the durations ``took_ns`` (k,); ``None`` if there are none."""
+        """Return the statistics of the durations ``took_ns`` (k,), or ``None`` without any."""
         took = np.array(took_ns, np.int64)
         if not len(took):
             return None
@@ -82,17 +82,17 @@ class Execution:
 
     @property
     def label(self) -> str:
-        """Return a text that says what was measured and by which clock."""
+        """The measured quantity and its clock, as text."""
         return f"{self.what}, {self.clock}"
 
     @property
     def share(self) -> float | None:
-        """The longest step as a share of the period; ``None`` if the period is not known."""
+        """The longest step divided by the period, or ``None`` without a period."""
         return None if self.period_ns is None else self.max / self.period_ns
 
     @property
     def in_words(self) -> str:
-        """A sentence on the times: min, mean, p99, maximum observed, share of the period."""
+        """A sentence with minimum, mean, p99, observed maximum and fraction of the period."""
         p99 = "" if self.p99 is None else f", p99 {duration(self.p99)}"
         share = "" if self.share is None else f", {100 * self.share:.3g} % of the period"
         return (
@@ -101,7 +101,7 @@ class Execution:
         )
 
     def cells(self) -> tuple[str, ...]:
-        """Return the texts of a table row: min, mean, p99, max, step of max, share of period."""
+        """Return the cells of a table row: min, mean, p99, max, step of max, fraction of period."""
         return (
             duration(self.min),
             duration(self.mean),
@@ -112,7 +112,7 @@ class Execution:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Return plain data; ``clock`` is ``host``, ``target`` or ``modelled`` (exchanges only)."""
+        """Return plain data; ``clock`` is ``host``, ``target`` or (exchanges only) ``modelled``."""
         return {
             "clock": self.clock.partition(" ")[0],
             "steps": self.steps,
@@ -126,49 +126,50 @@ class Execution:
 
 
 def timed(controller: object) -> bool:
-    """Return False for an instrumented build (sanitize, coverage), whose times do not count."""
+    """Return False for an instrumented build (sanitize, coverage), whose times mean nothing."""
     return kind_of_build(controller) == PLAIN
 
 
 def clock_of(controller: object) -> str:
-    """Return which clock measures the steps of a controller: the board's or the host's."""
+    """Return the clock that measures the steps of a controller: the board's or the host's."""
     return TARGET if on_board(controller) else HOST
 
 
 def on_board(controller: object) -> bool:
-    """Return True if the controller runs on a board, where a step is timed in processor cycles."""
+    """Return True if the controller runs on a board, which measures steps in processor cycles."""
     return hasattr(controller, "cycles")
 
 
 @dataclass(frozen=True, eq=False)
 class OnTarget:
-    """What a board reported and measured in one run of its controller."""
+    """Reports and measurements of a board in one run of its controller."""
 
     url: str
     board: HelloReply
     """The board's reply to HELLO."""
     budget: Budget
-    """Time budget of the longest protocol frames and the longest observed step."""
+    """Time budget for the longest protocol frames and the longest observed step."""
     cycles: NDArray[np.int64]
     """Processor cycles of each step (k,)."""
     execution: Execution | None
-    """Execution times of the steps; ``None`` if no step was answered."""
+    """Execution times of the steps, or ``None`` if no step was answered."""
     exchange: Execution | None
     """Time of an exchange, from the first byte of a request to the last byte of its reply.
 
-    In lockstep, the cycles of an emulated board measure this time; for a real board, the host's
-    clock does.  In real time an answer is read when it is due, so the time is modelled
-    (``MODELLED``): execution, plus the firmware's own time, plus the longest frames on the wire.
+    In lockstep, the time is measured in cycles of an emulated board, or with the host's clock for a
+    real board. In real time an answer is read only when it is due. The time is then modelled
+    (``MODELLED``) as the sum of execution, the firmware's own time and the longest frames on the
+    wire.
     """
     stack: int
-    """The largest number of bytes of stack that were in use."""
+    """Greatest stack use, bytes."""
     counts: EventCounts
     pacing: Timing | None = None
-    """How well an emulated board in real time kept up with the wall clock."""
+    """Report on how well an emulated board in real time kept up with the wall clock."""
 
     @classmethod
     def of(cls, controller: object, period: Period | None = None) -> OnTarget | None:
-        """Return the data of ``controller`` after its run; ``None`` if it never reached a board."""
+        """Return the data of ``controller`` after its run, or ``None`` if no board was reached."""
         board: HelloReply | None = board_of(controller)
         if board is None:
             return None
@@ -201,8 +202,8 @@ class OnTarget:
     def too_long(self, name: str) -> str:
         """Return a clause if the longest exchange does not fit the period of ``name``, else "".
 
-        The frames are the longest ones, the step is the longest observed one.  If an emulated board
-        measured a longer exchange, this one counts.
+        The estimate combines the longest frames with the longest observed step. A longer exchange
+        that an emulated board measured replaces the estimate.
         """
         longest, budget = self.budget.answered_ns, self.budget
         if self.exchange is not None and self.exchange.clock == TARGET:
@@ -216,14 +217,14 @@ class OnTarget:
 
     @property
     def counted(self) -> dict[str, int]:
-        """Counts of messages other than answers, by kind, without counts of 0."""
+        """Numbers of messages other than answers by kind, without zeros."""
         counts = {k: v for k, v in asdict(self.counts).items() if isinstance(v, int)}
         counts["garbage"] = sum(self.counts.garbage.values())
         del counts["frames"]
         return {k: v for k, v in counts.items() if v}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data: times in ns, execution also in cycles."""
+        """Return plain data, with times in ns and execution also in cycles."""
         few = self.cycles if len(self.cycles) else np.zeros(1, np.int64)
         return {
             "url": self.url,
@@ -249,7 +250,7 @@ class OnTarget:
 
 
 def _clock(one: Any) -> str:
-    """Return which clock measures the exchanges of the board controller ``one``."""
+    """Return the clock that measures the exchanges of the board controller ``one``."""
     if one.paced:
         return MODELLED
     # An emulated board in lockstep measures time in its cycles.

@@ -1,4 +1,4 @@
-"""Determines which signals moved in a comparison, and which answers took effect."""
+"""Which signals moved in a comparison, and which answers took effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Exercise:
     still_inputs: tuple[str, ...] = ()
     """Names of the input columns that never changed."""
     any: bool = True
-    """True if an output changed, or had a finite value other than 0 and its initial value."""
+    """True if an output changed, or was finite and neither 0 nor its initial value."""
     never_finite: tuple[str, ...] = ()
     """Names of the output columns that were NaN or infinite in every step."""
     stimulated_outputs: tuple[str, ...] = ()
@@ -41,25 +41,25 @@ class Exercise:
     ) -> Exercise:
         """Return which inputs and outputs of the reference controller ``design`` changed.
 
-        ``inputs`` (k, m) and ``outputs`` (k, n) have one row for each step.
+        ``inputs`` (k, m) and ``outputs`` (k, n) have one row per step.
         """
         columns, finite = design.outputs.columns, np.isfinite(outputs)
         never = _where(columns, np.asarray(~finite.any(axis=0))) if len(outputs) else ()
         still = tuple(c for c in _still(columns, outputs) if c not in never)
-        # C code that does nothing answers 0.
+        # C code without any effect answers 0.
         away = finite & (outputs != 0.0) & (outputs != design.outputs.initial())
         some = len(still) + len(never) < len(columns) or bool(away.any())
         return cls(still, _still(design.inputs.columns, inputs), some, never)
 
     @property
     def still_in_words(self) -> list[str]:
-        """Sentences on the outputs that show nothing."""
+        """Sentences on the outputs that prove nothing."""
         sentences = {"never moved": self.never_moved, "were never finite": self.never_finite}
         return [f"outputs that {w}: {', '.join(names)}" for w, names in sentences.items() if names]
 
     @property
     def idle(self) -> list[str]:
-        """Each output that shows nothing, as a clause: ``y never moved``."""
+        """A clause for each output that proves nothing, such as ``y never moved``."""
         return [
             *(f"{column} never moved" for column in self.never_moved),
             *(
@@ -71,7 +71,7 @@ class Exercise:
 
     @property
     def nothing(self) -> str:
-        """A sentence that says why nothing was exercised."""
+        """A sentence on why nothing was exercised."""
         if self.never_finite:
             return (
                 f"in these steps of the reference model, {' and '.join(self.idle)}, so there is "
@@ -86,7 +86,7 @@ class Exercise:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences on what was not exercised; empty if everything was exercised."""
+        """Sentences on what was not exercised; empty if everything was."""
         columns = {
             "outputs that only the stimuli moved": self.stimulated_outputs,
             "inputs that never changed": self.never_changed,
@@ -117,7 +117,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Effects:
-    """The number of requests of a controller in a run, and of its answers that took effect."""
+    """The number of requests of a controller in a run, and of answers that took effect."""
 
     asked: int
     """Number of requests."""
@@ -125,7 +125,7 @@ class Effects:
     arrived: int
     """Number of answers that took effect before the end."""
     away: bool
-    """True if an answer of the reference model differs from the initial values of its outputs."""
+    """True if an answer of the reference model differs from the initial outputs."""
 
     @classmethod
     def of(
@@ -151,7 +151,7 @@ class Effects:
         return self.arrived > 0 and self.away
 
     def nothing(self, name: str) -> str:
-        """Return why this controller had no effect in the run; empty if it had an effect."""
+        """Return why this controller had no effect in the run, or ""."""
         if not self.arrived:
             return (
                 f"no answer of {name} took effect before the end; use a smaller --latency or a "
@@ -182,7 +182,7 @@ class FlightCoverage:
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
     ) -> FlightCoverage:
-        """Return the coverage of the rows that both runs have (``paired``)."""
+        """Return the coverage of the rows in both runs (``paired``)."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: RunEnding.of(flight).in_brief for side, flight in flights.items()}
@@ -191,7 +191,7 @@ class FlightCoverage:
 
     @property
     def in_words(self) -> str:
-        """A sentence on the compared signals and rows, and on how each run ended."""
+        """A sentence on the compared signals and rows, and on the end of each run."""
         until = short(Tag(max(self.last_ns, 0)))
         ends = "; ".join(
             f"the run with the {displayed(side)} {how}" for side, how in self.endings.items()

@@ -1,4 +1,4 @@
-"""Compares the closed-loop run of the C code or board with the run of its reference."""
+"""Comparison of the closed-loop run of the C code or board with the run of its reference."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from rtsim.record.markup import duration
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import Index, SignalResult, Tolerance, short
 
-# Compares two runs of one scenario: pairs their rows, then compares the values.
+# Comparison of two runs of one scenario: rows are paired, then values are compared.
 
 LATE = "Late"
-"""Kind of event that is recorded if an answer has not arrived when it is due."""
+"""Kind of the event for an answer that has not arrived when it is due."""
 MISSED = "Missed"
-"""Kind of event that is recorded if no request is sent because the last one is still pending."""
+"""Kind of the event for a request that is not sent because the previous one is still pending."""
 OVERLAP = "overlap"
-"""Name of the failed result that reports a run that is too short."""
+"""Name of the failed result for a run that is too short."""
 _STEPS = ("initiated_step", "step")
 _SIDE = "side"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The verdict, and the compared rows of both runs, which have the same tags."""
+    """The verdict, and the compared rows of both runs, which have equal tags."""
 
     comparison: Comparison
     baseline: Recording
@@ -57,8 +57,8 @@ def compare_flights(
 ) -> Compared:
     """Compare the run ``candidate`` with the run ``baseline``, row by row.
 
-    ``controllers`` are the names of the controllers that are replaced in ``candidate``.  ``rules``
-    are the tolerances of :func:`rtsim.record.comparison.compare`.  ``sides`` names both runs in
+    ``controllers`` are the names of the controllers that are replaced in ``candidate``. ``rules``
+    are the tolerances of :func:`rtsim.record.comparison.compare`. ``sides`` names both runs in
     texts.
     """
     end, reached = _end(baseline), _end(candidate)
@@ -73,7 +73,7 @@ def compare_flights(
         paired = _paired(track, other, end, cut, sides)
         ours[name], theirs[name] = paired.baseline, paired.candidate
         source = name.removeprefix("messages/")
-        # The tracks are sorted by name: a controller's answers come before its requests.
+        # Tracks are sorted by name, so a controller's answers precede its requests.
         counts = source in controllers if early else source.removesuffix(".inputs") not in lacking
         if paired.problem is not None and counts:
             problems.append(paired.problem)
@@ -88,7 +88,7 @@ def compare_flights(
 
 
 def first_late(candidate: Recording) -> int | None:
-    """Return the time (ns) of the first request whose answer was late and was not waited for."""
+    """Return the time (ns) of the first request whose answer was late and not waited for."""
     asked = [
         e.tag.ns - int(e.values["allowed"])
         for e in candidate.events
@@ -99,7 +99,7 @@ def first_late(candidate: Recording) -> int | None:
 
 
 def _answered(candidate: Recording, controller: str, ns: int) -> bool:
-    """Return True if the request at ``ns`` has an answer; the policy ``stretch`` waits for it."""
+    """Return True if the request at ``ns`` has an answer, as with the policy ``stretch``."""
     track = candidate.tracks.get(f"messages/{controller}")
     return track is not None and bool((track.ns == ns).any())
 
@@ -107,7 +107,7 @@ def _answered(candidate: Recording, controller: str, ns: int) -> bool:
 def _overlap(
     end: int, reached: int, candidate: Recording, cut: int | None, sides: Sides
 ) -> SignalResult:
-    """Return the failed result for a run that is too short to be compared up to its end."""
+    """Return the failed result for a run that is too short for a comparison up to its end."""
     if cut is None:
         flight = f"the run with the {sides.translation}"
         reason = f"{flight} ends at {short(Tag(reached))} of {short(Tag(end))}"
@@ -124,7 +124,7 @@ def _overlap(
 
 
 def _end(recording: Recording) -> int:
-    """Return the time (ns) of the last row of all deterministic tracks; -1 if they have no rows."""
+    """Return the time (ns) of the last row of all deterministic tracks, or -1 without rows."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
     return max((int(t.ns.max()) for t in tracks), default=-1)
 
@@ -151,7 +151,7 @@ def _only(track: TrackData, rows: Index) -> TrackData:
 
 
 def _keys(track: TrackData) -> NDArray[np.int64]:
-    """Return the keys (n, 3) by which rows are paired: ns, microstep, and 1 for x+."""
+    """Return the keys (n, 3) for the pairing of rows: ns, microstep, and 1 for x+."""
     ns = track.ns
     step = next((track.integer(name) for name in _STEPS if name in track.integers), 0 * ns)
     return np.stack([ns, step, _sides(track)], axis=1)
@@ -165,7 +165,7 @@ def _sides(track: TrackData) -> NDArray[np.int64]:
 def _problem(
     a: TrackData, left: Index, b: TrackData, right: Index, sides: Sides
 ) -> SignalResult | None:
-    """Return the failed result if some rows, apart from rows of x+, exist in one run only."""
+    """Return the failed result if rows other than x+ exist in one run only."""
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
     if len(missing):
@@ -190,7 +190,7 @@ def _tag(track: TrackData, rows: Index) -> Tag:
 def _together(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[Index, Index]:
     """Return the indices of rows with equal keys in ``a`` and ``b``, in the order of ``a``.
 
-    If several rows have the same key, they are paired in order.
+    Rows with the same key are paired in order.
     """
     _, ids = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
     ids = ids.reshape(-1)
@@ -212,14 +212,14 @@ def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class EnvironmentFailure(NamedTuple):
-    """The time (ns) from which a run says nothing about the translation, and the reason."""
+    """The time (ns) from which a run proves nothing about the translation, and the reason."""
 
     since_ns: int
     why: str
     slow: bool = False
-    """True if the reason is that this host was too slow."""
+    """True if this host was too slow."""
     ended: bool = True
-    """True if an error that ended the run is not to be counted as a failure of the translation."""
+    """True if an error that ended the run does not count as a failure of the translation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +232,7 @@ class LoopComparison(Judged):
     paired: tuple[Recording, Recording]
     """The rows of both runs that were compared."""
     error: str = ""
-    """The error that ended the run early; empty if there was none."""
+    """The error that ended the run early, or ""."""
     held_up: bool = False
     """True if the run ended early because this host fell behind the wall clock."""
     late: int = 0
@@ -240,15 +240,15 @@ class LoopComparison(Judged):
     execution: Mapping[str, Execution] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
     targets: Mapping[str, OnTarget] = field(default_factory=dict)
-    """What each board reported and measured, by controller."""
+    """Reports and measurements of each board, by controller."""
     environment: EnvironmentFailure | None = None
-    """The environment failure that affected the run, or ``None``."""
+    """The failure of the environment that affected the run, or ``None``."""
     effects: Mapping[str, Effects] = field(default_factory=dict)
     """The numbers of requests and effective answers of each controller."""
     covered: FlightCoverage = FlightCoverage()
 
     def _judge(self) -> Outcome:
-        """Failed if the translation failed; undecided if only the environment failed."""
+        """Return FAILED if the translation failed, UNDECIDED if only the environment failed."""
         ended = self._excused and (self.environment is None or self.environment.ended)
         if self._charged or (self.error and not ended):
             return Outcome.FAILED
@@ -282,7 +282,7 @@ class LoopComparison(Judged):
         return [r for r in self.comparison.failures if not self.excuses(r)]
 
     def excuses(self, result: SignalResult) -> bool:
-        """Return True if ``result`` fails because of the environment, not of the translation."""
+        """Return True if the environment caused the failure ``result``, and not the translation."""
         if not result.reason or not self._excused:
             return False
         since = self.candidate.end_ns if self.environment is None else self.environment.since_ns
@@ -291,7 +291,7 @@ class LoopComparison(Judged):
 
     @property
     def undecided(self) -> str:
-        """A sentence that says why the outcome is undecided; empty if it is not."""
+        """A sentence on why the outcome is undecided, or ""."""
         if self._judge() is not Outcome.UNDECIDED:
             return ""
         if self._excused:
@@ -348,7 +348,7 @@ class LoopComparison(Judged):
 
 
 def allowance(result: SignalResult) -> str:
-    """Return the tolerance as text: ``max(1e-06 V, 1e-09 of the reference's value)``."""
+    """Return the tolerance as text, such as ``max(1e-06 V, 1e-09 of the reference's value)``."""
     absolute, relative = result.tolerance
     unit = "" if result.unit in ("", "1") else f" {result.unit}"
     if relative == 0.0:
@@ -357,7 +357,7 @@ def allowance(result: SignalResult) -> str:
 
 
 def time_needed(flight: LoopComparison) -> str:
-    """Return a sentence that says what to do about late answers."""
+    """Return a sentence with a remedy for late answers."""
     if flight.slipped:
         return (
             f"this host was too slow for the emulator, which lost {duration(flight.slipped)} "

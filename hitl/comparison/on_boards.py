@@ -1,4 +1,4 @@
-"""The C on boards: the firmware of a comparison, and emulated boards beside each other."""
+"""C code on boards: the firmware for a comparison, and a comparison of several emulated boards."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HOST, BOARD = "host C", "board"
 
 
 class OnBoards(NamedTuple):
-    """The result of :func:`stages`: both stages, and the firmware images."""
+    """The result of :func:`stages`: both stages and the firmware images."""
 
     stages: list[Stage]
     images: dict[str, Firmware]
@@ -52,12 +52,12 @@ class OnBoards(NamedTuple):
 
     @property
     def board(self) -> Stage:
-        """The stage with the board."""
+        """The stage of the board."""
         return self.stages[-1]
 
     @property
     def warnings(self) -> dict[str, str]:
-        """Compiler warnings about the C code, by controller and stage; empty if there were none."""
+        """Compiler warnings about the C code by controller and stage; may be empty."""
         return {
             f"{name} ({stage.name})": warnings_of(controller)
             for stage in self.stages
@@ -66,7 +66,7 @@ class OnBoards(NamedTuple):
 
 
 class Met(NamedTuple):
-    """A board that was contacted before the first run: its identity and its time budget."""
+    """The identity and the time budget of a board that was contacted before the first run."""
 
     board: HelloReply
     budget: Budget
@@ -82,14 +82,16 @@ def stages(
     cases: Path | None = CASES,
     link: str | None = None,
 ) -> OnBoards:
-    """Build the C code for this host and for the board at ``url``, but start nothing.
+    """Build the C code for this host and for the board at ``url``, without starting either.
 
-    ``controllers`` are interface files by the component that each replaces.  With ``paced``
-    the closed loop on the board is paced by the wall clock; the open loop is in lockstep in any
-    case.  ``firmware`` is an Intel HEX file for an emulated board; ``link`` is the link to the C
-    code on this host, as for :class:`SilController`.  Raises :class:`InterfaceError` for types that
-    the board's processor does not have, :class:`ScenarioError` for two controllers on one real
-    board, :class:`BoardError` if an emulated board cannot be paced on this system.
+    ``controllers`` maps components to interface files. With ``paced``, the closed loop on the board
+    is paced by the wall clock; the open loop is always in lockstep. ``firmware`` is an Intel HEX
+    file for an emulated board; ``link`` is the link to the C code on this host, as for
+    :class:`SilController`.
+
+    Raises :class:`InterfaceError` for types that the board's processor does not have,
+    :class:`ScenarioError` for two controllers on one real board, and :class:`BoardError` if an
+    emulated board cannot be paced on this system.
     """
     at = parse_url(url)
     emulated = at.emulated
@@ -103,7 +105,7 @@ def stages(
             f"the image {firmware} is for an emulated board, but {url} is a real board, which runs "
             f"the firmware that it was flashed with; type: rtsim flash {firmware} --port PORT"
         )
-    if paced and emulated:  # the run opens the board's port last, so check now
+    if paced and emulated:  # check now, because the run opens the board's port last
         check_posix()
         pyserial()
     interfaces = {name: load_interface(reference) for name, reference in controllers.items()}
@@ -136,7 +138,7 @@ def stages(
 
 
 def own_values(host: SilController) -> dict[str, object]:
-    """Return the values of the parameters that only the C code has, by name, for the board."""
+    """Return the values of parameters that exist only in the C code, for use on the board."""
     names = unnamed(host.interface, host.values)
     if not names:
         return {}
@@ -156,7 +158,7 @@ def check_faults(scenario: Scenario, board: Stage, url: str) -> None:
 
 
 def check_processor(interface: Interface, board: BoardDescription = DEFAULT_BOARD) -> None:
-    """Raise :class:`InterfaceError`, with a variant that fits, for a type that ``board`` lacks."""
+    """Raise :class:`InterfaceError` for a type that ``board`` lacks; suggest a suitable variant."""
     try:
         check_target(interface, board.target)
     except InterfaceError as error:
@@ -180,7 +182,7 @@ def _fitting(interface: Interface, board: BoardDescription) -> list[str]:
 
 
 def in_words(image: Firmware) -> str:
-    """Return one line about an image: its origin, its compiler and its size."""
+    """Return one line with the origin, the compiler and the size of an image."""
     made = "shipped with rtsim" if image.prebuilt else "built here"
     return (
         f"{made} ({image.compiler}), {image.flash_bytes} bytes of flash, {image.ram_bytes} bytes "
@@ -189,10 +191,10 @@ def in_words(image: Firmware) -> str:
 
 
 def meet(stage: Stage, scenario: Scenario) -> dict[str, Met]:
-    """Connect to each board of ``stage`` once, to find an absent board before the first run.
+    """Connect to each board of ``stage`` once, to detect a missing board before the first run.
 
-    Returns the identity and the time budget by controller, at the period of ``scenario``.  Raises
-    the error of the connection.
+    Returns the identity and the time budget of each controller's board, for the period of
+    ``scenario``. Raises the error of the connection.
     """
     out, periods = {}, scenario.of(ControllerComponent)
     for name, prototype in stage.controllers.items():
@@ -207,15 +209,15 @@ def meet(stage: Stage, scenario: Scenario) -> dict[str, Met]:
     return out
 
 
-# Run one controller on several emulated boards, and compare each with the C code on this host.
+# Comparison of one controller on several emulated boards with the C code on this host.
 
 PATIENCE_S = 10.0
 _UNBOUNDED = 100.0
-"""Largest magnitude of an input without a range."""
+"""Greatest magnitude of an input without a range."""
 
 
 class Difference(NamedTuple):
-    """The first output of a board whose bits are not those of the host's build."""
+    """The first output of a board whose bits differ from those of the host's build."""
 
     step: int
     output: str
@@ -235,7 +237,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class OnOneBoard:
-    """What one board measured, or why it could not run the controller."""
+    """The measurements of one board, or the reason why it could not run the controller."""
 
     board: BoardDescription
     image: Firmware | None = None
@@ -243,14 +245,14 @@ class OnOneBoard:
     baud: int = 0
     steps: int = 0
     equal: int = 0
-    """Number of steps whose outputs have the bits of the host's build."""
+    """Number of steps whose outputs are bit-identical to the host's build."""
     cycles: tuple[int, ...] = ()
     exchange_ns: tuple[int, ...] = ()
     stack: int = 0
     why: str = ""
-    """Why the controller cannot run on this board, or stopped; "" if it ran all steps."""
+    """Why the controller cannot run on this board or has stopped; "" if it ran all steps."""
     first: Difference | None = None
-    """The first difference; ``None`` if all steps are equal."""
+    """The first difference, or ``None`` if all steps are equal."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,7 @@ class OnHost:
     exercise: Exercise
     error: str = ""
     environment: bool = False
-    """True if the error belongs to the environment, such as a host without memory."""
+    """True if the environment caused the error, for example a host without free memory."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,7 @@ class OfBoards(Judged):
     rows: Sequence[OnOneBoard]
 
     def _judge(self) -> Outcome:
-        """Failed if an output differs or the C code fails on this host."""
+        """Return FAILED if an output differs or the C code fails on this host."""
         if self.differing or (self.host.error and not self.host.environment):
             return Outcome.FAILED
         undecided = self.host.error or self.stopped or self.nothing or not self.rows
@@ -286,17 +288,17 @@ class OfBoards(Judged):
 
     @property
     def stopped(self) -> list[str]:
-        """For each board that could not run all steps: its name and the reason."""
+        """Name and reason for each board that could not run all steps."""
         return [f"{row.board.name}: {row.why}" for row in self.rows if row.why]
 
     @property
     def idle(self) -> list[str]:
-        """The outputs that show nothing, as clauses: ``motor.voltage never moved``."""
+        """Clauses about outputs that prove nothing, such as ``motor.voltage never moved``."""
         return [f"{self.host.name}.{words}" for words in self.host.exercise.idle]
 
     @property
     def nothing(self) -> str:
-        """Why equal outputs are no evidence; "" if C code that does nothing would differ."""
+        """Why equal outputs prove nothing; "" if C code without any effect would differ."""
         found = self.host.exercise
         if found.any:
             return ""
@@ -308,7 +310,7 @@ class OfBoards(Judged):
 
     @property
     def why(self) -> str:
-        """Why the outcome is not passed; "" if it is."""
+        """Why the outcome is not passed, or ""."""
         if self.host.error:
             return self.host.error
         if self.differing:
@@ -318,9 +320,10 @@ class OfBoards(Judged):
 
 
 def random_inputs(interface: Interface, count: int, seed: int) -> list[Vector]:
-    """Return ``count`` inputs, uniform in the range and the type of each input column.
+    """Return ``count`` inputs, uniform in the range and type of each input column.
 
-    A column without a range has values within +-100, or within the range of a type of 8 or 16 bits.
+    A column without a range has values within +-100, or within the range of its 8-bit or 16-bit
+    type.
     """
     chance = np.random.default_rng(seed)
     ranges = ranges_of(interface, _UNBOUNDED)
@@ -331,11 +334,11 @@ def random_inputs(interface: Interface, count: int, seed: int) -> list[Vector]:
 
 
 def on_boards(interface: Interface, boards: Iterable[str], inputs: Sequence[Vector]) -> OfBoards:
-    """Give ``inputs`` to ``interface`` on this host and on each of the emulated ``boards``.
+    """Run ``interface`` with ``inputs`` on this host and on each of the emulated ``boards``.
 
-    A board on which the controller cannot run has the reason in its row.  If a step fails on this
-    host, no board runs.  Raises the error of the host's build or start, and :class:`BoardError` for
-    an unknown board.
+    If the controller cannot run on a board, the row of this board contains the reason. If a step
+    fails on this host, no board runs. Raises the error of the host's build or start, and
+    :class:`BoardError` for an unknown board.
     """
     known = [board_named(name) for name in boards]
     host = _on_host(interface, inputs)
@@ -402,7 +405,7 @@ def _on_board(
 
 
 def _difference(interface: Interface, step: int, host: Vector, board: Vector) -> Difference | None:
-    """Return the first output whose bits differ in this step; ``None`` if all bits are equal."""
+    """Return the first output whose bits differ in this step, or ``None``."""
     for column, a, b in zip(interface.outputs.columns, host, board, strict=True):
         if a.tobytes() != b.tobytes():
             return Difference(step, column, float(a), float(b))

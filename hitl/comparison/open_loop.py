@@ -1,8 +1,8 @@
-"""Open loop: gives the same inputs, step by step, to a reference model and to its translation.
+"""Open loop: a reference model and its translation receive the same inputs, step by step.
 
 An output passes if it differs by at most ``max(absolute, relative * |design|)``, as in comparisons
-of recordings (:mod:`rtsim.record.verdict`).  Nothing is fed back, so the first step that differs
-is the step in which the translation goes wrong.
+of recordings (:mod:`rtsim.record.verdict`). There is no feedback, so the translation goes wrong in
+the first step that differs.
 """
 
 from __future__ import annotations
@@ -58,24 +58,22 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period, Tag
 from rtsim.record.verdict import Tolerance, short
 
-# Runs a reference model and its translation on the same inputs, step by step (open loop).
-
 Table = NDArray[np.float64]
 Observer = Callable[[int, int], None]
-"""A function called after each step with two numbers: the completed steps and all steps."""
+"""A function that is called after each step with the number of completed steps and of all steps."""
 _ONCE = (
     "if a reset of the processor always comes before initialize, write initialize_once = true "
     "under [code] of the interface file"
 )
 MOST_AGAIN = 1000
-"""The largest number of steps that are repeated after the second initialisation."""
+"""Greatest number of steps that are repeated after a second initialisation."""
 
 
 class Driven:
-    """A reference model and its translation, both running, and their answers to the same inputs.
+    """A running reference model and its running translation, with their answers to the same inputs.
 
-    ``inputs`` (k, m) has one row for each step, with columns in the order of the reference model's
-    inputs. ``tags`` (k, 2) has the simulated time in ns and the microstep of each step.
+    ``inputs`` (k, m) has one row per step, with columns in the order of the reference model's
+    inputs. ``tags`` (k, 2) contains the simulated time in ns and the microstep of each step.
     """
 
     def __init__(
@@ -102,7 +100,7 @@ class Driven:
         self._of = list(self.columns.values())
 
     def run(self, observe: Observer | None) -> None:
-        """Run every step on both controllers, but stop the translation after its first error."""
+        """Run all steps on both controllers, but stop the translation after its first error."""
         for step, row in enumerate(self.inputs):
             self.wanted[step] = _exchange(self.design, self._tag(step), row)
             if not self.error:
@@ -119,10 +117,9 @@ class Driven:
                 observe(step + 1, len(self.inputs))
 
     def again(self) -> Check | None:
-        """Initialise the translation a second time, and check that it gives the same answers again.
+        """Initialise the translation a second time, and check that it repeats its answers.
 
-        Returns ``None`` if the translation has no function to initialise it, cannot be restarted,
-        or has failed already.
+        Returns ``None`` if the translation cannot be restarted or has already failed.
         """
         translation = self.translation
         if not isinstance(translation, Restartable) or self.error:
@@ -146,7 +143,7 @@ class Driven:
         return Check(INITIALIZED_AGAIN)
 
     def _different(self, step: int, answer: Vector) -> str:
-        """Return how ``answer`` differs from the answer of the first time, as a sentence, or ""."""
+        """Return a sentence on how ``answer`` differs from the first answer to ``step``, or ""."""
         before = self.given[step]
         same = (answer == before) | (np.isnan(answer) & np.isnan(before))
         if same.all():
@@ -160,7 +157,7 @@ class Driven:
         )
 
     def _remedy(self) -> str:
-        """Return why the second initialisation gave other answers, and what to type."""
+        """Return why the second initialisation gave other answers, with a remedy."""
         interface = interface_of(self.translation)
         resets = (
             "initialize does not reset everything that a run changes; reset the rest there, or, "
@@ -174,10 +171,9 @@ class Driven:
         )
 
     def execution(self, period: Period | None) -> Execution | None:
-        """Return the execution times of the steps.
+        """Return the execution times of the steps, or ``None`` for an instrumented build.
 
-        They are the times that the C code measured, or else the times of the exchanges.
-        Returns ``None`` for an instrumented build.
+        The times are those that the C code measured, or else the times of the exchanges.
         """
         if not timed(self.translation):
             return None
@@ -190,7 +186,7 @@ class Driven:
     def _answer(self, step: int) -> Vector:
         """Return the translation's answer (n,) to ``step``, in the order of ``design.outputs``.
 
-        Outputs of the reference model that the translation does not have are NaN.
+        Outputs that the translation does not have are NaN.
         """
         answer = _exchange(self.translation, self._tag(step), self.inputs[step][self.sent])
         out = np.full(self.design.outputs.size, np.nan)
@@ -234,7 +230,7 @@ def _order(ours: Signals, theirs: Signals) -> list[int]:
 
 
 class First(NamedTuple):
-    """The first step that fails, and the output that fails in this step."""
+    """The first step that fails, and its failing output."""
 
     signal: str
     step: int
@@ -242,40 +238,40 @@ class First(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OpenLoop(Judged):
-    """The result of k steps; rows of ``translation`` that were not answered are NaN."""
+    """The result of k steps; unanswered rows of ``translation`` are NaN."""
 
     name: str
     signals: list[OutputResult]
-    """The verdict on each output of the reference model, by column name."""
+    """The verdict on each output column of the reference model."""
     input_names: tuple[str, ...]
     inputs: Table
-    """The inputs (k, m), in the order of the reference model's inputs."""
+    """The inputs, shape (k, m), in the order of the reference model's inputs."""
     tags: NDArray[np.int64]
-    """The tag of each step (k, 2): ns and microstep."""
+    """The ns and microstep of each step, shape (k, 2)."""
     design: Table
-    """The outputs of the reference model (k, n)."""
+    """The outputs of the reference model, shape (k, n)."""
     translation: Table
-    """The outputs of the translation (k, n), in the order of the reference model's outputs."""
+    """The outputs of the translation, shape (k, n), in the order of ``design``."""
     answered: int
     """Number of steps that the translation answered."""
     execution: Execution | None = None
-    """Execution times; ``None`` for an instrumented build, and if no step was answered."""
+    """Execution times; ``None`` for an instrumented build, or if no step was answered."""
     error: str = ""
-    """Why the translation stopped answering or failed when it was closed; empty if it did not."""
+    """The error with which the translation stopped or failed to close, or ""."""
     about: Mapping[str, Any] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
     target: OnTarget | None = None
-    """What the board reported, if the translation ran on a board."""
+    """The reports of the board, if the translation ran on a board."""
     warnings: str = ""
     """Compiler warnings about the C code of the translation."""
     environment: bool = False
-    """True if the error belongs to the environment, such as a host without memory."""
+    """True if the environment caused the error, for example a host without free memory."""
     checks: tuple[Check, ...] = ()
-    """Checks of the translation other than its answers."""
+    """Checks of the translation other than those of its answers."""
     exercise: Exercise = Exercise()
 
     def _judge(self) -> Outcome:
-        """Failed if an answer or a check is wrong; undecided if the environment failed."""
+        """Return FAILED for a wrong answer or check, UNDECIDED if the environment failed."""
         differs = any(s.reason and (s.step is None or s.step < self.answered) for s in self.signals)
         if differs or any(check.problem for check in self.checks):
             return Outcome.FAILED
@@ -285,12 +281,12 @@ class OpenLoop(Judged):
 
     @property
     def steps(self) -> int:
-        """Number of steps, answered or not."""
+        """Number of steps, whether answered or not."""
         return len(self.inputs)
 
     @property
     def first(self) -> First | None:
-        """The first failure; if several outputs fail in that step, the output declared first."""
+        """The first failure, and for several in one step, the output that is declared first."""
         failing = [(s.step, i, s.name) for i, s in enumerate(self.signals) if s.step is not None]
         return First(min(failing)[2], min(failing)[0]) if failing else None
 
@@ -300,7 +296,7 @@ class OpenLoop(Judged):
         return [s for s in self.signals if s.reason]
 
     def worst_first(self) -> list[OutputResult]:
-        """Return the outputs: failures first, then the others by their share of the tolerance."""
+        """Return the failing outputs, then all others in decreasing share of their tolerance."""
         return sorted(self.signals, key=lambda s: (not s.reason, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
@@ -325,7 +321,7 @@ class OpenLoop(Judged):
 
     @property
     def first_moment(self) -> StepMoment | None:
-        """The first failure, with its values."""
+        """The first failure with its values."""
         first = self.first
         if first is None:
             return None
@@ -333,7 +329,7 @@ class OpenLoop(Judged):
 
     @property
     def in_words(self) -> str:
-        """Return a sentence that says that all steps agree, or where the first failure is."""
+        """A sentence that all steps agree, or on the first failure."""
         if self.error:
             return f"{self.name}: {self.error}"
         problems = [_about_it(self.name, check.problem) for check in self.checks if check.problem]
@@ -353,7 +349,7 @@ class OpenLoop(Judged):
 
     @property
     def covered(self) -> str:
-        """A text on the number of outputs, inputs and steps compared, and their time span."""
+        """Text with the number of compared outputs, inputs and steps, and the time span."""
         outputs = f"{len(self.signals)} output{'s' * (len(self.signals) != 1)}"
         inputs = f"{len(self.input_names)} input{'s' * (len(self.input_names) != 1)}"
         steps = f"{self.answered} of {self.steps} steps"
@@ -361,7 +357,7 @@ class OpenLoop(Judged):
         return f"{self.name}: {outputs}, {inputs}, {steps}, {span}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without the values of the single steps."""
+        """Return plain data, without the values of individual steps."""
         first = self.first
         return {
             "ok": self._judge() is Outcome.PASSED,
@@ -398,17 +394,23 @@ def open_loop(
     sides: Sides = C_AGAINST_DESIGN,
     labels: Signals | None = None,
 ) -> OpenLoop:
-    """Compare two running controllers on ``inputs`` (k, m), in the order of the design's inputs.
+    """Compare two running controllers on the same inputs, and return the verdict on each output.
 
-    ``tags`` (k, 2) are ns and microstep; without ``tags``, step i happens at tick i of ``period``
-    (default: the period of the translation).  ``tolerances`` are explained in
-    :mod:`hitl.comparison.tolerances`; the default depends on the type of the C output.  ``labels``
-    gives the units and kinds of the outputs, for a ``design`` that is itself C code and does not
-    state them.  ``observe`` is called after each step.
+    A :class:`ControllerError` of the translation is part of the result; errors of the reference
+    model are raised. Raises :class:`ShapeError` for inputs or tags of a wrong shape, and
+    :class:`ScenarioError` for tolerances that match no output.
 
-    Returns the verdict on each output.  A :class:`ControllerError` of the translation is part of
-    the result; errors of ``design`` are raised.  Raises :class:`ShapeError` for inputs or tags of
-    another shape, :class:`ScenarioError` for tolerances that match no output.
+    Args:
+        design: Reference model.
+        translation: Controller that is compared with the reference model.
+        inputs: Inputs of all steps, shape (k, m), in the order of the reference model's inputs.
+        tags: ns and microstep of each step, shape (k, 2). By default, step i is at tick i.
+        name: Name of the controller in texts.
+        period: Period for ``tags``; by default the period of the translation.
+        tolerances: See :mod:`hitl.comparison.tolerances`. The default follows from the C types.
+        observe: Function that is called after each step.
+        sides: Names of both sides in texts.
+        labels: Units and kinds of the outputs, for a ``design`` in C that does not state them.
     """
     name = name or name_of(translation)
     interface = interface_of(translation)
@@ -445,7 +447,6 @@ def open_loop(
 
 
 def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[str, Tolerance]:
-    """Return the tolerance of each output, by column."""
     out = {}
     default, known = defaults(driven.translation), driven.design.outputs.columns
     for signal in driven.translation.outputs:
@@ -457,7 +458,7 @@ def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[s
 
 
 def defaults(translation: ControllerProtocol, floating: bool = False) -> dict[str, Tolerance]:
-    """Return the default tolerance of each output column, as :func:`by_type` gives it.
+    """Return the default tolerance of each output column; see :func:`by_type`.
 
     With ``floating``, only floating-point outputs are included.
     """
@@ -494,7 +495,6 @@ def _results(
 
 
 def _about_it(name: str, problem: str) -> str:
-    """Return ``problem`` with the controller's name in front."""
     return problem if problem.startswith(f"{name}:") else f"{name}: {problem}"
 
 
@@ -532,7 +532,7 @@ def _about(translation: ControllerProtocol) -> dict[str, Any]:
     return dict(translation.describe()) if isinstance(translation, Described) else {}
 
 
-# Start and close of the two controllers; their errors become part of the result.
+# Start and close of both controllers, with errors as a part of the result.
 
 
 def drive(
@@ -548,8 +548,8 @@ def drive(
 ) -> OpenLoop:
     """Start both controllers, run :func:`open_loop` on them, and close them.
 
-    The arguments and ``options`` are those of :func:`open_loop`.  If the translation fails to
-    initialise, or fails when it is closed, the result contains that error.
+    ``options`` are further arguments of :func:`open_loop`. If the translation cannot be initialised
+    or closed, the result contains the error.
     """
     with ExitStack() as stack:
         ours = stack.enter_context(closing(fresh(name, design)))
@@ -571,7 +571,7 @@ def drive(
 
 
 def fresh(name: str, controller: ControllerProtocol) -> ControllerProtocol:
-    """Return a new controller like ``controller``; raises an error if it has no ``fresh()``."""
+    """Return a new controller like ``controller``; raise an error without a method ``fresh()``."""
     if not isinstance(controller, Fresh):
         raise ScenarioError(
             f"{name}: a back-to-back test starts a controller several times, but a "
@@ -582,7 +582,7 @@ def fresh(name: str, controller: ControllerProtocol) -> ControllerProtocol:
 
 
 def closed(controller: ControllerProtocol) -> ControllerError | None:
-    """Close the controller; return the error of closing it, or ``None``."""
+    """Close the controller, and return the error of closing it, or ``None``."""
     try:
         controller.close()
     except ControllerError as error:
@@ -591,7 +591,7 @@ def closed(controller: ControllerProtocol) -> ControllerError | None:
 
 
 class _Dead:
-    """A stand-in for a controller that failed to start; each of its steps raises this failure."""
+    """Stand-in for a controller that could not start; each step raises the error of the start."""
 
     outside = False
 

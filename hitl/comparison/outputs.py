@@ -1,4 +1,4 @@
-"""The verdict on one output of a translation: its first and its largest difference."""
+"""The verdict on one output of a translation, with its first and its largest difference."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from rtsim.record.schema import TrackSpec
 from rtsim.record.verdict import ComparedSignal, SignalResult, Tolerance, short
 
 DESIGN = "design"
-"""The name of the reference model in JSON and in the class names of JUnit files."""
+"""Name of the reference model in JSON and in the class names of JUnit files."""
 REFERENCE_MODEL = "reference model"
-"""The name of the reference model in texts and plots."""
+"""Name of the reference model in texts and plots."""
 
 
 class Sides(NamedTuple):
-    """The names of both sides: ``design`` is the reference, ``translation`` is compared with it."""
+    """The names of both sides; ``translation`` is compared with the reference ``design``."""
 
     design: str = DESIGN
     translation: str = "C"
 
     @property
     def aim(self) -> str:
-        """The aim of the translation as a clause: ``what its reference model does``."""
+        """The aim of the translation as a clause, such as ``what its reference model does``."""
         whose = f"its {REFERENCE_MODEL}" if self.design == DESIGN else f"the {self.design}"
         return f"what {whose} does"
 
     @property
     def reference(self) -> str:
-        """The name of the reference in texts: ``reference model``, or ``host C`` for a board."""
+        """Name of the reference in texts: ``reference model``, or ``host C`` for a board."""
         return displayed(self.design)
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Both names as they appear in texts."""
+        """Both names as used in texts."""
         return self.reference, self.translation
 
     @property
@@ -50,17 +50,17 @@ class Sides(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """The name of the difference in a table, where space is short: ``C - reference``."""
+        """Short label of the difference for tables, such as ``C - reference``."""
         return f"{self.translation} - {'reference' if self.design == DESIGN else self.design}"
 
     @property
     def key(self) -> str:
-        """The name of the difference in the class names of JUnit files: ``C - design``."""
+        """Label of the difference in the class names of JUnit files, such as ``C - design``."""
         return f"{self.translation} - {self.design}"
 
 
 def displayed(side: str) -> str:
-    """Return the name of a side in texts."""
+    """Return the name of a side for texts."""
     return REFERENCE_MODEL if side == DESIGN else side
 
 
@@ -68,31 +68,32 @@ C_AGAINST_DESIGN = Sides()
 
 
 Pairs = tuple[Vector, Vector]
-"""Values of the reference model and of the translation, (n,) each."""
+"""Values of the reference model and of the translation, shape (n,) each."""
 
 
 @dataclass(frozen=True)
 class OutputResult(SignalResult):
-    """The verdict on one column of the outputs, over the steps that were answered."""
+    """The verdict on one output column, over the answered steps."""
 
     type: str = "float64"
     """Type of the C output."""
     max_ulp: float = 0.0
-    """Largest distance in units in the last place: of ``float32`` for that type, else ``float64``.
+    """Greatest distance in units in the last place, of ``float32`` for this type, else of
+    ``float64``.
     """
     step: int | None = None
-    """The first step that fails; its tag is ``first_failed``."""
+    """The first failing step; its tag is ``first_failed``."""
     worst_step: int | None = None
-    """The step with the largest share of the tolerance; ``None`` if all bits agree."""
+    """The step with the greatest share of the tolerance, or ``None`` if all bits agree."""
     share: float = 0.0
-    """The difference at ``worst_step`` as a share of the tolerance; more than 1 fails."""
+    """The difference at ``worst_step`` divided by the tolerance; the output fails above 1."""
     first_step: int | None = None
-    """The first step that differs at all; its tag is ``first``."""
+    """The first step with any difference; its tag is ``first``."""
     kind: Kind = "scalar"
-    """``angle`` for an angle, which wraps around; quaternions are compared element by element."""
+    """``angle`` for an angle, which wraps around. Quaternions are compared element by element."""
 
     def pair(self, tags: NDArray[np.int64]) -> ComparedSignal:
-        """Return the object that measures the differences at the steps with these tags (n, 2)."""
+        """Return an object that measures differences at the steps with these tags (n, 2)."""
         return _pair(self.name, self.unit, self.kind, self.tolerance, tags)
 
     def to_json(self) -> dict[str, object]:
@@ -117,9 +118,9 @@ class StepMoment(NamedTuple):
     tag: Tag
     design: float
     translation: float | None
-    """The value of the translation; ``None`` if there is no answer."""
+    """The value of the translation, or ``None`` without an answer."""
     allowed: float
-    """The allowed difference at this step, in the output's unit."""
+    """The allowed difference at this step, in the unit of the output."""
     inputs: dict[str, float]
     sides: Sides = C_AGAINST_DESIGN
 
@@ -157,9 +158,9 @@ def judged(
     tags: NDArray[np.int64],
     sides: Sides = C_AGAINST_DESIGN,
 ) -> OutputResult:
-    """Return the verdict on an output with these ``values``, (n,) of each side.
+    """Return the verdict on an output with ``values`` of shape (n,) on each side.
 
-    ``type`` is the type of the C output.  ``tags`` (k, 2) are the tags of all steps, k >= n.  If
+    ``type`` is the type of the C output. ``tags`` (k, 2) contains the tags of all steps, k >= n. If
     n < k, the missing answers fail.
     """
     kind: Kind = "angle" if signal.kind == "angle" else "scalar"
@@ -205,16 +206,16 @@ def missing(column: str, unit: str) -> OutputResult:
 
 
 def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return quaternions ``given`` (n, 4), each negated if its negative is nearer to ``wanted``."""
+    """Return the quaternions ``given`` (n, 4) with the signs that are nearest to ``wanted``."""
     flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
     return np.where(flipped[:, None], -given, given)
 
 
 def ulps(a: Vector, b: Vector, type: str) -> Vector:
-    """Return the distance of ``a`` and ``b`` (n,), in steps between adjacent numbers of ``type``.
+    """Return the distance of ``a`` and ``b`` (n,) in steps between adjacent numbers of ``type``.
 
-    Every ``type`` other than ``float32`` counts as ``float64``.  The distance is infinite if only
-    one of both values is NaN, and 0 if both are NaN.
+    Every ``type`` except ``float32`` counts as ``float64``. The distance is infinite if exactly one
+    value is NaN, and 0 if both are NaN.
     """
     whole = np.int32 if type == "float32" else np.int64
     with np.errstate(over="ignore"):
@@ -229,13 +230,13 @@ def ulps(a: Vector, b: Vector, type: str) -> Vector:
 
 
 def _ranks(values: NDArray[Any], whole: type[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Return the rank of each value in the order of all floats; 0 and -0 have the same rank."""
+    """Return the rank of each value among all floats; 0 and -0 have equal ranks."""
     bits = np.ascontiguousarray(values).view(whole).astype(np.int64)
     return np.where(bits < 0, np.int64(np.iinfo(whole).min) - bits, bits)
 
 
 def _shares(gap: Vector, allowed: Vector) -> Vector:
-    """Return the difference divided by the tolerance; infinite if the tolerance is 0."""
+    """Return the difference divided by the tolerance, which is infinite for a tolerance of 0."""
     some = (allowed > 0) & np.isfinite(gap)
     with np.errstate(over="ignore"):
         return np.divide(gap, allowed, out=np.where(gap > 0, math.inf, 0.0), where=some)

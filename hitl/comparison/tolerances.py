@@ -1,9 +1,9 @@
-"""Tolerances: how much a translation may differ from its reference model.
+"""Tolerances for the differences between a translation and its reference model.
 
-A rule is ``(absolute, relative)`` by a pattern of signal names, as in ``rtsim compare``.  A pattern
-matches an output by its own name (``force``), by controller (``controller.force``) or by track
-(``messages/controller.force``); in the closed loop it also matches the signals of every track
-(``plant.*``).  If several rules match a signal, the last rule applies.
+A rule is a pattern of signal names with a pair ``(absolute, relative)``, as in ``rtsim compare``. A
+pattern matches an output by its own name (``force``), by controller (``controller.force``) or by
+track (``messages/controller.force``). In the closed loop, a pattern also matches the signals of any
+track (``plant.*``). If several rules match a signal, the last rule applies.
 """
 
 from __future__ import annotations
@@ -30,22 +30,24 @@ Tolerances = Mapping[str, Tolerance | tuple[float, float]]
 DOUBLE, SINGLE = Tolerance(1e-12, 1e-9), Tolerance(1e-6, 1e-5)
 """Default tolerances of one step on equal inputs, for C outputs in double and in float.
 
-Each is a share of the signal's range, and a share of the value; the larger one applies.  For a
-double, the defaults allow a different order of summation and a different math library.  A float has
-a rounding error of 6e-8, and so have its inputs; subtracting two nearly equal values loses two more
-digits.  Shares make the verdict the same in N m and in uN m: a rounding error is proportional to
-the terms that were added, and the range is the best available estimate of their size.  A scaled
-integer may differ by one count; other integers and bool have to be equal.
+The pair contains a fraction of the signal's range and a fraction of the value; the larger limit
+applies. For a double, the defaults allow another order of summation and another math library. A
+float and its inputs have a rounding error of 6e-8; subtracting two nearly equal values loses two
+more digits. A rounding error is proportional to the summands, and the range is the best available
+estimate of their size. Fractions of the range also make the verdict independent of the unit. A
+scaled integer may differ by one count; other integers and bool must be equal.
 """
 IN_THE_LOOP = 1000.0
-"""Factor from the tolerance of one step to that of the closed loop, which accumulates errors."""
+"""Ratio of the closed-loop tolerance to the tolerance of one step, because the loop accumulates
+errors.
+"""
 _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 AT_REST = 1e-12
-"""A signal with a smaller range, in its unit, counts as constant; a smaller value counts as 0."""
+"""Limit below which the range of a signal counts as constant, and a value counts as 0."""
 
 
 def span_of(values: Values, signal: Signal) -> float:
-    """Return the largest range of an element of ``signal`` in the finite ``values`` (n, size)."""
+    """Return the greatest range of an element of ``signal`` in the finite ``values`` (n, size)."""
     turn = _TURN.get(signal.unit) if signal.kind == "angle" else None
     most = 0.0
     for column in values.T:
@@ -58,10 +60,10 @@ def span_of(values: Values, signal: Signal) -> float:
 
 
 def scale_of(values: Values, signal: Signal) -> float:
-    """Return the size on which tolerances depend: the range of ``signal`` in ``values`` (n, size).
+    """Return the size of ``signal`` in ``values`` (n, size) on which its tolerances depend.
 
-    A signal that does not move has no range.  Its size is its largest absolute value, or 1 if the
-    signal is 0 throughout.  The verdict lists such a signal as not exercised.
+    The size is the range of the signal. For a constant signal, it is the greatest absolute value,
+    or 1 if the signal is always 0. The verdict lists a constant signal as not exercised.
     """
     span = span_of(values, signal)
     if span >= AT_REST:
@@ -71,7 +73,7 @@ def scale_of(values: Values, signal: Signal) -> float:
 
 
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
-    """Return the default tolerance of a C output; floating-point types: as shares."""
+    """Return the default tolerance of a C output, as fractions for floating-point types."""
     if signal.type == "float64":
         return DOUBLE
     if signal.type == "float32":
@@ -80,7 +82,7 @@ def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
 
 
 def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
-    """Return the tolerance of one step in the output's unit, from the shares ``default``.
+    """Return the tolerance of one step in the unit of the output, from the fractions ``default``.
 
     ``values`` (n, 1) are those of the reference model.
     """
@@ -90,9 +92,10 @@ def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
 
 
 def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
-    """Return every signal's tolerance in closed loop, from those of floating-point outputs.
+    """Return the closed-loop tolerance of all signals from the one-step tolerances.
 
-    Scaled integers are left out: only the user knows the effect of one count on other signals.
+    Only floating-point outputs contribute. For a scaled integer, only the user knows the effect of
+    one count on other signals.
     """
     loosest = Tolerance(*(max(values) for values in zip(DOUBLE, *one_step, strict=True)))
     return Tolerance(*(IN_THE_LOOP * value for value in loosest))
@@ -103,12 +106,12 @@ def of_signals(
 ) -> dict[str, Tolerance]:
     """Return the default tolerance of each signal in closed loop, by signal name.
 
-    ``shares`` are those of :func:`in_the_loop`.  The absolute tolerance is a share of the signal's
-    range.  ``stated`` are the rules of the interface files, as :func:`for_tracks` makes them.  If a
-    rule allows an output a larger share in one step, the share is 1000 times that of the rule, but
-    at most a tenth.  If the rule alone allows more than a tenth of the output's range, for example
-    in level flight with a small range, the share is that of the rule.  The relative tolerance is
-    that of one step, because the loop does not multiply an offset.
+    ``shares`` is the result of :func:`in_the_loop`, and ``stated`` contains the rules of the
+    interface files from :func:`for_tracks`. The absolute tolerance is a fraction of the signal's
+    range. If a rule allows a larger fraction in one step, the fraction becomes 1000 times that of
+    the rule, but at most a tenth. If the rule itself allows more than a tenth, for example in level
+    flight with a small range, the fraction of the rule applies. The relative tolerance is that of
+    one step, because the loop does not multiply an offset.
     """
     steps = list(_stated_shares(stated, baseline))
     share = max([shares.relative, *(IN_THE_LOOP * s for s in steps)])
@@ -125,7 +128,7 @@ def of_signals(
 
 
 def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iterator[float]:
-    """Return the tolerance of each message that a rule matches, as a share of its range."""
+    """Yield the tolerance of each message that a rule matches, as a fraction of its range."""
     for name, track in baseline.tracks.items():
         for signal in track.signals if name.startswith("messages/") else ():
             names = [f"{name}.{signal.name}"]
@@ -138,7 +141,7 @@ def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iter
 
 
 def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]:
-    """Return all rules in order; of a repeated pattern only the last rule is kept."""
+    """Return all rules in order; for a repeated pattern, only the last rule is kept."""
     out: dict[str, Tolerance] = {}
     for some in rules:
         for pattern, tolerance in some.items():
@@ -157,7 +160,7 @@ def checked(tolerances: Tolerances | None) -> dict[str, Tolerance]:
 
 
 def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
-    """Return the rules of interface files, which come before the rules of the command line."""
+    """Return the rules of interface files, which precede the rules of the command line."""
     out: dict[str, Tolerance] = {}
     for controller in controllers:
         interface = interface_of(controller)
@@ -186,7 +189,7 @@ def for_tracks(
 ) -> dict[str, Tolerance]:
     """Return the rules in the form that :func:`rtsim.record.comparison.compare` takes.
 
-    ``outputs`` are the columns of each controller, ``known`` the names of all signals.
+    ``outputs`` contains the columns of each controller, and ``known`` the names of all signals.
     """
     signals = list(known)
     out: dict[str, Tolerance] = {}
@@ -210,7 +213,7 @@ def fitting(rules: Mapping[str, Tolerance], names: Iterable[str]) -> dict[str, T
 
 
 def refuse_unknown(patterns: Iterable[str], known: Iterable[str], where: str = "") -> None:
-    """Raise an error, with ``where`` in front of its text, for a pattern that matches no name."""
+    """Raise an error for a pattern that matches no name; the message begins with ``where``."""
     names = list(dict.fromkeys(known))
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
@@ -220,7 +223,7 @@ def refuse_unknown(patterns: Iterable[str], known: Iterable[str], where: str = "
             )
 
 
-# Checks of C code other than its answers: its period, its parameters, its initialisation.
+# Checks of C code other than its answers: period, parameters and initialisation.
 
 PERIOD = "the period is that of the scenario"
 OWN_VALUES = "the parameters of the C are those of the reference model"
@@ -228,7 +231,7 @@ INITIALIZED_AGAIN = "a second initialisation gives the same answers"
 
 
 class Check(NamedTuple):
-    """A condition ``what`` that must hold; ``problem`` says why it does not hold, or is empty."""
+    """A condition ``what`` that must hold; ``problem`` explains a violation or is empty."""
 
     what: str
     problem: str = ""
@@ -237,11 +240,11 @@ class Check(NamedTuple):
 def of_interface(
     name: str, design: ControllerProtocol, translation: ControllerProtocol, period: Period | None
 ) -> Iterator[Check]:
-    """Yield the checks of the C controller ``name``, or nothing if it has no interface file.
+    """Yield the checks of the C controller ``name``, if it has an interface file.
 
     ``translation`` is the C controller that replaces the reference controller ``design``;
-    ``period`` is the controller's period in the scenario.  The C controller must be running,
-    because only running C code reports the values of its parameters.
+    ``period`` is the controller's period in the scenario. The C controller must be running, because
+    only running C code reports the values of its parameters.
     """
     interface = interface_of(translation)
     if interface is None:
@@ -255,7 +258,7 @@ def of_interface(
 
 
 def another_period(name: str, interface: Interface, period: Period) -> str:
-    """Return why the period in the interface file is wrong; empty if it equals ``period``."""
+    """Return why the period in the interface file is wrong, or ""."""
     if interface.period == period or interface.any_period:
         return ""
     return (
@@ -267,11 +270,10 @@ def another_period(name: str, interface: Interface, period: Period) -> str:
 
 
 def _other_values(name: str, design: ControllerProtocol, interface: Interface, own: Vector) -> str:
-    """Return a sentence on the first parameter whose value in C differs from the reference model's.
+    """Return a sentence on the first parameter with another value in C than in the reference model.
 
-    A parameter that is 0 in the C code is assumed to be set by the C's caller.  Any other value in
-    the C code must equal the value that the reference model declares, or the value that the
-    scenario sets.
+    A parameter that is 0 in the C code is assumed to be set by the caller of the C code. Any other
+    value must equal the declared value of the reference model, or the value that the scenario sets.
     """
     theirs = parameters_of(design)
     declared, used = theirs.initial({}), theirs.initial(values_of(design))
@@ -294,7 +296,7 @@ def _other_values(name: str, design: ControllerProtocol, interface: Interface, o
 
 
 def _same(place: Field, here: Vector, wanted: Vector) -> bool:
-    """Return True if both values are equal, apart from rounding to the type of the C code."""
+    """Return True if both values are equal except for rounding to the type in C."""
     if place.scaled or "int" in place.signal.type:
         allowed = abs(place.scale) if place.scaled else 0.0
         return bool((np.abs(here - wanted) <= allowed * (1.0 + 1e-9)).all())

@@ -1,4 +1,4 @@
-"""The verdict of a back-to-back test, and sentences that explain it."""
+"""The verdict of a back-to-back test, with an explanation in sentences."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from rtsim.record.comparison import Comparison
 from rtsim.record.events import Acted
 from rtsim.record.verdict import short
 
-# Open loops on generated stimuli: each begins with both controllers just initialised.
+# Open loops on generated stimuli. Each loop begins with both controllers newly initialised.
 
 Drive = Callable[[Table, NDArray[np.int64]], OpenLoop]
-"""A function that runs an open loop on inputs (k, m) and tags (k, 2)."""
+"""A function that runs an open loop on inputs (k, m) at tags (k, 2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,28 +44,29 @@ class Stimulated(Judged):
     name: str
     stimuli: Stimuli
     loops: tuple[OpenLoop, ...]
-    """The result of each stimulus, in the order of the file."""
+    """The result for each stimulus, in the order of the file."""
 
     @classmethod
     def of(
         cls, name: str, stimuli: Stimuli, layout: Signals, period: Period | None, drive: Drive
     ) -> Stimulated:
-        """Run all stimuli with ``drive``; ``layout`` are the inputs of the reference model.
+        """Run all stimuli with ``drive``.
 
-        Step k happens at tick k of ``period``, or k ns after the start if there is none.
+        ``layout`` contains the inputs of the reference model. Step k happens at tick k of
+        ``period``, or k ns after the start without a period.
         """
         loops = []
         for table in stimuli.ordered(layout):
             times = [k if period is None else period.tick(k) for k in range(len(table))]
             tags = np.array([(ns, 0) for ns in times], np.int64)
-            # A stimulus is there to reach a branch: it need not move any output.
+            # The purpose of a stimulus is to reach a branch. No output needs to move.
             loops.append(replace(drive(table, tags), exercise=Exercise()))
         return cls(name, stimuli, tuple(loops))
 
     def beside(self, run: OpenLoop) -> OpenLoop:
-        """Return the open loop ``run`` with the signals that it left still and stimuli moved.
+        """Return the open loop ``run``, extended by the signals that moved only on the stimuli.
 
-        A signal moved if it had, in a compared step, another value than in the run.
+        A signal moved if it had a value in a compared step that differs from its value in the run.
         """
         still, outputs = run.exercise, [signal.name for signal in run.signals]
         answers = [loop.design[: loop.answered] for loop in self.loops]
@@ -78,19 +79,19 @@ class Stimulated(Judged):
         return replace(run, exercise=moved)
 
     def _judge(self) -> Outcome:
-        """The outcome of all stimuli together; passed if the file has none."""
+        """Return the joint outcome of all stimuli, which is PASSED for a file without stimuli."""
         return Outcome.of_all(loop.outcome for loop in self.loops) if self.loops else Outcome.PASSED
 
     @property
     def title(self) -> str:
-        """``controller: 3 stimuli of motor.stimuli.toml, 12 steps``."""
+        """Title such as ``controller: 3 stimuli of motor.stimuli.toml, 12 steps``."""
         count = len(self.loops)
         what = f"{count} stimul{'us' if count == 1 else 'i'}"
         return f"{self.name}: {what} of {self.stimuli.name}, {self.stimuli.steps} steps"
 
     @property
     def why(self) -> list[str]:
-        """A sentence on each stimulus that does not pass, with the branches that it reaches."""
+        """A sentence for each stimulus that does not pass, with the branches that it reaches."""
         out = []
         for number, loop in enumerate(self.loops, 1):
             if loop.outcome is not Outcome.PASSED:
@@ -103,17 +104,17 @@ class Stimulated(Judged):
         return out
 
     def reaches(self, number: int) -> str:
-        """Return the branches for which stimulus ``number`` was found, as a text."""
+        """Return the branches for which stimulus ``number`` was found, as text."""
         return "; ".join(self.stimuli.stimuli[number].reaches)
 
     @property
     def covered(self) -> str:
-        """A text on what was compared."""
+        """Text about what was compared."""
         answered = sum(loop.answered for loop in self.loops)
         return f"{self.title}, {answered} answered"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without the values of the single steps."""
+        """Return plain data, without the values of individual steps."""
         return {
             "ok": self._judge() is Outcome.PASSED,
             "outcome": self._judge().name.lower(),
@@ -134,7 +135,7 @@ def _moved(
     return tuple(n for n in still if any((t[:, at[n]] != run[0, at[n]]).any() for t in stimuli))
 
 
-# Differences between a reference model and its translation other than in their answers.
+# Differences between a reference model and its translation other than their answers.
 
 
 def mismatches(
@@ -145,13 +146,13 @@ def mismatches(
 ) -> Iterator[str]:
     """Yield sentences on the differences between both versions of controller ``name``.
 
-    If the scenario's ``period`` is given, a different period in the interface file is reported too.
-    A comparison does not give ``period``; :mod:`hitl.comparison.tolerances` checks the period.
+    With ``period`` (of the scenario), a different period in the interface file is also reported. A
+    comparison omits ``period``, because :mod:`hitl.comparison.tolerances` checks it.
     """
     interface = interface_of(translation)
     if interface is not None and period is not None:
         yield from filter(None, [another_period(name, interface, period)])
-    # The other side never gets the value of a parameter that only one side has.
+    # A parameter that only one side has is never transferred to the other side.
     ours, theirs = (parameters_of(c).names for c in (design, translation))
     sides = ((REFERENCE_MODEL, ours, theirs), ("interface file", theirs, ours))
     for whose, here, there in sides:
@@ -160,9 +161,10 @@ def mismatches(
 
 
 def refuse_misfit(loop: OpenLoop, translation: ControllerProtocol) -> None:
-    """Raise :class:`InterfaceError` if the run of ``loop`` ended for a lack of the interface file.
+    """Raise :class:`InterfaceError` if the run of ``loop`` ended because the interface file is
+    incomplete.
 
-    Then the comparison says nothing about the code, unless an earlier answer differs.
+    The comparison then has no meaning for the code, unless an earlier answer differs.
     """
     interface = interface_of(translation)
     if interface is not None and replace(loop, environment=True).outcome is Outcome.UNDECIDED:
@@ -170,7 +172,10 @@ def refuse_misfit(loop: OpenLoop, translation: ControllerProtocol) -> None:
 
 
 def refuse_lack(error: str, interface: Interface) -> None:
-    """Raise :class:`InterfaceError` if ``error``, which ended the C, is a lack of ``interface``."""
+    """Raise :class:`InterfaceError` if ``error`` shows that ``interface`` is incomplete.
+
+    ``error`` is the message with which the C code ended.
+    """
     _, found, lacking = error.partition(MISFIT)
     if found:
         text = lacking.partition("\n")[0]
@@ -188,18 +193,18 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
 
 
 def reservation(reserved: Iterable[str]) -> str:
-    """Return the end of a passed verdict: ``; but ...`` if it has reservations, else empty."""
+    """Return the end of a passed verdict with its reservations, ``; but ...``, or ""."""
     text = "; ".join(dict.fromkeys(reserved))
     return f"; but {text}" if text else ""
 
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
-"""Matches the process id and the tag in an error message."""
+"""Pattern of the process id and the tag in an error message."""
 
 
 @dataclass(frozen=True, eq=False)
 class BackToBack(Judged):
-    """The result of a comparison.  ``flight`` is ``None`` if there was no closed loop."""
+    """The result of a comparison; ``flight`` is ``None`` without a closed loop."""
 
     scenario: str
     open: dict[str, OpenLoop]
@@ -209,23 +214,25 @@ class BackToBack(Judged):
     settings: dict[str, Any] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
     faults: tuple[Acted, ...] = ()
-    """The faults that were injected, and how often each acted."""
+    """The injected faults, and how often each fault acted."""
     stimulated: dict[str, Stimulated] = field(default_factory=dict)
     """The open loops on generated stimuli, by controller name."""
     too_slow: tuple[str, ...] = ()
-    """Clauses on controllers whose latency is longer than their period."""
+    """Clauses about controllers whose latency is longer than their period."""
     reached: dict[str, Reach] = field(default_factory=dict)
-    """The branches that the open loop and the stimuli reach, by controller name, if measured."""
+    """The branches of the C code that the open loop and the stimuli reach, by controller, if
+    measured.
+    """
     reached_in_design: dict[str, DesignReach] = field(default_factory=dict)
-    """The same of the reference models."""
+    """The branches of the reference models that are reached, by controller, if measured."""
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """This comparison alone, as a :class:`ComparisonChain` has a tuple of its comparisons."""
+        """A tuple of this comparison alone, like :attr:`ComparisonChain.pairs`."""
         return (self,)
 
     def _judge(self) -> Outcome:
-        """The outcome of the open loops, of the stimuli and of the closed loop together."""
+        """Return the joint outcome of the open loops, the stimuli and the closed loop."""
         closed = [] if self.flight is None else [self.flight.outcome]
         stepped = [loop.outcome for loop in self.open.values()]
         stepped += [one.outcome for one in self.stimulated.values()]
@@ -233,7 +240,7 @@ class BackToBack(Judged):
 
     @property
     def closed(self) -> Comparison | None:
-        """The verdict on each signal in closed loop; ``None`` if there was no closed loop."""
+        """The verdict on each signal in closed loop, or ``None`` without a closed loop."""
         return None if self.flight is None else self.flight.comparison
 
     @property
@@ -244,7 +251,7 @@ class BackToBack(Judged):
 
     @property
     def explanation(self) -> str:
-        """If the closed loop fails: a sentence on whether the open loop fails too; else empty."""
+        """If the closed loop fails, a sentence on whether the open loop fails too; otherwise ""."""
         flight = self.flight
         if flight is None or flight.ok or not (flight.error or flight.comparison.failures):
             return ""
@@ -263,9 +270,9 @@ class BackToBack(Judged):
 
     @property
     def closed_in_words(self) -> str:
-        """A sentence on the first failure in closed loop; empty if there is none.
+        """A sentence on the first failure in closed loop, or "".
 
-        The text that a process printed is left out if the open loop shows the same error.
+        The output of a process is omitted if the open loop shows the same error.
         """
         flight = self.flight
         if flight is None or flight.ok:
@@ -281,21 +288,21 @@ class BackToBack(Judged):
 
     @property
     def in_words(self) -> str:
-        """The verdict, with the first failure of the open and of the closed loop."""
+        """The verdict with the first failures of the open and the closed loop."""
         if self._judge() is Outcome.PASSED:
             return f"{self.scenario}: {self.statement}{self.how}{reservation(self.reserved)}"
         return "\n".join([f"{self.scenario}: {self.statement}", *self.why])
 
     @property
     def how(self) -> str:
-        """How both sides were compared, as the end of a passed verdict."""
+        """How both sides were compared, for the end of a passed verdict."""
         loops = ", in open loop" if self.flight is None else ", in open and in closed loop"
         count = sum(len(one.loops) for one in self.stimulated.values())
         return f"{loops}, and on {count} stimul{'us' if count == 1 else 'i'}" if count else loops
 
     @property
     def statement(self) -> str:
-        """The verdict as a clause: ``the C does what its reference model does``."""
+        """The verdict as a clause, such as ``the C does what its reference model does``."""
         who = f"the {self.sides.translation}"
         if self._judge() is not Outcome.UNDECIDED:
             passed = self._judge() is Outcome.PASSED
@@ -308,7 +315,7 @@ class BackToBack(Judged):
 
     @property
     def why(self) -> list[str]:
-        """Sentences on the first failures of the loops and of the stimuli; empty if all pass."""
+        """Sentences on the first failures of the loops and stimuli; empty if all pass."""
         lines = [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
         lines += [line for one in self.stimulated.values() for line in one.why]
         if self.flight is not None and not self.flight.ok:
@@ -317,25 +324,25 @@ class BackToBack(Judged):
 
     @property
     def reserved(self) -> list[str]:
-        """Return the reservations that the text of a passed verdict has to mention."""
+        """The reservations that the text of a passed verdict must mention."""
         ran = [f"{name}: {words}" for name, one in self._branches for words in one.in_brief]
         return [*self._still, *self._ineffective, *ran]
 
     @property
     def _branches(self) -> list[tuple[str, Reach | DesignReach]]:
-        """What was measured of the branches of both sides, by the name of the controller."""
+        """The measured branches of both sides, by controller."""
         return [*self.reached.items(), *self.reached_in_design.items()]
 
     @property
     def _still(self) -> list[str]:
-        """Clauses on outputs that show nothing."""
+        """Clauses about outputs that prove nothing."""
         return [
             f"{name}.{words}" for name, loop in self.open.items() for words in loop.exercise.idle
         ]
 
     @property
     def _ineffective(self) -> list[str]:
-        """Clauses on answers, faults and tolerances that make the verdict say less."""
+        """Clauses about answers, faults and tolerances that weaken the verdict."""
         out: list[str] = []
         effects = {} if self.flight is None else self.flight.effects
         out += filter(None, (effect.nothing(name) for name, effect in effects.items()))
@@ -346,18 +353,18 @@ class BackToBack(Judged):
 
     @property
     def never_acted(self) -> list[str]:
-        """A clause on the faults that never acted; empty if all acted."""
+        """A clause about the faults that never acted; empty if all acted."""
         never = [fault.name for fault in self.faults if not fault.activations]
         return [f"these faults never acted: {', '.join(never)}"] if never else []
 
     @property
     def doubts(self) -> list[str]:
-        """Clauses on what else the option ``--strict`` refuses in a comparison that passes."""
+        """Clauses about other reasons for which ``--strict`` rejects a passed comparison."""
         return [*self.too_slow, *self._too_long, *self._missed]
 
     @property
     def _missed(self) -> list[str]:
-        """Clauses on stimuli that do not reach what they name; the run has the first row."""
+        """Clauses about stimuli that miss branches for which they were generated."""
         return [
             clause
             for name, one in self.stimulated.items()
@@ -367,7 +374,7 @@ class BackToBack(Judged):
 
     @property
     def _too_long(self) -> list[str]:
-        """Clauses on boards whose exchange takes longer than the period."""
+        """Clauses about boards whose exchange takes longer than the period."""
         flown = {} if self.flight is None else self.flight.targets
         stepped = {name: loop.target for name, loop in self.open.items()}
         found = {**stepped, **flown}
@@ -376,7 +383,7 @@ class BackToBack(Judged):
 
     @property
     def _wide(self) -> list[str]:
-        """Names of signals that differ, and whose tolerance exceeds a tenth of their range."""
+        """Names of signals that differ and whose tolerance exceeds a tenth of their range."""
         out = [
             f"{name}.{signal.name}"
             for name, loop in self.open.items()
@@ -407,7 +414,7 @@ class BackToBack(Judged):
         return out
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; a number that is not finite becomes ``None``."""
+        """Return plain data, in which a number that is not finite is ``None``."""
         return {
             "scenario": self.scenario,
             "sides": list(self.sides),
@@ -429,17 +436,19 @@ class BackToBack(Judged):
 
 
 def headline(error: str) -> str:
-    """Return the first line of an error, without the process's output, the inputs and the case."""
+    """Return the first line of an error, without the output of the process, the inputs and the
+    case.
+    """
     return error.partition("\n")[0].removesuffix("; it said:")
 
 
 def _alike(error: str, other: str) -> bool:
-    """Return True if both errors are the same, apart from the process and the step."""
+    """Return True if both errors are the same except for process and step."""
     return _WHICH.sub("", error) in _WHICH.sub("", other)
 
 
 def _what_the_loop_adds(flight: LoopComparison) -> str:
-    """Return why the closed loop may fail although each step agrees in open loop."""
+    """Return why the closed loop may fail although all steps agree in open loop."""
     if flight.held_up or (flight.error and flight.outcome is Outcome.UNDECIDED):
         who = flight.sides.translation
         return f"this host, not the {who}, ended the run early: {flight.error}"
@@ -457,18 +466,18 @@ def _what_the_loop_adds(flight: LoopComparison) -> str:
 
 
 def _when(loop: OpenLoop) -> tuple[int, int]:
-    """Return the tag of the first failure of ``loop``, or of its last step if no step fails."""
+    """Return the tag of the first failing step of ``loop``, or of its last step."""
     first = loop.first
     ns, microstep = loop.tag(loop.steps - 1 if first is None else first.step)
     return ns, microstep
 
 
-# Several stages, each compared with the stage before: reference model, C on the host, board.
+# A chain of stages: reference model, C on the host, board. Each is compared with the previous one.
 
 
 @dataclass(frozen=True, eq=False)
 class ComparisonChain(Judged):
-    """Comparisons of neighbouring stages; the first pair begins with the reference model."""
+    """Comparisons of neighbouring stages, beginning with the reference model."""
 
     pairs: tuple[BackToBack, ...]
 
@@ -478,16 +487,16 @@ class ComparisonChain(Judged):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all stages as in JSON, ``design`` first."""
+        """The names of all stages in JSON, beginning with ``design``."""
         return (self.pairs[0].sides.design, *(pair.sides.translation for pair in self.pairs))
 
     def _judge(self) -> Outcome:
-        """The outcome of all pairs together."""
+        """Return the joint outcome of all pairs."""
         return Outcome.of_all(pair.outcome for pair in self.pairs)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options of the last run; the runs before it are as fast as possible."""
+        """The options of the last run. All earlier runs are as fast as possible."""
         return self.pairs[-1].settings
 
     @property
@@ -507,12 +516,14 @@ class ComparisonChain(Judged):
 
     @property
     def doubts(self) -> list[str]:
-        """Clauses on what ``--strict`` refuses besides faults, without repetitions."""
+        """Clauses about reasons other than faults for which ``--strict`` rejects, without
+        repetitions.
+        """
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.doubts))
 
     @property
     def in_words(self) -> str:
-        """The verdict, followed by the first failures of each pair that fails."""
+        """The verdict, followed by the first failures of each failing pair."""
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
         loops = but = ""
         if self._judge() is Outcome.PASSED:
@@ -524,7 +535,7 @@ class ComparisonChain(Judged):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; a number that is not finite becomes ``None``."""
+        """Return plain data, in which a number that is not finite is ``None``."""
         return {
             "scenario": self.scenario,
             "ok": self._judge() is Outcome.PASSED,

@@ -1,7 +1,8 @@
-"""A controller that runs on a board, behind rtsim's Controller interface.
+"""A controller on a board, as a controller of a scenario.
 
-Also: the line that is opened to the board, the warm-up of an emulator before a paced run, and the
-measurement of the clock that Arduino code on an emulated board reads."""
+The module also opens the line to the board, warms up an emulator before a paced run, and measures
+the clock that Arduino code reads on an emulated board.
+"""
 
 from __future__ import annotations
 
@@ -49,15 +50,17 @@ from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.faults.line_kinds import LineFaults
 from rtsim.record.measured import ARRIVED, TAKEN
 
-# The line to the board; an emulated board gets its firmware.
+# -- the line to the board
 
 
 class PacedLink:
-    """The line to an emulated board in real time, which runs in a process of its own."""
+    """The line to an emulated board that runs in real time, in a separate process."""
 
     def __init__(self, url: str, image: Path) -> None:
         self.pacing: Timing | None = None
-        """How well the emulator kept up with the wall clock; ``None`` until the line is closed."""
+        """Report on how well the emulator kept up with the wall clock; ``None`` until the line is
+        closed.
+        """
         self._served = PacedBoard(url, image)
         try:
             self.baud = round(self._served.baud) or parse_url(url).rate
@@ -72,16 +75,16 @@ class PacedLink:
         self._served.reset()
 
     def restart(self) -> None:
-        """Reset the board, and drop the bytes that it sent before.
+        """Reset the board, and discard the bytes that it sent before the reset.
 
         Raises :class:`BoardError` if the emulator has ended.
         """
         self._served.reset()
-        self._served.status()  # the reset is done
+        self._served.status()  # returns after the reset
         self._port.receive()
 
     def count_anew(self) -> None:
-        """Forget the emulator's timing up to now, which is not of the run."""
+        """Discard the timing statistics of the emulator up to now."""
         self._served.count_anew()
 
     @property
@@ -92,7 +95,7 @@ class PacedLink:
     def close(self) -> None:
         """Close the port and end the emulator."""
         if self.pacing is None:
-            with suppress(BoardError):  # the emulator has ended, and its error was reported
+            with suppress(BoardError):  # the error of an ended emulator was already reported
                 self.pacing = self._served.status().timing
         try:
             self._port.close()
@@ -101,10 +104,10 @@ class PacedLink:
 
 
 def open_line(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
-    """Return the line to the board at ``url``; an emulated board runs ``image``.
+    """Return the line to the board at ``url``.
 
-    Without ``image`` an emulated board runs the firmware of ``interface``.  ``paced``: an emulated
-    board runs in real time.
+    An emulated board runs the Intel HEX file ``image``, or else the firmware of ``interface``. With
+    ``paced``, an emulated board runs in real time.
     """
     at = parse_url(url)
     if not at.emulated:
@@ -121,19 +124,21 @@ def warms_up(url: str) -> bool:
 
 
 def build_of(interface: Interface, url: str) -> int | None:
-    """Return the build that the board at ``url`` must report; ``None`` if it may report any."""
+    """Return the build that the board at ``url`` must report, or ``None`` for any build."""
     at = parse_url(url)
     if at.emulated or not interface.sources:
-        return None  # the given image, or firmware without a C controller
+        return None  # a given image, or firmware without a C controller
     return sketch_of(interface, board=at.description).build
 
 
-# Warm-up before a paced run, for an emulator that compiles its code while it runs.
+# -- warm-up before a paced run, for an emulator that compiles its code while it runs
 
 MOST_NS, MOST_STEPS = NS_PER_S, 100
-"""Limits of one round."""
+"""Limits of one round of the warm-up: duration and number of steps."""
 ROUNDS = 5
-"""After a reset the emulator has a new chip, for which a part of its code is compiled again."""
+"""Number of rounds. A reset creates a new chip in the emulator, for which some code is compiled
+again.
+"""
 _BETWEEN_NS = 1_000_000
 
 
@@ -142,10 +147,10 @@ def warmed(
     meet: Callable[[BoardLink], ControllerProtocol],
     silence: float,
 ) -> BoardLink:
-    """Open a link with ``open_link`` and warm its emulator up.
+    """Open a link with ``open_link`` and warm up its emulator.
 
-    If the emulator ends meanwhile, which it may do at inputs that the run never has, the result is
-    another link whose emulator was not warmed up.
+    Some warm-up inputs never occur in the run. If the emulator ends at such an input, a second link
+    without warm-up is returned.
     """
     link = open_link()
     if not isinstance(link, PacedLink):
@@ -162,15 +167,16 @@ def warmed(
 
 
 def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: float) -> None:
-    """Let the controller execute steps over ``link``, and reset the board; :data:`ROUNDS` times.
+    """Execute steps over ``link`` and reset the board, in :data:`ROUNDS` rounds.
 
-    The inputs are drawn at random around the initial inputs, within their ranges, because V8
-    compiles the branches of the emulator that were taken, and compiles again at the first
-    instruction of another kind.
-    ``meet`` returns a controller that is connected to the board.  ``silence`` is the time to wait
-    for the answer to one step, s.  A step that fails ends its round; the next rounds have the
-    initial inputs.  A step without an answer ends all rounds.  Neither is an error: if the run has
-    such a step, it fails there.  Raises :class:`BoardError` if the emulator ends.
+    The inputs are random values around the initial inputs, within their ranges. V8 compiles only
+    branches of the emulator that were executed, and compiles again at the first instruction of
+    another kind.
+
+    ``meet`` returns a controller that is connected to the board. ``silence`` is the time to wait
+    for the answer to one step (s). After a failed step, the next rounds use the initial inputs. A
+    step without an answer ends all rounds. Neither counts as an error, because the run itself will
+    fail at such a step. Raises :class:`BoardError` if the emulator ends.
     """
     rng, wide = np.random.default_rng(1), 1.0
     for _ in range(ROUNDS):
@@ -212,25 +218,31 @@ _CLOCKS = {
 class _Answer(NamedTuple):
     outputs: Vector
     modelled_ns: int
-    """Modelled time of the exchange, ns: wire time, execution and repeats."""
+    """Modelled time of the exchange (ns), with wire time, execution and repeats."""
     stamps: tuple[int, int, int, int]
 
 
 class BoardController(LoggedController):
-    """The controller of an interface file on a board; :meth:`fresh` connects to it and starts it.
+    """The controller of an interface file, on a board.
 
-    ``values``: parameters by name.  ``url``: the board, ``board:NAME`` or ``serial://PORT``.
-    ``firmware``: an Intel HEX file for an emulated board (``None``: the firmware of the interface).
-    ``link``: a function that opens the line, instead of the line of ``url``.  ``silence``: longest
-    time without an answer to a request, s.  ``patience``: longest time for connecting, starting and
-    stopping, s.  ``cases``: folder in which a step that fails is saved (``None``: it is not saved).
-    ``build``: the build that the board must report (``None``: a board at a port must report the
-    build of the interface's sources).  ``warnings``: compiler warnings about the C code, for
-    reports.  ``kept``: values of the parameters that only the C code has, by name.
+    :meth:`fresh` connects to the board and starts the controller. With ``paced``, the wall clock
+    decides whether an answer is late. Otherwise the run is in lockstep, and the board's own time
+    decides (``own_time``). An emulated board counts its cycles. For a real board, the time is the
+    reported execution time plus the time of the bytes on the wire.
 
-    With ``paced`` the wall clock decides whether an answer is late.  Without ``paced`` the run is
-    in lockstep and the board's own time decides (``own_time``): the cycles of an emulated board;
-    for a real board, the execution time that it reports plus the bytes on the wire.
+    Args:
+        source: The interface or the path of its file.
+        values: Parameters by name.
+        url: The board, ``board:NAME`` or ``serial://PORT``.
+        firmware: Intel HEX file for an emulated board; by default the firmware of the interface.
+        link: Function that opens the line, instead of the line of ``url``.
+        silence: Longest time without an answer to a request, s.
+        patience: Longest time for connecting, starting and stopping, s.
+        cases: Folder in which a failed step is saved; ``None`` to save none.
+        build: Build that the board must report. By default, a board at a port must report the build
+            of the interface's sources.
+        warnings: Compiler warnings about the C code, for reports.
+        kept: Values of parameters that exist only in the C code, by name.
     """
 
     def __init__(
@@ -252,8 +264,9 @@ class BoardController(LoggedController):
         interface = source if isinstance(source, Interface) else load_interface(source)
         super().__init__(interface, values, silence)
         self.kept: dict[str, object] = dict(kept or {})
-        """Values of the parameters that only the C code has, by name.  The board receives every
-        parameter, and 0 for a parameter without a value."""
+        """Values of parameters that exist only in the C code, by name. The board receives every
+        parameter; the value is 0 if none is given.
+        """
         self.url, self.firmware, self.link = url, firmware, link
         self.patience, self.paced = patience, paced
         self.own_time = not paced
@@ -261,7 +274,7 @@ class BoardController(LoggedController):
         at = parse_url(url)
         self._line = at.description.line
         self._stamped = not paced and at.emulated
-        """True if each received byte is stamped with the processor cycle in which it arrived."""
+        """True if each received byte is stamped with the processor cycle of its arrival."""
         self._cases, self._build = cases, build
         self._prepare()
 
@@ -273,11 +286,12 @@ class BoardController(LoggedController):
         self._patience_ns = round(self.patience * NS_PER_S)
         self.p = self.parameters.initial({**self.kept, **self.values})
         self.cycles, self.exchange_ns = array("q"), array("q")
-        """For each step: the execution time in cycles, and the time of the exchange in ns, from the
-        first byte of the request to the last byte of the reply."""
+        """Execution time (cycles) and time of the exchange (ns) for each step. An exchange lasts
+        from the first byte of the request to the last byte of the reply.
+        """
         self._measured += [self.cycles, self.exchange_ns]
         self.stack = 0
-        """The largest number of bytes of stack that were in use."""
+        """Greatest stack use, bytes."""
         self._failures = FailureLog(
             self.interface, self.p, "board", self._cases, "to repeat it on the host"
         )
@@ -304,28 +318,28 @@ class BoardController(LoggedController):
 
     @property
     def budget(self) -> Budget:
-        """Time budget of one exchange, with the longest step so far."""
+        """Time budget of one exchange, based on the longest step so far."""
         return self._budget
 
     @property
     def counts(self) -> EventCounts:
-        """Counts of received messages other than answers, since the controller was started."""
+        """Numbers of received messages other than answers since the start of the controller."""
         return self._session.counts
 
     @property
     def pacing(self) -> Timing | None:
-        """How well an emulated board kept up with the wall clock; ``None`` until it is closed."""
+        """Report on how an emulated board kept up with the wall clock; ``None`` until closed."""
         return getattr(self._link, "pacing", None)
 
     @property
     def begun_ns(self) -> list[int]:
-        """When each copy of the latest request began on the line, ns after the request was sent."""
+        """Start of each copy of the latest request on the line, ns after the request was sent."""
         return [ns - self._sent_ns for ns in self._running().begun_ns]
 
     def fresh(self) -> Self:
         """Return a new controller on a new connection, initialised with the parameters.
 
-        Raises :class:`ControllerError` if the board cannot be reached or is not the expected one.
+        Raises :class:`ControllerError` if the board cannot be reached or is not the expected board.
         """
         prototype = copy(self)
         if self._build is None and self.link is None:
@@ -371,7 +385,6 @@ class BoardController(LoggedController):
         return open_line(self.interface, self.url, self.firmware, self.paced)
 
     def _meet(self, link: BoardLink) -> Self:
-        """Connect, start the controller, and return it."""
         session, line = self._session, line_to(link, self.paced, self._silence_ns)
         self._link = link
         first = min(self._patience_ns, self._silence_ns) // 4
@@ -401,7 +414,7 @@ class BoardController(LoggedController):
         talk.line.zero()
 
     def _converse(self, talk: RetryingSession, patience_ns: int, what: str) -> None:
-        """Send a request outside of the run and wait for its answer; errors are raised."""
+        """Send a request outside of the run and wait for its answer; raise any error."""
         now = talk.line.now()
         talk.ask(now)
         talk.listen(now + patience_ns)
@@ -414,14 +427,14 @@ class BoardController(LoggedController):
             raise error
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Return the times of the latest answer, ns: sent, begun, ended, received.
+        """Return the times of the latest answer (ns): sent, begun, ended, received.
 
-        :meth:`describe` says which clock gives each stamp.
+        :meth:`describe` reports the clock of each stamp.
         """
         return self._stamps
 
     def advance(self, tag: Tag) -> None:
-        """Let an emulated board run up to ``tag``, and take the bytes that it sends meanwhile."""
+        """Run an emulated board up to ``tag``, and receive the bytes that it sends."""
         talk = self._running()
         reach = talk.line.reach(tag)
         if reach is not None:
@@ -432,7 +445,10 @@ class BoardController(LoggedController):
         self._running().line.anchor(tag)
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Request a step; :meth:`receive` raises the error if the request cannot be sent."""
+        """Request a step.
+
+        If the request cannot be sent, :meth:`receive` raises the error.
+        """
         talk = self._running()
         self._failures.add(tag, inputs)
         self._asked, self._answer = tag, None
@@ -448,9 +464,10 @@ class BoardController(LoggedController):
             talk.ask(now)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to the request of ``tag``; ``None`` if it does not arrive in time.
+        """Return the answer (n,) to the request of ``tag``, or ``None`` if it does not arrive in
+        time.
 
-        ``patience`` is the time to wait, s.  Raises :class:`ControllerError` if the step fails.
+        ``patience`` is the time to wait (s). Raises :class:`ControllerError` if the step fails.
         """
         if tag != self._asked:
             raise ControllerError(
@@ -471,7 +488,7 @@ class BoardController(LoggedController):
         return answer.outputs
 
     def _stepped(self, step: Stepped, ns: int) -> None:
-        """Store the answer to a step; its last byte arrived at ``ns``."""
+        """Store the answer to a step, whose last byte arrived at ``ns``."""
         talk, budget = self._running(), self._budget
         assert self._session.board is not None
         took = step.cycles * NS_PER_S // self._session.board.clock_hz
@@ -487,18 +504,21 @@ class BoardController(LoggedController):
         if took > budget.execution_ns:
             self._budget = budget = self._budgeted(took)
             talk.repeat_ns = max(2 * budget.exchange_ns, talk.line.repeat_ns)
-        # An answer that was read when it was due has no time stamp, so compute its times.
+        # an answer that was read only when it was due has no time stamp: compute its times
         ended = ns - budget.reply_ns if self._stamped else self._sent_ns + budget.request_ns + took
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
 
     def _budgeted(self, execution_ns: int = 0) -> Budget:
-        """Return the time budget, computed with the clock of the connected board."""
+        """Return the time budget for the clock of the connected board."""
         assert self._session.board is not None
         clock_hz = self._session.board.clock_hz
         return Budget.of(self.interface, self.baud, execution_ns, clock_hz, self._line)
 
     def _waited(self, first_ns: int) -> int:
-        """Return how long the latest request's repeats have waited, the first for ``first_ns``."""
+        """Return the total waiting time before the repeats of the latest request.
+
+        The first repeat waits for ``first_ns``.
+        """
         talk = self._running()
         return sum(wait_ns(first_ns, k, talk.most_ns) for k in range(talk.repeats))
 
@@ -511,7 +531,7 @@ class BoardController(LoggedController):
         return self.explained(tag, SilentBoard(text))
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with the inputs of its step, and how to repeat the step on the host."""
+        """Return ``error`` with the inputs of its step and a way to repeat the step on the host."""
         if isinstance(error, BoardReset):
             self._failures.again = "to repeat the steps on the host, without the reset"
         by = "" if self._spoiled is None else self._spoiled.reset_by
@@ -521,7 +541,7 @@ class BoardController(LoggedController):
         return super().explained(tag, error)
 
     def close(self) -> None:
-        """Terminate the controller and close the line; raises an error if terminating fails."""
+        """Terminate the controller and close the line; raise an error if terminating fails."""
         talk = self._open
         if talk is None:
             return
@@ -542,21 +562,20 @@ class BoardController(LoggedController):
         return self._open
 
 
-# When Arduino code on an emulated board is initialised, and when its first step begins: times of
-# micros() since the reset.  SIL needs both, because millis() has steps of about 1 ms: whether a
-# controller finds that a period of whole milliseconds has passed depends on where in such a step
-# its first tick falls.
+# SIL needs the values of micros() at the initialization and at the first step of Arduino code.
+# millis() has steps of about 1 ms, and the position of the first tick within such a step decides
+# whether a controller sees a period of whole milliseconds as passed.
 
 _BYTES = 4  # of a reading
 
 
 def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock:
-    """Return the clock of ``interface`` on the emulated board at ``url``.
+    """Return the times of ``interface`` on the emulated board at ``url``, for its Arduino clock.
 
-    The firmware is built twice, with other outputs of the same number of bytes, so that all
-    messages have the same times.  They carry a reading of ``micros()``, byte by byte: in one build
-    that before the initialisation, in the other that before the first step.  The reading itself
-    moves the times by some µs.
+    The firmware is built twice. In place of its outputs, the firmware sends a reading of
+    ``micros()``, byte by byte. The number of bytes is the same, so that all messages keep their
+    times. One build reads the clock before the initialization, the other before the first step. The
+    reading itself shifts the times by some µs.
 
     Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError`
     for a board that is not emulated or does not answer.
@@ -577,7 +596,7 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
 
 
 def _reading(interface: Interface, url: str) -> int:
-    """Run the firmware of :func:`_with_clock` and return the time that it has read, µs."""
+    """Run the firmware of :func:`_with_clock` and return its clock reading, µs."""
     controller = BoardController(interface, url=url, cases=None).fresh()
     said = bytearray()
     with closing(controller):
@@ -588,7 +607,7 @@ def _reading(interface: Interface, url: str) -> int:
 
 
 def _with_clock(interface: Interface, first_step: bool) -> Interface:
-    """Return ``interface`` with the bytes of a reading of the clock in place of its outputs."""
+    """Return ``interface`` with its outputs replaced by the bytes of a clock reading."""
     count = Codec(interface.output_fields).bytes
     names = [f"rtsim_byte_{k}" for k in range(count)]
     readings = [Field(Signal(name, type="uint8"), name, declared=True, line=0) for name in names]
@@ -611,6 +630,6 @@ def _with_clock(interface: Interface, first_step: bool) -> Interface:
 
 
 def _declaration(field: Field) -> str:
-    """Return the declaration of an output's variable, which the controller's code still sets."""
+    """Return the declaration of an output variable, which the controller's code still assigns."""
     dimensions = "".join(f"[{n}]" for n in field.signal.shape)
     return f"rtsim_{field.signal.type} {field.signal.name}{dimensions}"

@@ -1,4 +1,4 @@
-"""A controller in C: its parameters, how it is started anew and restored, and what it reports."""
+"""Base class of controllers in C, their parameters, and queries about any controller."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 
 KEEP = np.array([0x7FF8727473696D21], np.uint64).view(np.float64)[0]
-"""Value of RTSIM_KEEP (rtsim_unit.h): the parameter keeps the value that the C code gives it."""
+"""Value of RTSIM_KEEP (rtsim_unit.h): the parameter keeps the value from the C code."""
 
 
 class GivenParameters:
     """The parameter vector of one run.
 
-    A parameter without a value in ``values`` or in the interface file keeps the value of the C
+    A parameter without a value in ``values`` or in the interface file keeps its value from the C
     code.
     """
 
     def __init__(self, interface: Interface, values: Mapping[str, object]) -> None:
         self.values = interface.parameters.initial(values)
-        """(k,): the values in use; :meth:`learn` adds those of the C code."""
+        """The values in use, shape (k,). :meth:`learn` adds the values from the C code."""
         self.own: Vector | None = None
-        """(k,): the values of the C code before any was set; ``None`` until they are known."""
+        """The initial values in the C code, shape (k,); ``None`` until they are known."""
         self.unnamed = unnamed(interface, values)
         self._names = interface.parameters.columns
         whole = [("int" in s.type, s.size) for s in interface.parameters]
@@ -43,7 +43,7 @@ class GivenParameters:
 
     @property
     def sent(self) -> Vector:
-        """(k,): the vector that the generated code gets, with ``KEEP`` for unnamed parameters."""
+        """The vector for the generated code, shape (k,), with ``KEEP`` for unnamed parameters."""
         out = self.values.copy()
         out[self._left] = KEEP
         return out
@@ -51,7 +51,7 @@ class GivenParameters:
     def learn(self, own: Vector) -> None:
         """Store the values ``own`` (k,) that the C code has reported.
 
-        Raises :class:`ControllerError` for a value in use that no float64 represents.
+        Raises :class:`ControllerError` if a float64 cannot represent a value in use.
         """
         if self.own is None and len(own) == len(self.values):
             for at in np.flatnonzero(np.isnan(own) & self._left & self._whole):
@@ -64,15 +64,17 @@ class GivenParameters:
 
 
 def unnamed(interface: Interface, values: Mapping[str, object]) -> list[str]:
-    """Return the parameters that have a value neither in ``values`` nor in the interface file."""
+    """Return the parameters without a value in ``values`` or in the interface file."""
     fields = interface.parameter_fields
     return [f.signal.name for f in fields if not f.given and f.signal.name not in values]
 
 
 class CController(ABC):
-    """A controller in C; its memory is not known, so its steps since the start restore it.
+    """A controller in C.
 
-    An attribute that :meth:`_prepare` sets belongs to one run; all others are those of every run.
+    The memory of the C code is unknown, so a controller is restored by repeating all steps since
+    its start. Attributes that :meth:`_prepare` sets belong to one run; all others are common to all
+    runs.
     """
 
     outside: bool
@@ -86,14 +88,14 @@ class CController(ABC):
         self.name = interface.name
 
     def _prepare(self) -> None:
-        """Set all that belongs to one run, before its start."""
+        """Set up everything that belongs to a single run."""
         self.took_ns = array("q")
         """Execution time of each step, ns."""
         self._measured = [self.took_ns]
-        """What is measured at each step; a restored controller has measured nothing."""
+        """Measurements of each step. A restored controller has none."""
 
     def _copy(self) -> Self:
-        """Return a controller of the same kind that has run no step."""
+        """Return a controller of the same kind that has not run a step."""
         out = object.__new__(type(self))
         for name, value in vars(self).items():  # copy() would double the time of each access
             setattr(out, name, value)
@@ -103,7 +105,7 @@ class CController(ABC):
 
     @abstractmethod
     def _requests(self) -> RequestLog:
-        """All steps since the start."""
+        """Return all steps since the start."""
 
     @abstractmethod
     def send(self, tag: Tag, inputs: Vector) -> None: ...
@@ -113,7 +115,7 @@ class CController(ABC):
 
     @abstractmethod
     def _again(self, tag: Tag) -> Vector:
-        """Return the answer to a step that is repeated."""
+        """Return the answer to a repeated step."""
 
     def save(self) -> dict[str, Any]:
         """Return all steps since the start."""
@@ -126,7 +128,7 @@ class CController(ABC):
             del measured[:]
 
 
-# What a comparison asks of any controller: one that lacks the attribute gets the default.
+# -- queries about any controller, with a default if the controller lacks the attribute
 
 
 @runtime_checkable
@@ -134,42 +136,42 @@ class Restartable(Protocol):
     """A controller whose C code can be initialised a second time."""
 
     def restart(self) -> bool:
-        """Initialise the C code again; return False if it has no entry point for that."""
+        """Initialise the C code again; return False if it has no entry point for this."""
         ...
 
 
 def interface_of(controller: object) -> Interface | None:
-    """Return the interface file of a controller; ``None`` if it has none."""
+    """Return the interface file of a controller, or ``None``."""
     return getattr(controller, "interface", None)
 
 
 def name_of(controller: object) -> str:
-    """Return the name in the interface file of a controller, or else ``controller``."""
+    """Return the name of a controller from its interface file, or ``controller``."""
     return getattr(controller, "name", "controller")
 
 
 def warnings_of(controller: object) -> str:
-    """Return the compiler warnings of a controller; empty if it is not compiled."""
+    """Return the compiler warnings of a controller, or ""."""
     return getattr(controller, "warnings", "")
 
 
 def took_ns_of(controller: object) -> Sequence[int] | None:
-    """Return the execution time of each step, ns; ``None`` if the controller measures none."""
+    """Return the execution time of each step (ns), or ``None`` if not measured."""
     return getattr(controller, "took_ns", None)
 
 
 def own_parameters_of(controller: object) -> Vector | None:
-    """Return (k,): the parameter values in the C code; ``None`` if they are not known."""
+    """Return the parameter values in the C code, shape (k,), or ``None`` if unknown."""
     return getattr(controller, "own", None)
 
 
 def kind_of_build(controller: object) -> str:
-    """Return the kind of a controller's build on this machine; ``plain`` if it has no build."""
+    """Return the kind of a controller's build on this machine, or ``plain`` without a build."""
     return getattr(getattr(controller, "build", None), "kind", PLAIN)
 
 
 def board_of(controller: object) -> HelloReply | None:
-    """Return the board's answer to HELLO; ``None`` before it, or without a board."""
+    """Return the board's answer to HELLO, or ``None``."""
     return getattr(controller, "board", None)
 
 

@@ -1,4 +1,4 @@
-"""Failed steps of a controller outside this process: explained, saved as a case, and repeated."""
+"""Failed steps of controllers outside this process, saved as cases that can be repeated."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _NO_CASE = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""Errors that Python raises if a file is damaged or is not a case."""
+"""Errors that Python raises for a file that is damaged or not a case."""
 
 
 class CaseError(RtsimError):
-    """Raised for a file that is not a usable case."""
+    """A file is not a usable case."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Steps of one controller from its start; the last step failed.
+    """All steps of one controller from its start to a failed step.
 
-    ``parameters`` are values by name.  ``tags`` (k, 2) are ns and microstep, ``inputs`` (k, m) are
-    the inputs of each step.  ``error`` is the message of the failure.
+    ``parameters`` contains values by name. ``tags`` (k, 2) contains ns and microstep, and
+    ``inputs`` (k, m) the inputs of each step. ``error`` is the message of the failure.
     """
 
     interface: str
@@ -73,9 +73,9 @@ class Case:
         return dict(zip(self.names, self.inputs[row].tolist(), strict=True))
 
     def save(self, path: Path) -> Path:
-        """Write the case to ``path``, with every bit of its numbers.
+        """Write the case to ``path``, with all bits of its numbers.
 
-        The file is not compressed, because a loop in real time may be waiting.
+        The file is not compressed, because a run in real time may be waiting.
         """
         about = {
             "interface": self.interface,
@@ -98,7 +98,7 @@ class Case:
 
     @classmethod
     def load(cls, path: Path) -> Case:
-        """Read the case at ``path``; raises :class:`CaseError` if the file is not a case."""
+        """Read the case at ``path``; raise :class:`CaseError` if the file is not a case."""
         try:
             if path.is_file() and not zipfile.is_zipfile(path):
                 raise CaseError(f"{path} is not a case of rtsim sil; give a file cases/*.npz")
@@ -130,18 +130,21 @@ class Case:
 
 
 class FailureLog:
-    """The steps of one run with their inputs; only the first of several failures is explained.
+    """The steps of one run with their inputs, for the explanation of the first failure.
 
-    ``p`` (k,) are the parameters.  ``kind`` is the kind of build, which is part of the case and of
-    its file name.  ``cases`` is the folder for the case (``None``: no case is saved).  ``again`` is
-    the text before the command that repeats the steps.
+    Args:
+        interface: Interface of the controller.
+        p: Parameters, shape (k,).
+        kind: Kind of build, which is part of the case and of its file name.
+        cases: Folder for the case; ``None`` to save no case.
+        again: Text before the command that repeats the steps.
     """
 
     def __init__(
         self, interface: Interface, p: Vector, kind: str, cases: Path | None, again: str = "again"
     ) -> None:
         self.failed = False
-        """True after a failure was explained."""
+        """True after the first failure was explained."""
         self._interface, self._p, self._kind = interface, p, kind
         self.again = again
         self._cases = cases
@@ -156,7 +159,7 @@ class FailureLog:
         return latest
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with its step's inputs and the command that repeats the failure."""
+        """Return ``error`` with the inputs of its step and the command that repeats the failure."""
         if self.failed or not self.history.steps:
             return error
         self.failed = True
@@ -167,7 +170,7 @@ class FailureLog:
         return error
 
     def _saved(self, tag: Tag, case: Case) -> list[str]:
-        """Save the case; return lines that say how to run it again."""
+        """Save the case, and return text lines with the command that repeats it."""
         if self._cases is None:
             return []
         path = self._cases / f"{self._interface.name}-{tag.ns}-{self._kind}.npz"
@@ -220,11 +223,11 @@ class LoggedController(CController):
         return self._again(tag)
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with its step's inputs and the command that repeats the failure."""
+        """Return ``error`` with the inputs of its step and the command that repeats the failure."""
         return self._failures.explained(tag, error)
 
     def case(self, error: str = "") -> Case:
-        """Return a case with all steps so far, with which the steps can be run again."""
+        """Return a case that repeats all steps so far."""
         return self._failures.case(error)
 
     def _again(self, tag: Tag) -> Vector:

@@ -1,7 +1,7 @@
-"""A controller in C that is loaded into this process, which is fast but not isolated.
+"""A C controller that is loaded into this process, which is fast but not isolated.
 
-If the C code crashes, this process crashes; if the C code loops endlessly, so does this process.
-Test a controller as a :class:`hitl.controllers.sil.SilController` first.
+If the C code crashes or loops endlessly, so does this process. Test a controller as a
+:class:`hitl.controllers.sil.SilController` first.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
-# The memory of C code is not known, so compiled code cannot undo a step that it has called.  It
-# writes each step with its answer into a log (rtsim_step_by_address in guard.c).  If compiled code
-# leaves a step to the interpreter after the C code has run it, the interpreter takes the answer
-# that the log kept, in place of a second step.
+# The memory of C code is unknown, so compiled code cannot undo a step that it has called. It
+# therefore writes each step with its answer to a log (rtsim_step_by_address in guard.c). If
+# compiled code hands a step to the interpreter after the C code has run this step, the interpreter
+# takes the answer from the log instead of running the step twice.
 
 _ROWS = 1 << 16
 _HEAD, _ROW_HEAD = 3, 3
 _ROW_COUNT, _CLOSED, _LATEST = range(_HEAD)
 _LATEST_S = 2**50 / NS_PER_S
-"""Up to here, 13 days, the time in s determines its ns; later steps run in the interpreter."""
+"""Last time (13 days, in s) that still determines a time in ns; later steps run in the interpreter.
+"""
 
 
 class CalledSteps(NamedTuple):
-    """Steps in their order: tags [ns] (k,), durations [ns] (k,), inputs (k, m), outputs (k, n)."""
+    """Steps in order: tags (ns) and durations (ns) of shape (k,), inputs (k, m), outputs (k, n)."""
 
     ns: NDArray[np.int64]
     took_ns: NDArray[np.int64]
@@ -49,7 +50,7 @@ class CalledSteps(NamedTuple):
 
 
 class KeptStep(NamedTuple):
-    """A step that the C code has run, and that the interpreter repeats."""
+    """A step that the C code has run and that the interpreter has to repeat."""
 
     tag: Tag
     inputs: Vector
@@ -58,25 +59,28 @@ class KeptStep(NamedTuple):
     took_ns: int
 
     def repeats(self, tag: Tag, inputs: Vector) -> bool:
-        """Return whether ``tag`` and ``inputs`` are those of this step, bit for bit."""
+        """Return whether ``tag`` and ``inputs`` equal those of this step, bit for bit."""
         return self.tag == tag and self.inputs.tobytes() == inputs.tobytes()
 
 
 class CalledStepLog:
-    """The log of a controller with ``inputs`` and ``outputs`` columns."""
+    """The log of the steps that compiled code has called.
+
+    ``inputs`` and ``outputs`` are numbers of columns.
+    """
 
     def __init__(self, inputs: int, outputs: int) -> None:
         self._inputs, self._width = inputs, _ROW_HEAD + inputs + outputs
         self.values = np.zeros(_HEAD + _ROWS * self._width)
-        """The vector that the C code gets; its layout is in ``guard.c``."""
+        """The vector that the C code receives; ``guard.c`` describes its layout."""
         self.values[_LATEST] = _LATEST_S
         self.kept: KeptStep | None = None
-        """The step that the interpreter has to repeat."""
+        """The step that the interpreter has to repeat, or ``None``."""
 
     def take(self, steps: int) -> CalledSteps:
-        """Return the first ``steps`` steps, and keep the answer of the next one, if it was called.
+        """Return the first ``steps`` steps; if one more step was called, keep its answer.
 
-        If a step is kept, no further step is called until :meth:`repeated`.
+        While an answer is kept, compiled code calls no step. :meth:`repeated` ends this state.
         """
         called = int(self.values[_ROW_COUNT])
         assert steps <= called <= steps + 1, f"{called} steps were called, {steps} were counted"
@@ -92,25 +96,26 @@ class CalledStepLog:
         return CalledSteps(ns[:steps], took_ns[:steps], inputs[:steps], outputs[:steps])
 
     def repeated(self) -> None:
-        """Forget the kept step, which the interpreter has repeated."""
+        """Discard the kept step after the interpreter has repeated it."""
         self.kept = None
         self.values[_CLOSED] = 0
 
 
 _OWN_NAMES_FIRST = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
-"""Flags for loading: the library's own names come before names of the C library (``index``)."""
+"""Flags for loading that make the library's own names precede those of the C library (``index``).
+"""
 
 _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
-"""A library that was linked with one of these flags changes the processor's mode when loaded."""
+"""Flags with which a library changes the processor's floating-point mode when it is loaded."""
 
 
 class InProcess(CController):
-    """C code of an interface file or of a :class:`Build`, in this process; :meth:`fresh` loads it.
+    """C code of an interface file or of a :class:`Build`, in this process.
 
-    ``values`` are parameters by name; ``kind`` is the kind of build: only a plain build can be
-    loaded into this process.  Each controller that :meth:`fresh` returns has its own static
-    variables.  Since the memory of the C code is not known, :meth:`save` returns all steps since
-    the start, and :meth:`restore` repeats them.
+    :meth:`fresh` loads the code. Each returned controller has its own static variables. ``values``
+    contains parameters by name. ``kind`` is the kind of build, which must be plain. The memory of
+    the C code is unknown, so :meth:`save` returns all steps since the start, and :meth:`restore`
+    repeats them.
     """
 
     outside = False
@@ -133,14 +138,16 @@ class InProcess(CController):
         self._u, self._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
         self._library: ctypes.CDLL | None = None
         self._time: ctypes.c_longlong | None = None
-        """The simulated time in the library, ns; only Arduino code reads it."""
+        """The simulated time (ns) in the library, which only Arduino code reads."""
         self._pending: Tag | None = None
         self._left = False
-        """True if the code has called exit() or thrown, after which it must not be terminated."""
+        """True if the code has called exit() or thrown an exception, so that its termination must
+        not be called.
+        """
         self._history = RequestLog(self.inputs.size)
         self._log = CalledStepLog(self.inputs.size, self.outputs.size)
         self._answer = np.zeros(self.outputs.size)
-        """The answer to the latest request; compiled code may have written a later one to y."""
+        """The answer to the latest request; compiled code may have written a later answer to y."""
 
     def _requests(self) -> RequestLog:
         return self._history
@@ -185,7 +192,7 @@ class InProcess(CController):
 
     @property
     def own(self) -> Vector | None:
-        """(k,): the values that the C code gives its parameters; ``None`` before it is loaded."""
+        """The parameter values in the C code, shape (k,); ``None`` before the code is loaded."""
         return self.given.own
 
     def restart(self) -> bool:
@@ -199,7 +206,7 @@ class InProcess(CController):
         return True
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Run one step; raises :class:`ControllerError` if the C code fails."""
+        """Run one step; raise :class:`ControllerError` if the C code fails."""
         if self._library is None:
             raise ControllerError(
                 f"{self.name} is not loaded; use the controller that fresh() returns"
@@ -224,7 +231,7 @@ class InProcess(CController):
         self._history.add(tag, inputs)
 
     def _repeated(self, kept: KeptStep, tag: Tag) -> int:
-        """The status of a step that compiled code has called already; its answer goes into y."""
+        """Return the status of a step that compiled code has called, and write its answer to y."""
         if not kept.repeats(tag, self._u):
             raise ControllerError(
                 f"compiled code ran the step of {kept.tag} of {self.name}, but the interpreter "
@@ -237,7 +244,10 @@ class InProcess(CController):
         return kept.status
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """The address of the step, and its vectors; ``None`` without outputs to report failures."""
+        """Return the address of the step function and its vectors.
+
+        Returns None before loading, and without outputs, which are needed to report failures.
+        """
         if self._library is None or not self.outputs.size:
             return None
         address = ctypes.cast(self._library.rtsim_step_by_address, ctypes.c_void_p).value
@@ -245,7 +255,7 @@ class InProcess(CController):
         return address, (self._u, np.zeros(0), self._log.values, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Take over the steps that compiled code called, and the answers to these steps."""
+        """Record the steps that compiled code has called, with their answers."""
         called = self._log.take(steps)
         if self._pending not in (None, request):
             self._history.heard(self._answer)
@@ -268,7 +278,7 @@ class InProcess(CController):
         return self._y
 
     def close(self) -> None:
-        """Terminate the controller and unload it; raises an error if terminating fails."""
+        """Terminate the controller and unload it; raise an error if terminating fails."""
         if self._library is None:
             return
         status = 0 if self._left else self._library.rtsim_guarded_terminate()
@@ -277,7 +287,10 @@ class InProcess(CController):
         self._unload()
 
     def _refused(self, status: int, given: Signals, values: Vector) -> str:
-        """Explain a status; the text of an exception is in the library's memory."""
+        """Return an explanation of a status.
+
+        The text of a C++ exception is read from the library's memory.
+        """
         thrown = ""
         if self._library is not None:
             text = (ctypes.c_char * THROWN_BYTES).in_dll(self._library, "rtsim_thrown")
@@ -318,7 +331,7 @@ def _check_loadable(made: Build) -> None:
 def _private(library: Path) -> ctypes.CDLL:
     """Load a private copy of ``library``, with its own static variables, and delete the copy.
 
-    The copy is written beside the build, since a folder for temporary files may be mounted noexec.
+    The copy is written next to the build, because a temporary folder may be mounted noexec.
     """
     handle, name = tempfile.mkstemp(prefix="loaded-", suffix=".so", dir=library.parent.parent)
     try:

@@ -1,6 +1,7 @@
-"""Restores controllers from their description in a recording, and runs saved cases again.
+"""Controllers restored from their description in a recording, and repetition of saved cases.
 
-C code that ships with rtsim may be run, and so may the C code of the user's project."""
+C code of rtsim or of the user's project may run.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +24,21 @@ from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Tag
 from rtsim.scenario.trust import check_compiled, check_device
 
-# Checks before C code that a recording, a checkpoint or a case names is run.
+# -- checks before the C code of a recording, a checkpoint or a case runs
 
 
 def check_c(reference: str, source: str, recorded: object) -> None:
     """Raise :class:`TrustError` if the C code of interface file ``reference`` may not be compiled.
 
-    ``source`` names the file that refers to the C code.  ``recorded`` is the hash of the recorded C
-    code.
+    ``source`` names the file that refers to the C code, and ``recorded`` is the hash of the
+    recorded C code.
     """
     if not ships(path := _file(reference)):
         check_compiled(path, source, recorded, lambda _: load_interface(reference).sha256)
 
 
 def check_c_of_now(reference: str, source: str) -> None:
-    """Check C code like :func:`check_c`, but without the hash of a recording."""
+    """Check C code like :func:`check_c`, but without a recorded hash."""
     if not ships(path := _file(reference)):
         check_compiled(path, source)
 
@@ -54,8 +55,8 @@ _THE_RUN = "the recorded run"
 def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController:
     """Return a controller with the parameters ``values`` from its recorded description.
 
-    ``about`` is the description of :meth:`SilController.describe`. Raises :class:`CheckpointError`
-    if the controller cannot be built again, :class:`TrustError` for C code that may not be run.
+    ``about`` is the result of :meth:`SilController.describe`. Raises :class:`CheckpointError` if
+    the controller cannot be rebuilt, and :class:`TrustError` if its C code may not be run.
     """
     if "endpoint" in about:
         raise CheckpointError(
@@ -85,7 +86,7 @@ def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardContro
 
 
 def _reference(about: Mapping[str, Any]) -> str:
-    """Return the interface file with its variant; raises an error if its C code may not be run."""
+    """Return the interface file with its variant, after the check that its C code may run."""
     variant = about.get("variant")
     reference = f"{about['interface']}:{variant}" if variant else str(about["interface"])
     check_c(reference, _THE_RUN, about.get("sha256"))
@@ -101,28 +102,28 @@ def _kind(about: Mapping[str, Any]) -> str:
     return kind
 
 
-# Saved cases, run again in a new worker.
+# -- saved cases, repeated in a new worker
 
 
 @dataclass(frozen=True)
 class Rerun(Judged):
-    """The result of running a case again."""
+    """The result of repeating a case."""
 
     case: Case
     kind: str
     """The kind of build."""
     tag: Tag
-    """The tag of the last step that was begun."""
+    """The tag of the last step that was started."""
     steps: int
     outputs: dict[str, float]
-    """The outputs of the last step, by name; empty if there is no answer."""
+    """The outputs of the last step by name; empty without an answer."""
     error: str
-    """Why the case failed or could not be run; else empty."""
+    """Reason why the case failed or could not be run, or ""."""
     environment: bool = False
-    """True if the error belongs to the environment, such as a host without memory."""
+    """True if the environment caused the error, for example a host without free memory."""
 
     def _judge(self) -> Outcome:
-        """Undecided if the error belongs to the environment and not to the C code."""
+        """Return UNDECIDED if the environment caused the error, and not the C code."""
         if not self.error:
             return Outcome.PASSED
         return Outcome.UNDECIDED if self.environment else Outcome.FAILED
@@ -152,12 +153,12 @@ class Rerun(Judged):
 def rerun_case(
     case: Case, kind: str | None = None, silence: float = 10.0, link: str | None = None
 ) -> Rerun:
-    """Run all steps of ``case`` in a new worker; a failure of the C code is part of the result.
+    """Repeat all steps of ``case`` in a new worker.
 
-    ``kind`` is the kind of build (default: the kind that the case was saved from).  ``silence`` is
-    the longest time that a step may take, s.  ``link`` is the link to the worker, as for
-    :class:`SilController`.  Raises :class:`CaseError` if the interface file no longer exists or has
-    other inputs now.
+    A failure of the C code is part of the result. ``kind`` is the kind of build; the default is the
+    kind with which the case was saved. ``silence`` is the longest time of a step (s). ``link`` is
+    the link to the worker, as for :class:`SilController`. Raises :class:`CaseError` if the
+    interface file no longer exists or now has other inputs.
     """
     if not case.path.is_file():
         raise CaseError(
@@ -204,7 +205,7 @@ def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
 def load_and_rerun(
     path: Path, kind: str | None = None, silence: float = 10.0, link: str | None = None
 ) -> Rerun:
-    """Run the case in file ``path``, as :func:`rerun_case` does.
+    """Repeat the case in the file ``path``, like :func:`rerun_case`.
 
     Raises :class:`TrustError` if the case names C code that may not be compiled and run.
     """

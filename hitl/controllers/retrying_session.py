@@ -1,10 +1,11 @@
-"""A session with a board on a line: it repeats lost requests and keeps the first error.
+"""A session with a board over a line, which repeats lost requests and keeps the first error.
 
 The line has the clock that decides whether an answer is late::
 
-    CycleLine     an emulated board in lockstep: its cycles, which advance only on request
-    WallLine      a board that runs by itself, in real time: the host's monotonic clock
-    └── ModelLine this board in lockstep: the execution time that it reports, plus wire time"""
+    CycleLine     emulated board in lockstep: cycles, which advance only on request
+    WallLine      board that runs by itself, in real time: monotonic clock of the host
+    └── ModelLine such a board in lockstep: reported execution time plus wire time
+"""
 
 from __future__ import annotations
 
@@ -29,20 +30,20 @@ from rtsim.core.tag import NS_PER_S, Tag
 
 
 class Piece(NamedTuple):
-    """Bytes that arrived, and the time ``ns`` (ns) at which the last byte was complete."""
+    """Bytes that arrived, and the time ``ns`` at which the last byte was complete."""
 
     ns: int
     data: bytes
 
 
 class BoardLine(ABC):
-    """The line of a controller on a board; all times are ns of the line's own clock.
+    """The line of a controller on a board. All times are ns of the line's own clock.
 
-    The defaults are those of a board that runs by itself.
+    The default methods are those for a board that runs by itself.
     """
 
     repeat_ns: int
-    """The shortest time before a request is repeated, ns."""
+    """Shortest time before a request is repeated, ns."""
 
     def __init__(self, link: BoardLink) -> None:
         self.send, self.close = link.send, link.close
@@ -59,7 +60,7 @@ class BoardLine(ABC):
         """Set the time to 0 at the start of the run, if the line's clock can be set."""
 
     def reach(self, tag: Tag) -> int | None:  # noqa: ARG002
-        """Return the time up to which ``tag`` advances the board; ``None`` if it runs by itself."""
+        """Return the time to which ``tag`` advances the board; ``None`` if it runs by itself."""
         return None
 
     def anchor(self, tag: Tag) -> None:  # noqa: B027
@@ -67,7 +68,7 @@ class BoardLine(ABC):
 
     @abstractmethod
     def until(self, tag: Tag, allowed_ns: int) -> int:
-        """Return the time at which to stop waiting for the answer to ``tag``."""
+        """Return the time at which the wait for the answer to ``tag`` ends."""
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
         """Return True if an answer that took ``modelled_ns`` is in time."""
@@ -75,18 +76,18 @@ class BoardLine(ABC):
 
     @abstractmethod
     def run(self, until_ns: int, rest_ns: int | None) -> list[Piece]:
-        """Let time pass up to ``until_ns``, or up to the first bytes that arrive; return the bytes.
+        """Let time pass up to ``until_ns`` or to the first bytes, and return the bytes.
 
-        ``rest_ns`` is the least time between the first byte of a reply and its end.  The line may
-        wait this long without checking for bytes.  If ``rest_ns`` is ``None``, time passes up to
+        ``rest_ns`` is the least time between the first byte and the end of a reply. The line may
+        wait this long without a check for bytes. If ``rest_ns`` is ``None``, time passes up to
         ``until_ns`` even if bytes arrive.
         """
 
 
 class CycleLine(BoardLine):
-    """The line to an emulated board in lockstep. 0 ns is the cycle in which the run began.
+    """The line to an emulated board in lockstep; 0 ns is the cycle in which the run began.
 
-    An answer is always in time: the board ran up to this time and no further.
+    An answer is always in time, because the board never runs beyond the end of the wait.
     """
 
     repeat_ns = 2_000_000
@@ -161,7 +162,10 @@ class WallLine(BoardLine):
 
 
 class ModelLine(WallLine):
-    """The line in lockstep to a board that runs by itself; lateness ignores the host's clock."""
+    """The line to a board that runs by itself, in lockstep.
+
+    Whether an answer is late does not depend on the host's clock.
+    """
 
     repeat_ns = 50_000_000
 
@@ -170,14 +174,17 @@ class ModelLine(WallLine):
         self._silence_ns = silence_ns
 
     def until(self, tag: Tag, allowed_ns: int) -> int:  # noqa: ARG002
-        return stopwatch() + 2 * self._silence_ns  # the session's timeout ends the wait before that
+        return stopwatch() + 2 * self._silence_ns  # the session's timeout ends the wait earlier
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:
         return modelled_ns <= allowed_ns
 
 
 def line_to(link: BoardLink, paced: bool, silence_ns: int) -> BoardLine:
-    """Return the line over ``link``; ``silence_ns`` is the longest time without an answer, ns."""
+    """Return the line over ``link``.
+
+    ``silence_ns`` is the longest time without an answer (ns).
+    """
     if paced:
         return WallLine(link)
     if hasattr(link, "advance"):
@@ -192,19 +199,20 @@ def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
 
 
 def as_failure(error: BoardError, before: str = "") -> BoardFailure:
-    """Return a line error as a controller error, whose text begins with ``before``."""
+    """Return a line error as a controller error, with a text that begins with ``before``."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
     return out
 
 
 class RetryingSession:
-    """A session with a board over a line; ``stepped`` gets each answer and its time of arrival.
+    """A session with a board over a line.
 
-    A request that is not answered after ``repeat_ns`` is sent again, with the same sequence number.
-    A board that has already answered the request sends its answer again.  The board may be
-    computing, so each wait is twice as long as the last, but at most ``most_ns``, so that the
-    session soon notices when a disturbed line works again.
+    ``stepped`` is called with each answer and its time of arrival. An unanswered request is sent
+    again after ``repeat_ns``, with the same sequence number. If the board has already answered the
+    request, it sends the same answer again. Each wait is twice as long as the previous one, because
+    the board may still be computing. The limit ``most_ns`` ensures that the session soon notices
+    when a disturbed line works again.
     """
 
     def __init__(
@@ -217,11 +225,11 @@ class RetryingSession:
         self.session, self.line, self.repeat_ns = session, line, repeat_ns
         self.most_ns = FAR
         self.error: ControllerError | None = None
-        """The first error; the session ends with it."""
+        """The first error, which ends the session."""
         self.repeats = 0
         """Number of repeats of the latest request."""
         self.begun_ns: list[int] = []
-        """When each copy of the latest request began on the line, after its leading zero bytes, ns.
+        """Start of each copy of the latest request on the line (ns), after its leading zero bytes.
         """
         self._stepped = stepped
         self._byte_ns = self._reply_ns = 0
@@ -230,7 +238,7 @@ class RetryingSession:
         self._reply_bytes = self._rest = 1
 
     def expect(self, budget: Budget, baud: int) -> None:
-        """Set the length of replies on the wire, from the time budget."""
+        """Set the expected length of replies on the wire from the time budget."""
         self._reply_bytes, self._reply_ns = budget.reply_bytes, budget.reply_ns
         self._byte_ns = BITS_PER_BYTE * NS_PER_S // baud
         self._baud = baud
@@ -246,11 +254,11 @@ class RetryingSession:
             self.error = as_failure(error)
 
     def listen(self, until_ns: int) -> None:
-        """Let time pass until the request is answered, an error occurs, or ``until_ns`` passes."""
+        """Wait until the request is answered, an error occurs, or ``until_ns`` is reached."""
         self._pass(until_ns, stop=True)
 
     def drift(self, until_ns: int) -> None:
-        """Let time pass up to ``until_ns``, even after the answer, unless an error occurs."""
+        """Wait until ``until_ns`` even after the answer, unless an error occurs."""
         self._pass(until_ns, stop=False)
 
     def _pass(self, until_ns: int, stop: bool) -> None:
@@ -270,7 +278,7 @@ class RetryingSession:
             self.error = as_failure(error)
 
     def _next_ns(self) -> int:
-        """Return the time at which to repeat the request if nothing arrives."""
+        """Return the time of the next repeat if nothing arrives."""
         if self.session.state is SessionState.CONNECTING:
             return self.line.now() + HELLO_EVERY_NS
         return self._again_ns if self.session.waiting else FAR

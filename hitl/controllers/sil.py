@@ -1,4 +1,4 @@
-"""A controller in C that runs in a process of its own, behind rtsim's Controller interface."""
+"""A C controller that runs in a separate process, as a controller of a scenario."""
 
 from __future__ import annotations
 
@@ -22,24 +22,30 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
 CASES = Path("cases")
-"""The folder in which failed steps are saved, below the current folder."""
+"""Default folder for failed steps, relative to the current folder."""
 
 
 _DURATIONS = "begun and ended are of another clock: only their difference means anything"
 SERVED = "served"
-"""The kind of a build that another machine has made."""
+"""Kind of a build that was made on another machine."""
 
 
 class SilController(LoggedController):
-    """The C code of an interface file or of a :class:`Build`; :meth:`fresh` starts a process.
+    """The C code of an interface file or of a :class:`Build`, in a separate process.
 
-    ``values``: parameters by name.  ``kind``: the kind of build.  ``silence``: longest time without
-    an answer in lockstep, s of the wall clock.  ``patience``: longest time to start and to
-    initialise, s.  ``cases``: folder in which a step that fails is saved (``None``: it is not
-    saved).  ``command``: the worker's command line, instead of the built worker.  With ``endpoint``
-    (``tcp://HOST:PORT``) nothing is built, since ``rtsim sil serve`` runs the C code there;
-    ``keys`` are those of the client file that this command wrote.  ``link`` is ``"shm"`` (shared
-    memory, the default for a built worker on Linux) or ``"zmq"`` (ZeroMQ).
+    :meth:`fresh` starts the process.
+
+    Args:
+        source: The build, the interface, or the path of the interface file.
+        values: Parameters by name.
+        kind: Kind of build.
+        silence: Longest time without an answer in lockstep, s of the wall clock.
+        patience: Longest time for starting and initialising, s.
+        cases: Folder in which a failed step is saved; ``None`` to save none.
+        command: Command line of the worker, instead of the built worker.
+        endpoint: ``tcp://HOST:PORT`` of ``rtsim sil serve``, which runs the C code without a build.
+        keys: Keys from the client file that ``rtsim sil serve`` wrote.
+        link: ``"shm"`` (shared memory, default for a built worker on Linux) or ``"zmq"``.
     """
 
     def __init__(
@@ -69,7 +75,6 @@ class SilController(LoggedController):
         self.link = chosen_link(
             link, self.build.link, ours=command is None, served=endpoint is not None
         )
-        """``"shm"`` or ``"zmq"``."""
         self._keys = keys
         self._cases = cases
         self._command = [self.build.program] if command is None else list(command)
@@ -86,12 +91,12 @@ class SilController(LoggedController):
         self._sequence = self._answered = 0
         self._sent_ns = 0
         self._steps: SharedSteps | None = None
-        """The fast path of the latest step; ``None`` if this step takes the other path."""
+        """The fast path of the latest step, or ``None`` if the step uses messages."""
         self._unsent = False
         self._warm_up: ExchangeWarmUp | None = None
         self._failures = FailureLog(self.interface, self.p, self.build.kind, self._cases)
         self.environment = False
-        """True if the failure belongs to the environment, such as a host without memory."""
+        """True if the environment caused the failure, for example a host without free memory."""
 
     def fresh(self) -> Self:
         """Return a new controller in a new process, initialised with the parameters.
@@ -113,7 +118,10 @@ class SilController(LoggedController):
         return self.build.warnings
 
     def _started(self) -> WorkerProxy:
-        """Start a process, here or elsewhere; a failure to start is no failure of the C code."""
+        """Start a process, here or on another machine.
+
+        A failure to start counts as a failure of the environment, not of the C code.
+        """
         try:
             if self.endpoint is not None:
                 return RemoteWorker(self.interface, self.endpoint, self._keys, self.patience)
@@ -125,14 +133,14 @@ class SilController(LoggedController):
 
     @property
     def own(self) -> Vector | None:
-        """(k,): the values that the C code gives its parameters; ``None`` if they are not known."""
+        """Values that the C code assigns to its parameters, shape (k,), or ``None`` if unknown."""
         return self.given.own
 
     def restart(self) -> bool:
         """Initialise the C code again, without clearing the memory that its steps have used.
 
-        Returns False if the C code has no such entry point.  A step that fails afterwards is not
-        saved as a case, because a case starts from new memory.
+        Returns False if the C code has no such entry point. A later failed step is not saved as a
+        case, because a case begins with new memory.
         """
         if not self.interface.restarts:
             return False
@@ -148,7 +156,7 @@ class SilController(LoggedController):
 
     @property
     def pid(self) -> int:
-        """Process id of the worker; 0 if there is none."""
+        """Process id of the worker, or 0."""
         return self._worker.pid if self._worker else 0
 
     def _initialize(self, worker: WorkerProxy) -> None:
@@ -179,9 +187,9 @@ class SilController(LoggedController):
         return self._worker
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function that runs the code of an exchange; ``None`` over ZeroMQ.
+        """Return a function that executes the code of an exchange, or ``None`` over ZeroMQ.
 
-        Raises :class:`ControllerError` if there is no memory for it.
+        Raises :class:`ControllerError` if the memory for the exchange cannot be allocated.
         """
         link = self._running().link
         if self._warm_up is None and isinstance(link, SharedLink):
@@ -189,30 +197,34 @@ class SilController(LoggedController):
         return self._warm_up
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Return the times of the latest answer, ns of the monotonic clock.
+        """Return the times of the latest answer, in ns of the monotonic clock.
 
-        The times are: request sent, step begun, step ended, answer received.  Over TCP, begun and
+        The times are: request sent, step begun, step ended, answer received. Over TCP, begun and
         ended are times of the other machine's clock.
         """
         return self._stamps if self._steps is None else self._steps.stamps()
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Request a step; :meth:`receive` raises the error if the request cannot be sent."""
+        """Request a step.
+
+        If the request cannot be sent, :meth:`receive` raises the error.
+        """
         worker = self._running()
         self._sequence += 1
         self._unsent, self._steps = False, worker.steps
         try:
             if self._steps is None or not self._steps.request(self._sequence, tag, inputs):
-                self._steps = None  # the other path says what is wrong
+                self._steps = None  # the message path reports the error
                 self._sent_ns = stopwatch()
                 self._unsent = not worker.send(WorkerMessageKind.STEP, self._sequence, tag, inputs)
         finally:
             self._failures.add(tag, inputs)  # while the worker computes
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to the request of ``tag``; ``None`` if it does not arrive in time.
+        """Return the answer (n,) to the request of ``tag``, or ``None`` if it does not arrive in
+        time.
 
-        ``patience`` is the time to wait, s.  Raises :class:`ControllerError` if the step fails.
+        ``patience`` is the time to wait (s). Raises :class:`ControllerError` if the step fails.
         """
         worker, began = self._running(), stopwatch()
         if self._steps is not None and self._answered != self._sequence:
@@ -280,7 +292,7 @@ class SilController(LoggedController):
         return refusal(self.name, status, given, values, self.outputs)
 
     def silent(self, tag: Tag) -> ControllerError:
-        """Return the error for a request that was not answered in time; end the process."""
+        """End the process, and return the error for a request that was not answered in time."""
         heard = f" (it sent {self.garbage} malformed messages)" if self.garbage else ""
         text = f"{self.name} did not answer within {self.silence:g} s{heard}; look for an endless "
         text += "loop in its step"
@@ -290,12 +302,12 @@ class SilController(LoggedController):
         return self.explained(tag, error)
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with its step's inputs and the command that repeats the failure."""
+        """Return ``error`` with the inputs of its step and the command that repeats the failure."""
         self.environment = self.environment or error.environment
         return super().explained(tag, error)
 
     def close(self) -> None:
-        """End the process; raises :class:`ControllerError` if the process fails at its end."""
+        """End the process; raise :class:`ControllerError` if the process fails at its end."""
         worker, self._worker = self._worker, None
         if self._warm_up is not None:
             self._warm_up.close()

@@ -1,4 +1,4 @@
-"""Rigs: the signals at the pins of an I/O node, and the emulated boards that are wired to it."""
+"""Rigs: an I/O node, the signals at its pins, and emulated boards that are wired to it."""
 
 from __future__ import annotations
 

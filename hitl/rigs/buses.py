@@ -47,7 +47,7 @@ _QUANTITY = {
 
 
 class _QuantityKey(Key):
-    """A signal as a table, or a constant."""
+    """A quantity of a bus device, given as a table for a signal, or as a constant."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         key = table(_QUANTITY) if isinstance(given, dict) else finite()
@@ -72,11 +72,11 @@ BUS_FAULT = {
     "mask": replace(whole(1, 0xFF, None), wanted="an integer from 0x01 to 0xff"),
 }
 _GENERAL = range(0x08, 0x78)
-"""I2C addresses that no standard reserves."""
+"""I2C addresses that the standard does not reserve."""
 
 
 def read_buses(devices: Mapping[str, Entries], faults: Iterable[Entries], rig: Rig) -> Rig:
-    """Return ``rig`` with the bus devices and the faults of its file.
+    """Return ``rig`` with the bus devices and the bus faults of its file.
 
     Raises :class:`InterfaceError` with the line of a wrong entry.
     """
@@ -156,9 +156,10 @@ def _signal(device: str, quantity: Quantity, row: Entries) -> BusSignal:
 
 
 def bus_at(text: str, rig: Rig) -> tuple[str, str, BoardDescription]:
-    """Return the board, the bus and the board's description of ``text``, such as ``imu.i2c``.
+    """Return the board, the bus and the board description for ``text``, such as ``imu.i2c``.
 
-    Raises :class:`RtsimError` if there is no such bus, or if its emulator has no buses.
+    Raises :class:`RtsimError` if the bus does not exist, or if the emulator of the board has no
+    buses.
     """
     boards = {d.name: d.board for d in rig.devices}
     board, _, bus = text.partition(".")

@@ -1,7 +1,7 @@
-"""Use a rig as a controller: its inputs are written to the I/O node's pins, its outputs are read.
+"""A rig as a controller: inputs are written to the pins of an I/O node, outputs are read from them.
 
-:class:`hitl.controllers.board.BoardController` communicates with the node as with any board, with
-the same handshake.  This module converts between the signals of the rig and the node's pins.
+:class:`hitl.controllers.board.BoardController` communicates with the node as with any other board.
+This module converts between the signals of the rig and the pins of the node.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.engine.faults.line_kinds import LineFaults
 
-# The signals of a rig as raw values of the I/O node's pins
+# -- conversion between signals and raw values of pins
 
 TAKING_CYCLES = 800
 """Cycles from the last byte of a request to the node's time stamp of this request.
 
-The delay of an edge's time stamp is subtracted.  The value was measured on the emulator, and
+The delay of an edge's time stamp is already subtracted. The value was measured on the emulator, and
 ``test_rig_illumination.py`` checks it.
 """
 _WRAP = 1 << 32
@@ -60,7 +60,7 @@ _EDGES = ("rises", "falls")
 
 
 def delay_ns(size: int, baud: int) -> int:
-    """Return the time from a tag to the node's time stamp of its request, ns.
+    """Return the time (ns) from a tag to the node's time stamp of its request.
 
     The request has ``size`` bytes and is sent at the tag with ``baud`` bit/s.
     """
@@ -68,7 +68,7 @@ def delay_ns(size: int, baud: int) -> int:
 
 
 class NodeWriter:
-    """The conversion of the signals in ``[to_pins]`` to the raw values of the pins."""
+    """Converter from the signals in ``[to_pins]`` to the raw values of the pins."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -79,7 +79,7 @@ class NodeWriter:
         self._pins = [NUMBER[c.pin] for c in rig.to_pins]
 
     def drive(self, values: Vector) -> Vector:
-        """Convert ``values`` (n,) to the raw values of all pins (18,).
+        """Convert ``values`` (n,) to the raw values of all pins, shape (18,).
 
         Raises :class:`ControllerError` for a value outside the limits of its signal or pin, unless
         the signal saturates.
@@ -107,13 +107,14 @@ class NodeWriter:
 
 
 class NodeReader:
-    """The conversion of the node's answers to the signals in ``[from_pins]``.
+    """Converter from the node's answers to the signals in ``[from_pins]``.
 
-    Times of edges are converted to simulated time, s.  The node stamps each edge and each request
-    with its own clock.  A request is sent at its tag and takes ``request_ns`` on the line, so the
-    simulated time of its stamp is known.  The time of an edge is computed from the difference of
-    the two stamps, so the node's clock must be accurate only from one request to the next.  If a
-    request was repeated, one copy or its answer may be lost.  The node's clock then shows which
+    Times of edges are converted to simulated time (s). The node stamps each edge and each request
+    with its own clock. A request is sent at its tag and takes ``request_ns`` on the line, so the
+    simulated time of its stamp is known. The time of an edge follows from the difference of the two
+    stamps. The node's clock therefore needs to be accurate only from one request to the next.
+
+    If a request was repeated, one copy or its answer may be lost. The node's clock then shows which
     copy the node has stamped.
     """
 
@@ -125,15 +126,15 @@ class NodeReader:
         self._seen: dict[str, list[int]] = {}
         self._counts = [0] * MOST_PULSES
         self._taken: tuple[int, int] | None = None
-        """Latest time stamp of a request: simulated time, ns, and the node's cycles."""
+        """Latest time stamp of a request, as simulated time (ns) and as cycles of the node."""
         self._times = {c.name: float(c.field.signal.initial) for c in rig.from_pins}  # type: ignore[arg-type]
         self.silences = 0
 
     def values(self, tag: Tag, found: Vector, begun_ns: Sequence[int] = (0,)) -> Vector:
         """Return the signals (n,) from ``found``, the node's answer to the request of ``tag``.
 
-        ``begun_ns`` are the times at which the request and its repetitions began on the line, ns
-        since the tag.
+        ``begun_ns`` contains the times at which the request and its repetitions began on the line,
+        in ns since the tag.
         """
         node = {name: found[where].astype(np.int64).tolist() for name, where in self._at.items()}
         self.silences += (node["silences"][0] - self.silences) % 256
@@ -148,9 +149,9 @@ class NodeReader:
         return np.array(out)
 
     def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
-        """Return the simulated time at which the node stamped the request, ns.
+        """Return the simulated time (ns) at which the node stamped the request.
 
-        If the request was repeated, the copy is used whose time fits the node's clock best.
+        For a repeated request, the copy is chosen whose time fits the node's clock best.
         """
         taken_ns = copies_ns[-1]
         if self._taken is not None:
@@ -180,14 +181,14 @@ class NodeReader:
 
 
 class BusDevices:
-    """The bus devices of a rig at its running boards.  All boards are at cycle 0."""
+    """The bus devices of a rig, connected to its running boards. All boards are at cycle 0."""
 
     def __init__(self, rig: Rig, boards: Mapping[str, EmulatedBoard]) -> None:
         self._signals = rig.bus_signals
         self._faults = rig.bus_faults
         self._ends: dict[str, I2cEnd | SpiEnd] = {}
         self._of: dict[str, str] = {}
-        """Board and bus of each device, by its name."""
+        """Board and bus of each device, by the name of the device."""
         for at in dict.fromkeys(d.at for d in rig.bus_devices):
             rows = [d for d in rig.bus_devices if d.at == at]
             self._of |= {d.name: at for d in rows}
@@ -197,13 +198,13 @@ class BusDevices:
         self._at = [self._ends[self._of[s.device]] for s in self._signals]
 
     def begin(self) -> None:
-        """Let the run begin now: the times of the faults count from here."""
+        """Begin the run now; the times of the faults count from here."""
         for at, end in self._ends.items():
             end.begin()
             end.faults.extend(fault.fault for fault in self._faults if fault.bus == at)
 
     def set(self, values: Iterable[float]) -> None:
-        """Set the quantities from the values of :attr:`Rig.bus_signals`.
+        """Set the quantities of the devices from the values of :attr:`Rig.bus_signals`.
 
         Raises :class:`ControllerError` for a value that is not finite.
         """
@@ -212,17 +213,19 @@ class BusDevices:
 
     @property
     def acted(self) -> list[int]:
-        """Number of operations that each fault of the rig changed."""
+        """Number of operations that each fault of the rig has changed."""
         return [self._ends[fault.bus].acted[fault.fault] for fault in self._faults]
 
     @property
     def idle(self) -> list[str]:
-        """Why each fault of the rig has changed no operation; empty if it has changed one."""
+        """Reason why a fault has changed no operation, for each fault; "" if it has changed one."""
         return [self._ends[fault.bus].why_idle(fault.fault) for fault in self._faults]
 
     @property
     def unused(self) -> dict[str, str]:
-        """A sentence on each device that had no transfer since power-on, by its name."""
+        """A sentence about each device without a transfer since power-on, by the name of the
+        device.
+        """
         found = {name: self._ends[at].why_unused(name) for name, at in self._of.items()}
         return {name: text for name, text in found.items() if text}
 
@@ -239,7 +242,7 @@ def node_interface(
 ) -> Interface:
     """Return the interface of the I/O node's firmware on ``board``.
 
-    Its signals are the same on every board.  ``period``, if given, replaces the period of its file.
+    The signals are the same on every board. ``period`` overrides the period in the interface file.
     Raises :class:`ScenarioError` if ``board`` cannot be an I/O node.
     """
     if board.io_node is None:
@@ -251,11 +254,11 @@ def node_interface(
 
 
 def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
-    """Start the emulated boards of ``rig`` from power-on and wire them together.
+    """Power up the emulated boards of ``rig`` and wire them together.
 
-    ``probe`` is called with each voltage between boards.  Raises
-    :class:`InterfaceError` for a sketch that cannot be compiled, and
-    :class:`hitl.boards.contract.BoardError` if a board cannot be opened.
+    ``probe`` is called with each voltage between boards. Raises :class:`InterfaceError` for a
+    sketch that cannot be compiled, and :class:`hitl.boards.contract.BoardError` if a board cannot
+    be opened.
     """
     image = firmware(
         node_interface(board=rig.description), baud=rig.baud, board=rig.description
@@ -275,12 +278,17 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
 
 
 class RigController:
-    """A controller that drives and reads the devices at the pins of ``rig``.
+    """A controller that drives and reads the devices at the pins of a rig.
 
-    It replaces a scenario's controller.  ``period`` is the scenario's period, used for the time
-    budget of the line.  With ``paced`` the rig runs by the wall clock.  ``silence`` and
-    ``patience`` are the timeouts of :class:`hitl.controllers.board.BoardController`, s.  ``probe``
-    is called with each voltage between emulated boards.
+    A rig controller replaces a controller of a scenario.
+
+    Args:
+        rig: The rig, from :func:`hitl.rigs.load_rig`.
+        period: Period of the replaced controller, for the time budget of the line.
+        paced: If true, the rig runs by the wall clock.
+        silence: Longest time without an answer to a request, s.
+        patience: Longest time for connecting, starting and stopping, s.
+        probe: Function that is called with each voltage between emulated boards.
     """
 
     outside = True
@@ -312,18 +320,18 @@ class RigController:
                 f"{rig.board} is a real board; use {DEFAULT_URL}"
             )
         if self._emulated:
-            rig.images()  # an error of the compiler comes now, and not at the start of the run
+            rig.images()  # report errors of the compiler now, not at the start of the run
         self._prepare()
 
     def _prepare(self) -> None:
-        """Set all that belongs to one run, before its start."""
+        """Set up everything that belongs to a single run."""
         rig = self.rig
         self.boards: WiredBoards | None = None
-        """The emulated boards; ``None`` until they run, and for a real I/O node."""
+        """The emulated boards; ``None`` before they run, and for a real I/O node."""
         self.buses: BusDevices | None = None
         """The bus devices at the emulated boards."""
         self.last: dict[str, float] = {}
-        """Latest value of each signal that was written or read, by the signal's name."""
+        """Latest value of each signal that was written or read, by name."""
         node = node_interface(self._period, rig.description)
         self.node = BoardController(
             node, rig.parameters(), url=rig.url, link=self._wired if self._emulated else None,
@@ -345,9 +353,9 @@ class RigController:
         return boards
 
     def fresh(self) -> Self:
-        """Return a new controller of the same rig at its start.
+        """Return a new controller of the same rig, at the start of its run.
 
-        Its boards are powered up, its pins are at their fail-safe values, and emulated boards have
+        The boards are powered up, the pins have their fail-safe values, and emulated boards have
         run for the settling time.
         """
         out = copy(self)
@@ -428,7 +436,7 @@ class RigController:
 
     @property
     def free_running(self) -> bool:
-        """True if the rig continues during a pause of the simulation; then a pause is refused."""
+        """True if the rig runs on during a pause of the simulation; a pause is then rejected."""
         return self.rig.free_running and not self.rig.hold
 
     @property
@@ -438,17 +446,17 @@ class RigController:
 
     @property
     def budget(self) -> Budget:
-        """Time budget of one exchange with the I/O node, for its longest step so far."""
+        """Time budget of one exchange with the I/O node, based on the longest step so far."""
         return self.node.budget
 
     @property
     def repeated(self) -> int:
-        """Number of requests that were sent again because no answer came."""
+        """Number of requests that were repeated because no answer arrived."""
         return self.node.counts.repeated
 
     @property
     def silences(self) -> int:
-        """Number of times at which the node's watchdog set the fail-safe values."""
+        """Number of times that the node's watchdog set the fail-safe values."""
         return self._reader.silences
 
     def close(self) -> None:

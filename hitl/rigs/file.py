@@ -85,7 +85,7 @@ from rtsim.core.toml import (
     whole,
 )
 
-# Rows of ``[to_pins]`` and ``[from_pins]``
+# -- entries of [to_pins] and [from_pins]
 
 _COMMON = {
     "pin": text(wanted='a pin, such as "D2"'),
@@ -115,13 +115,14 @@ _ONLY = {
     "pull_up": ("digital_in", "pulse_in"),
 }  # fmt: skip
 _NEVER = -1.0
-"""Initial value of the time of an edge, for use until the first edge, s."""
+"""Initial value of an edge time (s), which applies until the first edge."""
 
 
 def read_channel(name: str, row: Entries, node: IoNode) -> Channel:
-    """Return the signal ``name`` of the table ``row``; ``node`` is what its pins can do.
+    """Return the signal ``name`` of the table ``row``.
 
-    Raises :class:`InterfaceError` with the signal's line for any error.
+    ``node`` describes the abilities of the pins. Raises :class:`InterfaceError` with the line of
+    the signal.
     """
     kind, pin = row["kind"], row["pin"]
     if why := unfit(pin, kind, node):
@@ -151,7 +152,7 @@ def read_channel(name: str, row: Entries, node: IoNode) -> Channel:
 
 
 def _raw(kind: str, measure: str, row: Entries) -> tuple[str, float, str, float]:
-    """Return the raw type, the value of a raw step, the default unit and the initial value."""
+    """Return the raw type, the value of one raw step, the default unit and the initial value."""
     if kind in ("digital_out", "digital_in"):
         return "bool", 1.0, "1", 0.0
     if kind == "pwm_out":
@@ -172,7 +173,6 @@ def _per(row: Entries, key: str, what: str) -> float:
 
 
 def _safe(place: Field, row: Entries) -> float:
-    """Return the fail-safe value as a raw value."""
     safe, signal = row["safe"], place.signal
     if safe is None:
         raise row.error(
@@ -194,7 +194,7 @@ def _safe(place: Field, row: Entries) -> float:
     return float(round(steps))
 
 
-# ``[[wires]]``
+# -- [[wires]]
 
 _END = text(wanted=f'a pin of a board, such as "{NODE}.D3"')
 _POSITIVE = finite(None, "a finite number > 0")
@@ -252,7 +252,7 @@ def _end(row: Entries, key: str, rig: Rig) -> RigEnd:
 
 
 def _pins(board: str, rig: Rig) -> BoardPins:
-    """Return the pins of the board that wires call ``board``."""
+    """Return the pins of the board with the name ``board`` in wires."""
     urls = {NODE: rig.board, **{d.name: d.board for d in rig.devices}}
     return parse_url(urls[board]).description.require_pins()
 
@@ -275,7 +275,7 @@ def _low_pass(row: Entries) -> LowPass | None:
 
 
 def _fits(wire: RigWire, rig: Rig) -> None:
-    """Check that the pins at both ends fit the wire's direction and kind."""
+    """Check that the pins at both ends allow the direction and kind of the wire."""
     channels_there = _pins(wire.target.board, rig).channels
     if wire.low_pass is not None and wire.target.pin not in channels_there:
         raise ValueError(
@@ -304,7 +304,9 @@ def _fits(wire: RigWire, rig: Rig) -> None:
 
 
 def _no_row(pin: str, rig: Rig, driven: bool) -> str:
-    """Return the error for a pin of the node without a signal, with the pins that have a signal."""
+    """Return the error for a pin of the node without a signal, with a list of the pins that have
+    one.
+    """
     table, rows = ("to_pins", rig.to_pins) if driven else ("from_pins", rig.from_pins)
     pins = list(dict.fromkeys(c.pin for c in rows))
     there = f"; {', '.join(pins)} {'has' if len(pins) == 1 else 'have'} a signal" if pins else ""
@@ -350,7 +352,7 @@ _RIG = {
 
 
 def load_rig(path: str | Path) -> Rig:
-    """Read the rig file ``path``.  Raises :class:`InterfaceError` with file and line."""
+    """Read the rig file ``path``; raise :class:`InterfaceError` with file and line."""
     file = open_toml(Path(path), "a rig file", "illumination.toml", InterfaceError)
     return _Reader(file.path.resolve(), read(file.data, _RIG, file.place), file.lines).rig()
 

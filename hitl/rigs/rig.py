@@ -1,4 +1,4 @@
-"""A rig: the signals at the pins of an I/O node, and the emulated devices wired to it."""
+"""Rigs as data: signals at the pins of an I/O node, and emulated devices wired to the node."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.tag import NS_PER_S, Period
 from rtsim.core.toml import Lines
 
-# Numbers of pins are those of ``firmware/io_node/io_node.h``.
+# The order of the pins gives the pin numbers of firmware/io_node/io_node.h.
 
 PINS = (*(f"D{n}" for n in range(2, 14)), *(f"A{n}" for n in range(6)))
-"""Usable pins by their printed names; D0 and D1 are the serial line."""
+"""Usable pins, as printed on the board; D0 and D1 are the serial line."""
 NUMBER = {name: number for number, name in enumerate(PINS)}
 ADC_PINS = PINS[12:]
 MOST_PULSES = 4
-"""Most pins whose edges get time stamps."""
+"""Greatest number of pins with time-stamped edges."""
 NO_PIN = 255
 CLOCK_HZ = DEFAULT_BOARD.clock_hz
 SUPPLY_V = DEFAULT_BOARD.require_pins().volts
@@ -34,11 +34,12 @@ ADC_STEPS = 1024
 DUTY_STEPS = 255
 assert DEFAULT_BOARD.io_node is not None
 INTERFACE = DEFAULT_BOARD.io_node.interface
-"""Interface file of the I/O node's firmware on the default board; its signals are those of all."""
+"""Interface file of the I/O node's firmware on the default board. All boards have the same signals.
+"""
 
 
 class NodeKind(IntEnum):
-    """Kinds of pin, with the numbers of the firmware."""
+    """Kinds of pin, with the numbers that the firmware uses."""
 
     UNUSED, DIGITAL_OUT, PWM_OUT, DIGITAL_IN, PULLED_UP, ADC_IN = range(6)
 
@@ -54,7 +55,10 @@ _UNFIT = {
 
 
 def unfit(pin: str, kind: str, node: IoNode) -> str:
-    """Return why ``pin`` of ``node`` cannot have ``kind`` and which pins can; "" if it can."""
+    """Return why ``pin`` of ``node`` cannot have ``kind``, or "".
+
+    The text lists the pins that can have this kind.
+    """
     if pin not in NUMBER:
         if pin in _UNFIT:
             return f"{_UNFIT[pin]}; choose D2 to D13 or A0 to A5"
@@ -79,22 +83,22 @@ _NODE_KINDS = {
     "adc_in": NodeKind.ADC_IN,
 }
 NODE = "node"
-"""Name of the I/O node in wires."""
+"""Name of the I/O node in the descriptions of wires."""
 MAX_PACE, _REAL_TIME = "max", "1"
 _HOLD = "or set hold = true in the rig file if all devices at its pins can wait"
 
 
 @dataclass(frozen=True)
 class Channel:
-    """A signal at a pin; ``field`` has its raw type on the line and its scale."""
+    """A signal at a pin; ``field`` contains its raw type on the serial line and its scale."""
 
     field: Field
     pin: str
     kind: str
     measure: str = ""
-    """For ``pulse_in``: rise, fall, width or count; else ""."""
+    """Measure of a ``pulse_in`` signal: rise, fall, width or count; otherwise ""."""
     safe: float = 0.0
-    """Fail-safe value of a signal in ``[to_pins]``, as the firmware's raw value."""
+    """Fail-safe value of a signal in ``[to_pins]``, as a raw value of the firmware."""
     pull_up: bool = False
 
     @property
@@ -110,7 +114,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class LowPass:
-    """A low pass: a resistor (ohm) in the wire, and a capacitor (F) from its end to ground."""
+    """A low pass of a resistor (ohm) in the wire and a capacitor (F) from its end to ground."""
 
     resistance: float
     capacitance: float
@@ -134,7 +138,7 @@ class RigEnd:
 
 @dataclass(frozen=True)
 class RigWire:
-    """A wire from the pin that drives it to the pin that reads it, possibly with a low pass."""
+    """A wire from the pin that drives it to the pin that reads it, with or without a low pass."""
 
     source: RigEnd
     target: RigEnd
@@ -143,7 +147,7 @@ class RigWire:
 
 @dataclass(frozen=True)
 class RigDevice:
-    """A board with firmware of its own: the device under test."""
+    """A device under test: an emulated board with its own firmware."""
 
     name: str
     board: str
@@ -152,7 +156,7 @@ class RigDevice:
 
     @property
     def table(self) -> str:
-        """The table of the rig file that describes the device."""
+        """The table of the rig file for this device."""
         return f"devices.{self.name}"
 
 
@@ -174,7 +178,7 @@ class BusSignal:
 
 @dataclass(frozen=True)
 class RigBusDevice:
-    """A simulated device at a bus of an emulated board."""
+    """A simulated device on a bus of an emulated board."""
 
     name: str
     kind: str
@@ -182,38 +186,38 @@ class RigBusDevice:
     board: str
     bus: str
     address: int
-    """Address on an I2C bus."""
+    """Address of an I2C device, or 0."""
     select: str
-    """Pin of the board that selects the device on an SPI bus."""
+    """Pin of the board that selects an SPI device, or ""."""
     pins: Mapping[str, str]
-    """Pin of the board that each output of the device drives."""
+    """Pins of the board that the outputs of the device drive, by output."""
     options: Mapping[str, float]
     signals: tuple[BusSignal, ...]
     constants: tuple[tuple[str, float], ...]
 
     @property
     def at(self) -> str:
-        """Board and bus, as in the file."""
+        """Board and bus, as in the rig file."""
         return f"{self.board}.{self.bus}"
 
 
 @dataclass(frozen=True)
 class RigBusFault:
-    """A fault of the bus ``bus``, such as ``"controller.i2c"``."""
+    """A fault on a bus such as ``"controller.i2c"``."""
 
     bus: str
     fault: BusFault
 
     @property
     def in_words(self) -> str:
-        """Kind and place, such as ``nack_address at controller.i2c (imu)``."""
+        """Kind and place of the fault, such as ``nack_address at controller.i2c (imu)``."""
         at = f"{self.bus} ({self.fault.device})" if self.fault.device else self.bus
         return f"{self.fault.kind} at {at}"
 
 
 @dataclass(frozen=True)
 class Rig:
-    """A rig as its file describes it; ``to_pins`` and ``from_pins`` have the order of the file."""
+    """The contents of a rig file; signals are in the order of the file."""
 
     path: Path
     name: str
@@ -221,7 +225,7 @@ class Rig:
     """URL of the I/O node."""
     baud: int
     watchdog_ms: int
-    """Silence of the host after which the I/O node sets the fail-safe values, ms."""
+    """Silence of the host (ms) after which the I/O node sets the fail-safe values."""
     hold: bool
     """True if the devices at the pins can wait while the simulation is paused."""
     to_pins: tuple[Channel, ...]
@@ -229,16 +233,16 @@ class Rig:
     devices: tuple[RigDevice, ...]
     wires: tuple[RigWire, ...]
     slice_ns: int
-    """Slice of the emulated boards, which is the delay of a wire, ns."""
+    """Slice of the emulated boards (ns), which is also the delay of a wire."""
     settle_ns: int
-    """Time that emulated boards run with fail-safe values before the run begins, ns."""
+    """Time (ns) that emulated boards run with fail-safe values before the run begins."""
     lines: Lines = field(repr=False, compare=False)
     bus_devices: tuple[RigBusDevice, ...] = ()
     bus_faults: tuple[RigBusFault, ...] = ()
 
     @property
     def bus_signals(self) -> tuple[BusSignal, ...]:
-        """All signals that set quantities of bus devices; as inputs they follow ``to_pins``."""
+        """All signals that set quantities of bus devices. As inputs, they follow ``to_pins``."""
         return tuple(s for device in self.bus_devices for s in device.signals)
 
     @property
@@ -253,9 +257,10 @@ class Rig:
         return tuple(dict.fromkeys(pins))
 
     def interface(self, period: Period) -> Interface:
-        """Return the rig as an interface.
+        """Return the rig as the interface of a controller.
 
-        Its inputs go to the pins and to the bus devices.  Its outputs come from the pins.
+        The inputs are the signals to the pins and to the bus devices. The outputs are the signals
+        from the pins.
         """
         return Interface(
             path=self.path, variant="", name=self.name, period=period, sources=(), headers=(),
@@ -269,7 +274,7 @@ class Rig:
         )  # fmt: skip
 
     def parameters(self) -> dict[str, list[int] | int]:
-        """Return the parameters of the I/O node's firmware, which are sent at START."""
+        """Return the parameters of the I/O node's firmware, which the message START contains."""
         kinds, safe = [int(NodeKind.UNUSED)] * len(PINS), [0] * len(PINS)
         for channel in self.channels:
             kinds[NUMBER[channel.pin]] = int(channel.node_kind)
@@ -290,7 +295,7 @@ class Rig:
         return replace(self, board=f"{bare}?{rest}" if rest else bare, baud=baud)
 
     def images(self) -> dict[str, Path]:
-        """Return the Intel HEX file of each device by its name; sketches are compiled.
+        """Compile the sketches, and return the Intel HEX file of each device by name.
 
         Raises :class:`InterfaceError` with the line of a device whose sketch cannot be compiled.
         """
@@ -306,7 +311,7 @@ class Rig:
             raise self.error(device, str(error)) from error
 
     def error(self, device: RigDevice, text: str) -> InterfaceError:
-        """Return the error ``text`` about the firmware of ``device``, with its line."""
+        """Return the error ``text`` about the firmware of ``device``, with file and line."""
         line = self.lines.of(device.table, "firmware")
         return InterfaceError(f"{self.lines.path}:{line}: {device.table}: {text}")
 
@@ -326,13 +331,13 @@ class Rig:
 
     @property
     def free_running(self) -> bool:
-        """Return True for real hardware, which continues while the simulation is paused."""
+        """True for a real board, which keeps running while the simulation is paused."""
         return not parse_url(self.board).emulated
 
     def pace_for(self, asked: str | None) -> str:
-        """Return the pace of the run: ``asked``, or the rig's default if ``asked`` is ``None``.
+        """Return the pace of the run, which is ``asked`` or the default of the rig.
 
-        Raises :class:`ScenarioError` with the reason for a pace that the rig cannot follow.
+        Raises :class:`ScenarioError` with the reason if the rig cannot follow the pace.
         """
         if not self.free_running:
             if asked not in (None, MAX_PACE):
@@ -360,7 +365,7 @@ class Rig:
     def check_watchdog(self, period: Period) -> None:
         """Raise :class:`InterfaceError` if the rig's watchdog is not longer than ``period``.
 
-        A shorter watchdog would set the fail-safe values within each period.
+        A shorter watchdog would set the fail-safe values in each period.
         """
         if self.watchdog_ms * NS_PER_S // 1000 <= period.ns:
             raise InterfaceError(

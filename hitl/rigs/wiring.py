@@ -1,13 +1,15 @@
-"""Wire emulated boards pin to pin; together they act as one board, the I/O node.
+"""Emulated boards that are wired pin to pin and together behave like one board, the I/O node.
 
-All boards advance together, in slices.  A change of a pin reaches the other end of its wire exactly
-one slice later.  Within a slice no board depends on another board, so the order of the boards does
-not matter.  Times are cycles of the I/O node; a board with another clock runs its whole cycles up
-to each stop.  Voltages and the duty of a PWM are computed at the end of each slice, and are held
-for the next slice.  Slices begin at multiples of their length since power-on, so stops of a run at
-other times (a received byte, a tag of the simulation) do not matter.
+All boards advance together, in slices. A change of a pin reaches the other end of its wire exactly
+one slice later. Within a slice no board depends on another, so the order of the boards does not
+matter. Times are cycles of the I/O node. A board with another clock runs only whole cycles up to
+each stop.
 
-The other end of a wire reads low while the driving pin is not driven.
+Voltages and the duty of a PWM are computed at the end of each slice and held during the next slice.
+Slices begin at multiples of their length since power-on. Stops at other times, such as a received
+byte or a tag of the simulation, therefore do not change the results.
+
+A pin reads low if its wire is not driven at the other end.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from hitl.rigs.rig import NODE, LowPass, RigEnd, RigWire
 
 
 class Capacitor:
-    """The capacitor of a :class:`LowPass` that is driven with a piecewise constant voltage.
+    """The capacitor of a :class:`LowPass`, driven with a piecewise constant voltage.
 
     dV/dt = (held - V) / RC has the solution V(t) = held + (V0 - held) exp(-t / RC), which is exact
-    for steps of any length.  A PWM signal is replaced by its mean.  This omits its ripple, which is
-    at most held * (1 - duty) * T / RC for a period T.  No current flows into the ADC.
+    for steps of any length. A PWM signal is replaced by its mean. This approximation omits the
+    ripple, which is at most held * (1 - duty) * T / RC for a period T. No current flows into the
+    ADC.
     """
 
     def __init__(self, part: LowPass, clock_hz: int) -> None:
@@ -37,7 +40,7 @@ class Capacitor:
         self.held = 0.0
 
     def volts(self, cycle: int) -> float:
-        """Return the capacitor's voltage, V, at ``cycle``, which is not before the last drive."""
+        """Return the capacitor's voltage (V) at ``cycle``, not earlier than the last drive."""
         decayed = math.exp(-(cycle - self._cycle) / self._cycles)
         return self.held + (self._volts - self.held) * decayed
 
@@ -59,15 +62,16 @@ class _Line:
     wire: RigWire
     capacitor: Capacitor | None
     level: bool = False
-    """Level that the source's port drives."""
+    """Level that the port of the source drives."""
     millivolts: int = field(default=-1)
 
 
 class WiredBoards:
-    """The I/O node with the boards that are wired to it.
+    """The I/O node and the boards that are wired to it, with the interface of a single board.
 
-    ``boards`` has the node under the name ``"node"``.  All boards are at cycle 0, and are closed
-    together.  ``slice_cycles`` is the delay of every wire.  ``probe`` is called with every voltage.
+    ``boards`` contains the node under the name ``"node"``. All boards must be at cycle 0, and are
+    closed together. ``slice_cycles`` is the delay of every wire. ``probe`` is called with every
+    voltage.
     """
 
     def __init__(
@@ -104,17 +108,17 @@ class WiredBoards:
 
     @property
     def pins(self) -> EmulatedPins:
-        """Pins of the node.  Their edges are not available, because the wires consume them."""
+        """Pins of the node. Edges are not available, because the wires consume them."""
         return self._node.pins
 
     @property
     def baud(self) -> float:
-        """The baud rate that the node's firmware has set, bit/s."""
+        """Bit rate that the node's firmware has set, bit/s."""
         return self._node.baud
 
     @property
     def boards(self) -> Mapping[str, EmulatedBoard]:
-        """All boards by name, with the I/O node."""
+        """All boards by name, including the I/O node."""
         return self._boards
 
     @property
@@ -149,7 +153,7 @@ class WiredBoards:
             board.close()
 
     def _run(self, target: int, until_byte: bool) -> bool:
-        """Run to ``target``, or to the end of the node's next byte; return True for a byte."""
+        """Run to ``target`` or to the end of the node's next byte; return True for a byte."""
         if until_byte and self._node.wait(0.0):
             return True
         arrived = False
@@ -163,7 +167,7 @@ class WiredBoards:
             else:
                 self._node.advance(end - now)
             for board in self._boards.values():
-                # the whole cycles up to now; of the same clock as many as of the node
+                # whole cycles up to now, with the same clock as many as the node
                 board.advance(self.cycles * board.clock_hz // self._hz - board.cycles)
             self._collect()
             if self.cycles % self._slice == 0:
@@ -172,7 +176,7 @@ class WiredBoards:
         return arrived
 
     def _collect(self) -> None:
-        """Collect the edges since the last call."""
+        """Collect the edges since the last call, and detect resets."""
         for name, board in self._boards.items():
             if board.restarts != self._restarts[name]:
                 self._restarts[name] = board.restarts
@@ -182,7 +186,7 @@ class WiredBoards:
                 self._changed(name, Edge(at, edge.pin, edge.level))
 
     def _let_go(self, name: str, cycle: int) -> None:
-        """Set to low all wires that a board drove before its reset."""
+        """Set all wires to low that a board drove before its reset."""
         for line in self._lines:
             if line.wire.source.board == name and line.level:
                 self._changed(name, Edge(cycle, line.wire.source.pin, False))
@@ -205,7 +209,7 @@ class WiredBoards:
             self._set_level(line, level)
 
     def _measure(self) -> None:
-        """Compute the voltages at the end of a slice, which are held for the next slice."""
+        """Compute the voltages at the end of a slice, which are held during the next slice."""
         registers: dict[str, bytes] = {}
         for line in self._lines:
             if line.capacitor is None:

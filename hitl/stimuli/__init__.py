@@ -1,1 +1,1 @@
-"""Generated stimuli: input sequences that reach the branches which a run left open."""
+"""Generated stimuli: input sequences that reach branches that a run has missed."""

@@ -1,8 +1,8 @@
-"""From where functions are called: each call of a helper decides by itself.
+"""Chains of calls, by which the branches of a helper function are counted separately.
 
-A helper such as ``limited(x, low, high)`` is called at many places.  If one call reaches both
-limits, this shows nothing about the limits of another call.  So the branches of a function count
-once for each chain of calls that leads to it, as if it were a macro.
+A helper such as ``limited(x, low, high)`` is called at many places. If one call reaches both
+limits, this proves nothing about the limits of another call. The branches of a function therefore
+count once for each chain of calls that leads to it, as if the function were a macro.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from hitl.stimuli.decisions import Node
 
 Key = tuple[Path, int, str]
-"""File and line of a function, and its name."""
+"""File, line and name of a function."""
 Places = Callable[["Node"], tuple[Path, int]]
 """A function that returns file and line of a node."""
 MOST_CHAINS = 32
-"""Chains of calls by which the branches of a function are told apart; with more, they are not."""
+"""Greatest number of chains for which the branches of a function are counted separately."""
 
 
 @dataclass(frozen=True)
@@ -30,53 +30,53 @@ class Chain:
     """A chain of calls that leads to a function."""
 
     words: str = ""
-    """``limited(x, 0, 9) at motor.c:30``; empty if the chains are not told apart."""
+    """Text such as ``limited(x, 0, 9) at motor.c:30``; "" if chains count together."""
     fixed: frozenset[int] = frozenset()
-    """The numbers of the operands of the last call that are literals."""
+    """Positions of the operands of the last call that are literals."""
 
 
 ANY: tuple[Chain, ...] = (Chain(),)
-"""The chains of a function whose calls count together."""
+"""The chains of a function whose calls are counted together."""
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of a function by its name, in a function of the user."""
+    """A call of a function by its name, in a user's function."""
 
     number: int
     name: str
     words: str
     fixed: frozenset[int]
     known: Key | None
-    """The called function, if its text is in the same file."""
+    """The called function, if it is defined in the same file."""
 
 
 @dataclass
 class _Function:
-    """A function of the user's text."""
+    """A function in the user's text."""
 
     simple: bool
-    """False if its calls cannot be told apart, as those of a method or of a template."""
+    """False if its calls cannot be counted separately, as for a method or a template."""
     static: bool
     calls: list[_Call] = field(default_factory=list)
 
 
 class Calls:
-    """The calls of all texts of a controller; :meth:`read` comes first, for each of them."""
+    """The calls in all texts of a controller, which :meth:`read` collects first."""
 
     def __init__(self) -> None:
         self._functions: dict[Key, _Function] = {}
         self._elsewhere: set[str] = set()
-        """Names that code which gets no probes calls, or that are used without a call."""
+        """Names that are used without a call, or called by code without probes."""
         self._chains: dict[Key, tuple[Chain, ...]] = {}
         self._offsets: dict[tuple[Key, int], int] = {}
         self.merged: set[str] = set()
-        """Functions with more chains than :data:`MOST_CHAINS`, so their calls count together."""
+        """Functions with more chains than :data:`MOST_CHAINS`, whose calls are counted together."""
         self._declared: set[str] = set()
         """Names of functions that the user's files declare."""
 
     def read(self, root: Node, files: Collection[Path], place: Places, text: bytes) -> None:
-        """Collect the functions of a text and their calls; those in ``files`` are the user's."""
+        """Collect the functions of a text and their calls; ``files`` contains the user's files."""
         mine: dict[str, Key] = {}
         every = [(one, (*place(one), name_of(one))) for one in functions(root)]
         for _, key in every:
@@ -118,7 +118,7 @@ class Calls:
         return out
 
     def _called_at(self, key: Key) -> Iterator[tuple[Key, _Call]]:
-        """Yield the calls of a function, and who calls."""
+        """Yield the callers of a function with their calls."""
         static = self._functions[key].static
         for caller, function in sorted(self._functions.items(), key=lambda item: item[0]):
             for call in function.calls:
@@ -126,7 +126,7 @@ class Calls:
                     yield caller, call
 
     def chains(self, key: Key) -> tuple[Chain, ...]:
-        """Return the chains of calls that lead to a function; :data:`ANY` if it has one."""
+        """Return the chains of calls that lead to a function, or :data:`ANY`."""
         if key in self._chains:
             return self._chains[key]
         function = self._functions.get(key)
@@ -162,7 +162,7 @@ class Calls:
 
     @property
     def undefined(self) -> list[str]:
-        """The calls of functions that the user declares, but whose text is not there."""
+        """The calls of functions that the user declares but does not define."""
         defined = {name for _, _, name in self._functions}
         return [
             call.words
@@ -172,7 +172,7 @@ class Calls:
         ]
 
     def offset(self, caller: Key, number: int) -> int | None:
-        """Return the first chain of a call in the list of the called function, if it has a list."""
+        """Return the position of a call's first chain among those of the called function."""
         for key in self._functions:
             self.chains(key)
         return self._offsets.get((caller, number))
@@ -186,7 +186,7 @@ def sites(function: Node) -> Iterator[tuple[int, Node]]:
 
 
 def operands_of_call(call: Node) -> list[Node] | None:
-    """Return the operands of a call; ``None`` if they cannot be evaluated before it."""
+    """Return the operands of a call, or ``None`` if they cannot be evaluated before the call."""
     given = call.child_by_field_name("arguments")
     if given is None or given.has_error:
         return None
@@ -206,7 +206,7 @@ def _called(function: Node) -> Iterator[tuple[int, Node]]:
 
 
 def _named(declaration: Node) -> Iterator[str]:
-    """Yield the names in the initial values of a declaration outside of functions."""
+    """Yield the names in the initial values of a declaration outside functions."""
     for part in declaration.children:
         if part.type == "init_declarator":
             value = part.child_by_field_name("value")
@@ -215,7 +215,7 @@ def _named(declaration: Node) -> Iterator[str]:
 
 
 def parameters(function: Node) -> list[str]:
-    """Return the names of the parameters that a function never assigns; "" for the others."""
+    """Return the names of parameters that a function never assigns, and "" for all others."""
     declarator = function.child_by_field_name("declarator")
     given = None if declarator is None else declarator.child_by_field_name("parameters")
     if given is None:
@@ -242,7 +242,6 @@ _DECLARING = {
 
 
 def _local(function: Node) -> set[str]:
-    """Return the names of the parameters and variables of a function."""
     out, stack = set(), list(function.children)
     while stack:
         node = stack.pop()
@@ -255,7 +254,7 @@ def _local(function: Node) -> set[str]:
 
 
 def _declared(declaration: Node) -> Iterator[str]:
-    """Yield the names of functions that a declaration names without their text."""
+    """Yield the names of functions that are declared without a definition."""
     for part in declaration.children:
         while part.type == "pointer_declarator":
             part = part.child_by_field_name("declarator") or part.children[0]
@@ -265,7 +264,7 @@ def _declared(declaration: Node) -> Iterator[str]:
 
 
 def _simple(function: Node) -> bool:
-    """Return True for a function outside of classes and templates, whose result is a value."""
+    """Return True for a function outside classes and templates whose result is a value."""
     above = function.parent
     declarator = function.child_by_field_name("declarator")
     while declarator is not None and declarator.type == "pointer_declarator":

@@ -1,6 +1,6 @@
-"""Where C and C++ decide: conditions, switches, calls such as ``fmin``, and what can go wrong.
+"""Decisions in C and C++: conditions, switches, calls such as ``fmin``, and possible errors.
 
-The syntax tree is that of tree-sitter.  :mod:`hitl.stimuli.probes` writes a probe at each place.
+The syntax tree is that of tree-sitter. :mod:`hitl.stimuli.probes` inserts a probe at each location.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tree_sitter import Parser
 
 
-# The conditions, switches and functions in a syntax tree of C or C++ (tree-sitter).
-
 _CONDITIONED = {
     "if_statement", "while_statement", "do_statement", "for_statement", "conditional_expression",
 }  # fmt: skip
@@ -36,13 +34,13 @@ _LITERALS = {
     "type_descriptor", "alignof_expression", "nullptr",
 }  # fmt: skip
 SUMS = ("+", "-", "*")
-"""Operators whose results can be outside of their type."""
+"""Operators whose results can exceed the range of their type."""
 _EFFECTS = {
     "assignment_expression", "update_expression", "call_expression", "compound_statement",
     "co_await_expression", "new_expression", "delete_expression",
 }  # fmt: skip
 MOST_TEXT = 100
-"""Longest text of a condition in a message, characters."""
+"""Greatest length of a condition in a message, characters."""
 
 
 _DECLARED = {"declaration", "condition_declaration", "init_statement"}
@@ -74,7 +72,7 @@ def parsed(text: bytes, cpp: bool = False) -> Node:
 
 
 def at_compile_time(node: Node) -> bool:
-    """Return True for a function, a declaration or an ``if`` that C++ marks as ``constexpr``."""
+    """Return True for a function, a declaration or an ``if`` that is ``constexpr`` in C++."""
     return any(child.text in _AT_COMPILE_TIME for child in node.children)
 
 
@@ -89,7 +87,7 @@ def functions(root: Node) -> Iterator[Node]:
 
 
 def outside_of_functions(root: Node) -> Iterator[Node]:
-    """Yield the parts of a text that the parser did not understand, except inside of functions."""
+    """Yield the parts outside functions that the parser could not parse."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -100,7 +98,7 @@ def outside_of_functions(root: Node) -> Iterator[Node]:
 
 
 def without_middle(node: Node) -> bool:
-    """Return True for ``a ?: b``, whose value is that of its condition: a probe would change it."""
+    """Return True for ``a ?: b``, because a probe would change the value of its condition."""
     if node.type != "conditional_expression":
         return False
     return node.child_by_field_name("consequence") is None
@@ -116,7 +114,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def _runs(parent: Node, child: Node) -> bool:
-    """Return False for parts that the compiler evaluates, or that nothing evaluates."""
+    """Return False for parts that only the compiler evaluates, or that are never evaluated."""
     if child.type in _UNEVALUATED:
         return False
     if parent.type == "case_statement" and parent.child_by_field_name("value") == child:
@@ -149,7 +147,7 @@ def conditions(function: Node) -> list[Node]:
 
 
 COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
-"""The codes of comparisons in ``rtsim_probes.h``."""
+"""Codes of comparisons in ``rtsim_probes.h``."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ class Sides:
     relation: str
     right: str
     tied: bool = False
-    """False if both sides are equal where ``left`` equals ``right``: neither is taken there."""
+    """False if equal ``left`` and ``right`` make both sides equal, so neither side is taken."""
 
 
 _LEAST = (Sides("{0}", "{1}", "{0}", "<", "{1}"),)
@@ -188,7 +186,7 @@ _CALLS = {
         for name, relation in _ORDERED.items()
     },
 }
-"""The number of operands and the sides of functions of C that decide, by a pattern of names."""
+"""Number of operands and sides of the C functions that decide, by name pattern."""
 _CALLS_CPP = {"min": (2, _LEAST), "max": (2, _LARGEST), "clamp": (3, _CLAMPED)}
 _PREDICATES = re.compile(rf"is(?:nan|inf|finite|normal|unordered|lessgreater){_WIDTH}|isinf_sign")
 _PREFIX = re.compile("__builtin_|__tg_|__(?=fabs|signbit|is)")
@@ -204,14 +202,15 @@ class Decision:
     operands: tuple[Node, ...] = ()
     """The operands of a call that decides."""
     sides: tuple[Sides, ...] = ()
-    """The sides of a call that decides; those of a clamp are two pairs."""
+    """The sides of a call that decides. A clamp has two pairs."""
 
 
 def decisions(function: Node, cpp: bool, own: Collection[str] = ()) -> list[Decision]:
-    """Return what a function decides, in the order of the text.
+    """Return the decisions of a function in the order of the text.
 
-    These are its conditions; comparisons and operands of ``!`` whose value is used; and calls such
-    as ``fmin``.  The text of the functions named ``own`` is at hand, so it is read itself.
+    Decisions are conditions, comparisons and operands of ``!`` whose value is used, and calls such
+    as ``fmin``. Calls of the functions named ``own`` are excluded, because their own text is
+    analysed.
     """
     out = {node.id: Decision(node) for node in conditions(function)}
     for node in walk(function):
@@ -233,7 +232,7 @@ def decisions(function: Node, cpp: bool, own: Collection[str] = ()) -> list[Deci
 
 
 def _call(node: Node, cpp: bool) -> tuple[str, tuple[Node, ...]]:
-    """Return the plain name of the called function, and its operands; "" if it has none."""
+    """Return the plain name of the called function, or "", and its operands."""
     called, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
     if called is None or given is None:
         return "", ()
@@ -249,7 +248,7 @@ def _call(node: Node, cpp: bool) -> tuple[str, tuple[Node, ...]]:
         return "", ()
     name = _PREFIX.sub("", text_of(called), count=1)
     if name == "tgmath" and operands:
-        # The functions for each type come before the operands: fmaxf, fmax, fmaxl, a, b.
+        # The functions for each type precede the operands: fmaxf, fmax, fmaxl, a, b.
         name = text_of(operands[0])
         while operands and any(_known(text_of(operands[0]), cpp)):
             operands = operands[1:]
@@ -277,7 +276,7 @@ def text_of(node: Node) -> str:
 
 
 def hazards(function: Node) -> list[Node]:
-    """Return the divisions, shifts, subscripts, sums and products whose operands can be wrong."""
+    """Return the divisions, shifts, subscripts, sums and products that can cause an error."""
     return [node for node in walk(function) if _hazardous(node)]
 
 
@@ -295,10 +294,11 @@ def _hazardous(node: Node) -> bool:
 
 
 def operands_of(node: Node) -> tuple[str, Node, Node]:
-    """Return the operator of an expression with two operands and both; "" for other nodes.
+    """Return the operator and both operands of a binary expression; the operator is "" for other
+    nodes.
 
-    The operator of ``a[i]`` is ``[]``, and that of ``a /= b`` is ``/``.  The only operand of
-    ``-a``, ``++a`` and ``a--`` counts as both.
+    The operator of ``a[i]`` is ``[]``, and that of ``a /= b`` is ``/``. The only operand of ``-a``,
+    ``++a`` and ``a--`` is returned twice.
     """
     only = node.child_by_field_name("argument")
     if node.type in ("unary_expression", "update_expression") and only is not None:
@@ -322,7 +322,7 @@ def operands_of(node: Node) -> tuple[str, Node, Node]:
 
 
 def has_effects(node: Node) -> bool:
-    """Return True if it can matter how often the expression is evaluated."""
+    """Return True if the number of evaluations of the expression can matter."""
     return any(one.type in _EFFECTS for one in walk(node))
 
 
@@ -354,7 +354,7 @@ def bare(node: Node) -> Node:
 
 
 def labels(body: Node) -> Iterator[Node]:
-    """Yield the labels of a switch, but not those of switches inside it."""
+    """Yield the labels of a switch, without those of nested switches."""
     stack = list(reversed(body.children))
     while stack:
         node = stack.pop()
@@ -365,7 +365,7 @@ def labels(body: Node) -> Iterator[Node]:
 
 
 def literal(node: Node, names: Collection[str] = ()) -> bool:
-    """Return True if an expression consists of literals, and of the variables ``names``, only."""
+    """Return True if an expression consists only of literals and of the variables ``names``."""
     leaves, stack = [], [node]
     while stack:
         one = stack.pop()
@@ -393,7 +393,7 @@ def depth_of(node: Node) -> int:
 
 
 def name_of(function: Node) -> str:
-    """Return the name of a function; "" if it has none."""
+    """Return the name of a function, or ""."""
     node: Node | None = function
     while node is not None and (inner := node.child_by_field_name("declarator")) is not None:
         node = inner
@@ -401,7 +401,7 @@ def name_of(function: Node) -> str:
 
 
 def brief(text: bytes, node: Node) -> str:
-    """Return the text of a node, on one line and not too long for a message."""
+    """Return the text of a node on one line, limited to the length for a message."""
     return shortened(text[node.start_byte : node.end_byte].decode(errors="replace"))
 
 

@@ -1,4 +1,4 @@
-"""The file of stimuli, ``NAME.stimuli.toml`` beside the interface file ``NAME.toml``.
+"""The stimuli file ``NAME.stimuli.toml``, in the same folder as the interface file ``NAME.toml``.
 
 ::
 
@@ -13,8 +13,8 @@
       { inputs = [0.0, 900.0], times = 3 },
     ]
 
-``rtsim sil generate`` writes it, and ``rtsim sil test`` reads it.  Each stimulus begins with a
-controller that was just initialised.  A person may add entries.
+``rtsim sil generate`` writes the file, and ``rtsim sil test`` reads it. Each stimulus begins with a
+newly initialised controller. Entries can also be written by hand.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ from rtsim.core.toml import (
     whole,
 )
 
-# Values that the interface file allows for an input.
+# -- values that the interface file allows for an input
 
 _ROUNDING = 1e-6
-"""Share of a count by which a scaled value may exceed a limit through rounding."""
+"""Fraction of a count by which rounding may move a scaled value beyond a limit."""
 _ROUNDING_32 = 2.0**-24
-"""Share by which a value in float32 may exceed a limit through rounding."""
+"""Fraction by which rounding may move a float32 value beyond a limit."""
 
 
 def inputs_by_column(interface: Interface) -> Mapping[str, Field]:
-    """Return the input that each input column belongs to."""
+    """Return the input field of each input column."""
     return {name: place for place in interface.input_fields for name in place.signal.columns}
 
 
 def _spare(place: Field, limit: float) -> float:
-    """Return by how much a value may exceed ``limit`` through rounding to the input's type."""
+    """Return how far rounding to the input's type may move a value beyond ``limit``."""
     if "int" in place.signal.type:
         return _ROUNDING * abs(place.scale)
     return abs(limit) * _ROUNDING_32 if place.signal.type == "float32" and limit else 0.0
 
 
 def why_refused(place: Field, value: float) -> str:
-    """Return why the interface file does not allow ``value`` for an input, as a clause; or ""."""
+    """Return why the interface file does not allow ``value`` for an input, or ""."""
     signal = place.signal
     if math.isnan(value):
         return "" if any(map(math.isnan, place.specials)) else "NaN needs nan = true"
@@ -84,18 +84,18 @@ def why_refused(place: Field, value: float) -> str:
 
 
 class StimuliError(RtsimError):
-    """Stimuli cannot be generated, or a file of stimuli cannot be read; the message says why."""
+    """Stimuli cannot be generated or read; the message gives the reason."""
 
 
 Table = NDArray[np.float64]
 SUFFIX = ".stimuli.toml"
 MARK = "rtsim sil generate"
-"""A text in the first line, by which an older file is recognised before it is overwritten."""
+"""Text in the first line of a generated file, which identifies it before it is overwritten."""
 _FORMAT = 1
 MOST_BYTES = 16 << 20
-"""Largest file of stimuli, bytes."""
+"""Greatest size of a stimuli file, bytes."""
 MOST_STEPS = 1_000_000
-"""Most steps of all stimuli of a file together."""
+"""Greatest number of steps of all stimuli of a file."""
 
 
 def _number(given: object) -> float:
@@ -127,14 +127,14 @@ _FILE = {
 
 @dataclass(frozen=True, eq=False)
 class Stimulus:
-    """An input sequence, from the start of the controller."""
+    """An input sequence from the start of the controller."""
 
     steps: Table
-    """The inputs (k, m), with columns in the order of the interface file's inputs."""
+    """The inputs, shape (k, m), with columns in the order of the interface file's inputs."""
     reaches: tuple[str, ...] = ()
     """The branches for which the sequence was found."""
     fails: str = ""
-    """How the C code failed when the sequence was found; empty if it did not fail."""
+    """The failure of the C code when the sequence was found, or ""."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,19 +143,19 @@ class Stimuli:
 
     controller: str
     inputs: tuple[str, ...]
-    """The names of the input columns."""
+    """Names of the input columns."""
     stimuli: tuple[Stimulus, ...]
     generated: Mapping[str, Any] = field(default_factory=dict)
-    """How the file was generated, such as the seed; empty for a file written by hand."""
+    """Origin of the file, such as the seed; empty for a file written by hand."""
     path: Path | None = None
 
     @property
     def steps(self) -> int:
-        """Number of steps of all stimuli together."""
+        """Total number of steps of all stimuli."""
         return sum(len(one.steps) for one in self.stimuli)
 
     def outdated(self, interface: Interface) -> str:
-        """Return a sentence if the stimuli were generated for other C code; else an empty text."""
+        """Return a sentence if the stimuli were generated for other C code, or ""."""
         known = self.generated.get("sha256")
         if known is None or known == interface.sha256:
             return ""
@@ -170,9 +170,9 @@ class Stimuli:
         return "the stimuli" if self.path is None else self.path.name
 
     def ordered(self, layout: Signals) -> list[Table]:
-        """Return the steps of each stimulus with its columns in the order of ``layout``.
+        """Return the steps of each stimulus with columns in the order of ``layout``.
 
-        Raises :class:`StimuliError` if the columns are not those of ``layout``.
+        Raises :class:`StimuliError` if the file has other columns than ``layout``.
         """
         if sorted(self.inputs) != sorted(layout.columns):
             raise StimuliError(
@@ -189,7 +189,7 @@ class Stimuli:
 
 
 def beside(interface: Interface) -> Path:
-    """Return the path of the stimuli that belong to an interface file."""
+    """Return the path of the stimuli file that belongs to an interface file."""
     return interface.path.with_suffix(SUFFIX)
 
 
@@ -198,9 +198,9 @@ def stimuli_of(
 ) -> dict[str, Stimuli]:
     """Return the stimuli by controller name.
 
-    They are read from the files ``given`` by name, or else from the file beside the interface file,
-    if there is one.  Raises :class:`StimuliError` for a file that cannot be read, that belongs to
-    another controller, or that has a value which its interface file does not allow.
+    The stimuli are read from the files ``given``, or else from the stimuli file of the interface
+    file if it exists. Raises :class:`StimuliError` if a file cannot be read, belongs to another
+    controller, or contains a value that the interface file does not allow.
     """
     out = {}
     for name, interface in interfaces.items():
@@ -220,9 +220,9 @@ def stimuli_of(
 
 
 def load_stimuli(path: Path, interface: Interface | None = None) -> Stimuli:
-    """Read a file of stimuli for the controller ``interface``.
+    """Read a stimuli file for the controller ``interface``.
 
-    Raises :class:`StimuliError`, with the entry, for any error.
+    Raises :class:`StimuliError` with the entry for any error.
     """
     what = f"a file of stimuli, or write one: {MARK}"
     file = open_toml(path, what, error=StimuliError, most=MOST_BYTES)
@@ -256,7 +256,7 @@ def _check_step(
     step: Entries, names: Sequence[str], fields: Sequence[tuple[str, Field]],
     interface: Interface | None,
 ) -> None:  # fmt: skip
-    """Check the number of inputs, and the values of those that the interface file declares."""
+    """Check the number of inputs, and their values if the interface file declares them."""
     values = step["inputs"]
     if len(values) != len(names):
         problem = f"inputs is {list(values)}; write a list of {len(names)} numbers"
@@ -299,15 +299,15 @@ def _rows(table: Table) -> Iterator[str]:
         at = end
 
 
-# The values that generated stimuli may give to the inputs of a controller.
+# -- values that generated stimuli may contain
 
 
 class Ranges:
-    """The ranges of all input columns, with values that are worth a try.
+    """The ranges of all input columns, with values that are likely to reach branches.
 
-    A range is that of the interface file (``low``, ``high``) and of the C type.  Where the file
-    gives none, ``inputs`` (k, m), the inputs of a run, show which values are usual: the range is
-    symmetric and twice as wide.  ``numbers`` are those in the text of the C code.
+    A range follows from the interface file (``low``, ``high``) and the C type. Without limits in
+    the file, the inputs of a run, ``inputs`` (k, m), determine a symmetric range of twice their
+    width. ``numbers`` are the numbers in the C source.
     """
 
     def __init__(
@@ -341,11 +341,11 @@ class Ranges:
 
     @property
     def rest(self) -> Vector:
-        """(m,): the values nearest to 0."""
+        """The allowed values nearest to 0, shape (m,)."""
         return np.array([one.rest for one in self.columns])
 
     def drawn(self, rng: np.random.Generator, column: int) -> float:
-        """Draw a value for a column: a special one, one of those worth a try, or any."""
+        """Draw a value for a column: a special value, a likely value, or any value."""
         one, known = self.columns[column], self.values[column]
         if known and rng.random() < 0.4:
             return known[int(rng.integers(len(known)))]

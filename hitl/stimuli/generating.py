@@ -1,4 +1,4 @@
-"""Generate stimuli for a controller: measure what a run reaches, search for the rest, shorten."""
+"""Generation of stimuli: measure a run, search for the remaining branches, and simplify."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from hitl.stimuli.search import Search, Shortening, Trial, covering
 from rtsim.core.errors import RtsimError
 
 Observer = Callable[[int, int, int], None]
-"""A function that is called with the runs so far, the branches reached, and all branches."""
+"""Function that is called with the number of runs, of reached branches, and of all branches."""
 _SHARE = 4
-"""The search for hazards runs at most this share of the sequences of the search for branches."""
+"""The search for hazards runs at most this fraction (1/4) of the sequences of the branch search."""
 MOST_OPEN = 8
-"""Branches that a comparison names; its JSON names all."""
+"""Greatest number of branches that a comparison prints; its JSON contains all."""
 RUNS, STEPS = 20_000, 100
-"""Default limits: sequences that are run, and steps of each."""
+"""Default limits: number of sequences to run, and number of steps of each."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When the search ends, and the seed of its random choices."""
+    """Limits of the search, and the seed of its random choices."""
 
     seed: int = 0
     runs: int = RUNS
     steps: int = STEPS
 
     def check(self) -> None:
-        """Raise :class:`StimuliError` for a limit that allows nothing."""
+        """Raise :class:`StimuliError` for a limit out of range."""
         if self.seed < 0:
             raise StimuliError(f"--seed {self.seed} is negative; give a whole number >= 0")
         for name, value in (("runs", self.runs), ("steps", self.steps)):
@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Open:
-    """A branch that no sequence reached, and the nearest that a comparison came."""
+    """A branch that no sequence reached, and the nearest values of its comparison."""
 
     branch: Branch
     distance: float
@@ -60,7 +60,7 @@ class Open:
 
     @property
     def nearest(self) -> str:
-        """How near the search came, as a clause."""
+        """A clause on how near the search came."""
         if np.isinf(self.distance):
             return "its condition was never evaluated"
         if not self.branch.switched:
@@ -68,7 +68,7 @@ class Open:
         return f"nearest: {self.distance:.6g} away"
 
     def to_json(self) -> dict[str, Any]:
-        """Return where the branch is, as plain data."""
+        """Return the location of the branch as plain data."""
         one = self.branch
         return {
             "file": str(one.file),
@@ -81,37 +81,37 @@ class Open:
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """The result of a search.  All counts of branches were measured with probes."""
+    """The result of a search. All counts of branches were measured with probes."""
 
     stimuli: Stimuli
     branches: tuple[Branch, ...]
     begun: NDArray[np.bool_]
-    """(n,): the branches that the recorded run reaches."""
+    """The branches that the recorded run reaches, shape (n,)."""
     reached: NDArray[np.bool_]
-    """(n,): the branches that the recorded run or a stimulus reaches."""
+    """The branches that the recorded run or a stimulus reaches, shape (n,)."""
     edges: tuple[int, int]
-    """How many branches were taken with little to spare, and how many comparisons allow it."""
+    """Number of narrowly taken branches, and number of branches that can be taken narrowly."""
     open: tuple[Open, ...]
     runs: int
-    """Sequences that the search ran, without those that made the found ones shorter."""
+    """Number of sequences that the search ran, without those of the simplification."""
     in_full: bool
     """False if a limit of wall-clock time ended the search."""
     unmeasured: tuple[str, ...]
-    """Whose branches were not measured, as clauses: ``the functions at motor.c:7``."""
+    """Code whose branches were not measured, as clauses such as ``the functions at motor.c:7``."""
     unstable: tuple[str, ...] = ()
-    """Goals that a stimulus reached once, but not when it ran again."""
+    """Goals that a stimulus reached once, but not when it was repeated."""
     far: tuple[Open, ...] = ()
-    """The branches that no sequence took with little to spare, without those in ``open``."""
+    """Branches that no sequence took narrowly, without those in ``open``."""
     hazards: tuple[str, ...] = ()
-    """What a stimulus shows the C code to do wrong, in words: ``a / b divides by 0``."""
+    """Errors of the C code that a stimulus demonstrates, such as ``a / b divides by 0``."""
     searched: int | None = 0
-    """Number of divisors, indices, shifts and sums that were searched; ``None`` without probes."""
+    """Number of divisors, indices, shifts and sums in the search, or ``None`` without probes."""
     all_runs: int = 0
-    """``runs`` and the sequences of the search for what can go wrong."""
+    """``runs`` plus the sequences of the search for hazards."""
 
     @property
     def complete(self) -> bool:
-        """True if every branch was reached, and every function was measured."""
+        """True if every branch was reached and every function was measured."""
         return bool(self.reached.all()) and not self.unmeasured
 
     @property
@@ -121,7 +121,7 @@ class Generated:
 
     @property
     def in_words(self) -> str:
-        """A sentence on the branches reached."""
+        """A sentence on the reached branches."""
         count, some = len(self.branches), int(self.reached.sum())
         name = self.stimuli.controller
         if not count:
@@ -188,12 +188,13 @@ def generate(
     observe: Observer = lambda *_: None,
     origin: str = "",
 ) -> Generated:
-    """Search for stimuli that reach the branches of ``build`` which ``run`` leaves open.
+    """Search for stimuli that reach the branches of ``build`` that ``run`` leaves open.
 
-    ``run`` (k, m) are the inputs of a recorded run, in the order of the interface file.  ``values``
-    are parameters by name.  ``goes_on`` is asked between rounds; if it returns False, the search
-    ends early, and the result depends on the number of its runs.  ``origin`` says in the file where
-    the recorded inputs come from.  Raises :class:`StimuliError` and the errors of a build.
+    ``run`` (k, m) contains the inputs of a recorded run, in the order of the interface file.
+    ``values`` contains parameters by name. ``goes_on`` is called between rounds. If it returns
+    False, the search ends early, and the result depends on the number of runs so far. ``origin`` is
+    a text for the file about the origin of the recorded inputs. Raises :class:`StimuliError` and
+    the errors of a build.
     """
     limits.check()
     interface = build.interface
@@ -282,7 +283,7 @@ def _searched(
 def _shortened(
     search: Search, ranges: Ranges, begun: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return short sequences for the goals that the run leaves open, without idle ones."""
+    """Return short sequences for the goals that the run leaves open, without superfluous ones."""
     wanted = search.hits & ~begun
     short = [
         Shortening(search.runner, ranges, needed).shortened(trial)
@@ -292,7 +293,7 @@ def _shortened(
 
 
 def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
-    """Return a short sequence for each kind of failure, at each hazard (-1: at none)."""
+    """Return a short sequence for each kind of failure and each hazard (-1: no hazard)."""
     out = {}
     for (how, at), trial in search.failures.items():
         needed = np.zeros(search.runner.goals, np.bool_)
@@ -303,7 +304,7 @@ def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
 
 
 def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the comparisons (k,) that were taken, but never with little to spare."""
+    """Return the indices (k,) of comparisons that were taken, but never narrowly."""
     taken, closely = reached.reshape(2, -1)
     return np.array([b for b in sorted(found.edges) if taken[b] and not closely[b]], np.int64)
 
@@ -311,39 +312,39 @@ def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _open(
     search: Search, found: Probed, left: NDArray[np.int64], first: int = 0
 ) -> tuple[Open, ...]:
-    """Return the branches ``left`` (k,), whose goals begin at ``first``, in the order of files."""
+    """Return the branches ``left`` (k,) in the order of files; their goals begin at ``first``."""
     out = [Open(found.branches[b], *search.closest[first + b]) for b in left]
     return tuple(sorted(out, key=lambda one: one.branch))
 
 
-# Which branches of the C code input sequences reach, measured with probes in its conditions.
+# Measurement of the branches that input sequences reach, with probes in the C code.
 
 _LINE = re.compile(r"(\.\w+):\d+(?=: | in |$)")
 
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """What the input sequences of a comparison reach in the C code of one controller."""
+    """The branches of a controller's C code that the input sequences of a comparison reach."""
 
     interface: Interface
     branches: tuple[int, ...] = ()
-    """The numbers in ``goals`` of the branches; the others are hazards, or with little to spare."""
+    """Indices of the branches in ``goals``, which also contains hazards and narrow branches."""
     goals: tuple[str, ...] = ()
-    """(g,): what can be reached, in words."""
+    """Descriptions of all goals, shape (g,)."""
     hits: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
-    """(k, g): what each of k sequences reaches."""
+    """The goals that each of k sequences reaches, shape (k, g)."""
     unmeasured: tuple[str, ...] = ()
-    """Whose branches were not measured, as clauses: ``the functions at motor.c:7``."""
+    """Code whose branches were not measured, as clauses such as ``the functions at motor.c:7``."""
     open: tuple[Branch, ...] = ()
     """The branches that no sequence reaches."""
     why: str = ""
-    """Why nothing was measured; empty if it was."""
+    """Why nothing was measured, or ""."""
 
     @classmethod
     def of(cls, build: Build, values: Mapping[str, object], tables: Sequence[Table]) -> Reach:
         """Run the sequences ``tables``, (k, m) each, from the start of the C code of ``build``.
 
-        The columns are those of the interface file.  ``values`` are parameters by name.
+        The columns are those of the interface file. ``values`` contains parameters by name.
         """
         interface = build.interface
         try:
@@ -377,7 +378,7 @@ class Reach:
 
     @property
     def in_brief(self) -> list[str]:
-        """Clauses on branches that were not reached or not measured, for a passed verdict."""
+        """Clauses about branches that were not reached or not measured, for a passed verdict."""
         if self.why:
             return [f"which branches of the C code ran was not measured: {self.why}"]
         left, out = len(self.open), []
@@ -390,7 +391,7 @@ class Reach:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences on branches that were not reached, with the remedy, or not measured."""
+        """Sentences on branches that were not reached, with a remedy, or not measured."""
         out = self.in_brief
         if self.open and not self.why:
             out[0] += f"; {MARK} -c {self._file} looks for stimuli that reach them"
@@ -408,10 +409,11 @@ class Reach:
         return f"{path}{variant}"
 
     def lacking(self, stimuli: Stimuli, first: int) -> Iterator[str]:
-        """Yield a clause for each of ``stimuli`` that does not reach what it names.
+        """Yield a clause for each of ``stimuli`` that does not reach the branches that it names.
 
-        Its sequences begin at the row ``first`` of ``hits``.  If lines were added to the C code
-        since, a branch is found by the text of its condition, as long as this text is unique.
+        The first stimulus has the row ``first`` of ``hits``. If lines were added to the C code
+        since the generation, a branch is found by the text of its condition, provided that this
+        text is unique.
         """
         named = [one for one in stimuli.stimuli if one.reaches]
         if self.why and named:

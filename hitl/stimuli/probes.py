@@ -1,8 +1,8 @@
-"""Find the branches of C functions, and write a probe into each.
+"""Detection of the branches of C functions, and insertion of a probe into each.
 
-The text is the preprocessor's output, so macros and ``#if`` are settled, and each line has its
-file and number.  A probe reports which way a condition went, and how far it was from the other way:
-for ``a < b``, the distance is ``a - b``.  The search for stimuli follows these distances
+The text is the output of the preprocessor, so macros and ``#if`` are resolved, and each line has
+its file and number. A probe reports which way a condition went, and its distance from the other
+way. For ``a < b``, the distance is ``a - b``. The search for stimuli minimizes these distances
 (docs/decisions/172).
 """
 
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
 
 _MARKER = re.compile(rb'^#(?:line)? (\d+) "((?:[^"\\]|\\.)*)"')
 _RESULTS = {"+": 0, "-": 1, "*": 2, "/": 3, "%": 3}
-"""The codes of operations in ``rtsim_probes.h``."""
+"""Codes of operations in ``rtsim_probes.h``."""
 
 
 _SIMPLE = {
     "identifier", "field_expression", "subscript_expression", "call_expression",
     "parenthesized_expression", "number_literal",
 }  # fmt: skip
-"""Expressions that need no brackets behind a minus."""
+"""Expressions that need no parentheses after a minus sign."""
 
 
 HAZARDS = ("divides by 0", "is out of bounds", "shifts too far", "overflows")
-"""What an expression must not do; the search looks for inputs with which it does."""
+"""Errors of an expression. The search looks for inputs that cause them."""
 
 
 @dataclass(frozen=True, order=True)
@@ -68,30 +68,33 @@ class Branch:
     file: Path
     line: int
     order: int
-    """Number of the decision among those of the same line, from 0."""
+    """Number of the decision on its line, from 0."""
     text: str
-    """The text of the condition or of the call."""
+    """Source text of the condition or of the call."""
     way: str
     """``"true"``, ``"false"``, an operand of the call, ``"case 3"``, ``"default"``, or one of
-    :data:`HAZARDS`."""
+    :data:`HAZARDS`.
+    """
     function: str = ""
-    """The function that decides."""
+    """Name of the function that contains the decision."""
     call: str = ""
-    """The call of that function, if several are told apart: ``limit(x, 0, 9) at motor.c:30``."""
+    """The call, if calls are counted separately, such as ``limit(x, 0, 9) at motor.c:30``."""
 
     @property
     def where(self) -> str:
-        """``file:line``."""
+        """The location as ``file:line``."""
         return f"{self.file.name}:{self.line}"
 
     @property
     def switched(self) -> bool:
-        """True for a way of a switch."""
+        """True for a case of a switch."""
         return self.way == "default" or self.way.startswith("case ")
 
     @property
     def in_words(self) -> str:
-        """``motor.c:19: wanted < -LIMIT is true``, or ``motor.c:20: fmin(LIMIT, x) is LIMIT``."""
+        """Text such as ``motor.c:19: wanted < -LIMIT is true`` or ``motor.c:20: fmin(LIMIT, x) is
+        LIMIT``.
+        """
         if self.way in HAZARDS:
             return f"{self.where}: {self.text} {self.way}"
         if self.switched:
@@ -100,7 +103,7 @@ class Branch:
 
     @property
     def just(self) -> str:
-        """``motor.c:19: wanted < -LIMIT is just true``."""
+        """Text such as ``motor.c:19: wanted < -LIMIT is just true``."""
         return f"{self.where}: {self.text} is just {self.way}{self._called}"
 
     @property
@@ -109,33 +112,33 @@ class Branch:
 
     @property
     def in_function(self) -> str:
-        """``in_words`` with the function: ``motor.c:19: x < 0 is true, in motor_step()``."""
+        """Text with the function, such as ``motor.c:19: x < 0 is true, in motor_step()``."""
         plain = not self.function or self.call
         return self.in_words if plain else f"{self.in_words}, in {self.function}()"
 
 
 @dataclass
 class Probed:
-    """What was found in all sources of a controller."""
+    """Branches and other findings in all sources of a controller."""
 
     branches: list[Branch] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """``file:line`` of functions and other parts without probes, which were not understood."""
+    """``file:line`` of functions and other parts that could not be parsed and have no probes."""
     edges: set[int] = field(default_factory=set)
-    """The indices of the branches that can be taken with little to spare: comparisons."""
+    """Indices of the branches that can be taken narrowly, which are comparisons."""
     hazards: set[int] = field(default_factory=set)
-    """The indices in ``branches`` of the hazards, which are no branches but are searched for."""
+    """Indices in ``branches`` of the hazards, which are not branches but are searched for."""
     numbers: set[float] = field(default_factory=set)
     """The numbers in the text of the functions."""
     merged: set[str] = field(default_factory=set)
-    """Functions that are called in too many ways to count each by itself."""
+    """Functions with too many chains of calls, whose calls are not counted separately."""
     undefined: list[str] = field(default_factory=list)
-    """Calls of functions that the user declares, such as those of a library."""
+    """Calls of functions that are declared but not defined, such as those of a library."""
 
 
 @dataclass(frozen=True)
 class _Written:
-    """A decision as its author wrote it, with macros."""
+    """A decision as it is written in the source, with macros."""
 
     text: str
     operands: tuple[str, ...] = ()
@@ -152,25 +155,26 @@ class _Edit:
 
 @dataclass(frozen=True)
 class Probes:
-    """Which probes are written; fewer of them need less of the compiler."""
+    """The kinds of probes to insert. Fewer kinds demand less of the compiler."""
 
     distances: bool = True
-    """How far both sides of a comparison are apart."""
+    """Whether to report the difference of both sides of a comparison."""
     hazards: bool = True
-    """Divisors, indices, shifts and sums (:data:`HAZARDS`)."""
+    """Whether to probe divisors, indices, shifts and sums (:data:`HAZARDS`)."""
     calls: bool = True
-    """Calls that decide, such as ``fmin``, and comparisons whose value is used."""
+    """Whether to probe calls that decide, such as ``fmin``, and comparisons whose value is used."""
     apart: bool = True
-    """Each call of a function of the user by itself."""
+    """Whether to count each call of a user's function separately."""
 
 
 class Instrumenter:
-    """Write probes into the preprocessed texts of one controller.
+    """Instrumenter that inserts probes into the preprocessed texts of one controller.
 
-    ``files`` are the user's sources and headers; functions from other files get no probes.  A
-    function that several sources include counts once.  In C++ operators can be functions of
-    classes: a probe binds the operands to references, and has no distance for them.  After
-    :meth:`read` of all texts, each call of a function of the user counts by itself.
+    ``files`` are the user's sources and headers; functions from other files get no probes. A
+    function that several sources include counts once. In C++, operators can be functions of
+    classes. A probe then binds the operands to references, and reports no distance. Calls of
+    :meth:`read` with all texts are required if each call of a user's function is to count
+    separately.
     """
 
     def __init__(self, files: Collection[Path], probes: Probes | None = None) -> None:
@@ -182,7 +186,7 @@ class Instrumenter:
         self._shown: dict[tuple[Path, int], list[_Written]] = {}
 
     def read(self, text: bytes, folder: Path, cpp: bool = False) -> None:
-        """Collect the calls of ``text``, before any text is instrumented."""
+        """Collect the calls in ``text``; must be called for all texts before :meth:`instrument`."""
         lines = _Lines(text, folder)
         self.calls_of.read(parsed(lines.blanked, cpp), self.files, lines.place, lines.blanked)
 
@@ -213,7 +217,7 @@ class Instrumenter:
             self.found.unread.append(text)
 
     def number_of(self, branch: Branch) -> int:
-        """Return the index of ``branch``, which is new if it was not met before."""
+        """Return the index of ``branch``, which is added if it is new."""
         at = self._known.get(branch)
         if at is None:
             at = self._known[branch] = len(self.found.branches)
@@ -228,7 +232,7 @@ class Instrumenter:
     def shown(
         self, file: Path, line: int, count: int, cpp: bool, own: Collection[str]
     ) -> list[_Written]:
-        """Return the ``count`` decisions of a line as their author wrote them, with macros.
+        """Return the ``count`` decisions of a line as they are written in the source, with macros.
 
         The list is empty if the line of the file has another number of decisions.
         """
@@ -246,7 +250,7 @@ class Instrumenter:
 
 
 class _Lines:
-    """A preprocessed text, and the file and line of each of its rows."""
+    """A preprocessed text, with the file and line of each of its rows."""
 
     def __init__(self, text: bytes, folder: Path) -> None:
         self.text = text
@@ -277,7 +281,7 @@ class _OneText:
     def __init__(self, owner: Instrumenter, lines: _Lines, cpp: bool) -> None:
         self.owner, self.lines, self.cpp = owner, lines, cpp
         self._bound = "const auto&" if cpp else "__auto_type"
-        # In C this makes a value of an array or a bit-field; -0.0 + 0 would be 0.0.
+        # In C, "- 0" makes a value of an array or a bit-field; + 0 would turn -0.0 into 0.0.
         self._value = "" if cpp else " - 0"
         self._edits: list[_Edit] = []
         self._orders: Counter[tuple[Path, int]] = Counter()
@@ -296,7 +300,7 @@ class _OneText:
         return b"".join([*out, self.lines.text[at:]])
 
     def visit(self, function: Node, own: Collection[str]) -> None:
-        """Write the probes of a function; ``own`` are the names of the user's functions."""
+        """Insert the probes of a function; ``own`` are the names of the user's functions."""
         self._key = (*self.lines.place(function), name_of(function))
         self._chains = self.owner.calls_of.chains(self._key)
         self._parameters = parameters(function) if len(self._chains) > 1 else []
@@ -330,7 +334,7 @@ class _OneText:
             self._hazard(node)
 
     def remember(self, root: Node) -> None:
-        """Collect the numbers in the user's text: many of them are limits of inputs."""
+        """Collect the numbers in the user's text, because many of them are limits of inputs."""
         stack = [root]
         while stack:
             node = stack.pop()
@@ -340,13 +344,13 @@ class _OneText:
             stack.extend(node.children)
 
     def _begin(self, body: Node) -> None:
-        """Let a function keep which chain of calls led to it."""
+        """Make a function store the chain of calls that led to it."""
         text = " const unsigned rtsim_here = rtsim_site; rtsim_site = 0;"
         at = body.start_byte + 1
         self._edits.append(_Edit(at, at, 0, 0, text))
 
     def _site(self, call: Node, offset: int) -> None:
-        """Say which chain of calls begins here, after the operands were evaluated."""
+        """Store the chain of calls that begins here, after the evaluation of the operands."""
         here = " + rtsim_here" if len(self._chains) > 1 else ""
         said = f"rtsim_site = {offset}u{here}"
         depth, kept = depth_of(call) + 0.1, "auto&&" if self.cpp else "__auto_type"
@@ -379,11 +383,12 @@ class _OneText:
         *ways: str,
         edges: bool = False,
     ) -> str:
-        """Return the index of the first of ``ways`` in C, for the chain of calls at run time.
+        """Return the C expression for the index of the first of ``ways``, for the chain of calls at
+        run time.
 
-        ``read`` are the expressions that decide.  Where a call fixes all of them by literals, only
-        one way is possible there, so these calls count together.  ``edges`` are branches that can
-        be taken with little to spare.
+        ``read`` contains the expressions that decide. If a call fixes all of them by literals, only
+        one way is possible, so such calls count together. ``edges`` marks branches that can be
+        taken narrowly.
         """
         file, line = self.lines.place(node)
         first = []
@@ -415,7 +420,7 @@ class _OneText:
             self._around(leaf, depth, f"rtsim_probe({at}, !!(", "))")
 
     def _comparison(self, leaf: Node, at: str, value: bool) -> None:
-        """Report both sides of a comparison; in C++ its ``value`` is a bool."""
+        """Report both sides of a comparison, whose ``value`` is a bool in C++."""
         depth, operator = depth_of(leaf), operator_of(leaf)
         left, right = leaf.child_by_field_name("left"), leaf.child_by_field_name("right")
         assert left is not None
@@ -438,7 +443,7 @@ class _OneText:
         self._between(left, right, depth, first, middle, last + " != 0)" * value)
 
     def _call(self, one: Decision, order: int, told: _Written) -> None:
-        """Report which operand decides the result of a call; each is evaluated once."""
+        """Report which operand decides the result of a call; each operand is evaluated once."""
         names = []
         for _ in one.operands:
             self._serial += 1
@@ -469,7 +474,7 @@ class _OneText:
         self._edits.append(_Edit(one.operands[-1].end_byte, one.node.end_byte, 0, -depth, last))
 
     def _hazard(self, node: Node) -> None:
-        """Probe what ``node`` must not do; each operand is evaluated once, and keeps its type."""
+        """Probe the possible errors of ``node``, with each operand evaluated once."""
         operator, left, right = operands_of(node)
         if operator in _RESULTS:
             self._result(node, operator, left, right)
@@ -492,7 +497,7 @@ class _OneText:
         return at
 
     def _checked(self, operand: Node, call: str) -> None:
-        """Let ``call`` see the value ``{v}`` of an operand; ``- 0`` keeps the sign of -0.0."""
+        """Pass the value ``{v}`` of an operand to ``call``; ``- 0`` preserves the sign of -0.0."""
         self._serial += 1
         v = f"rtsim_h{self._serial}"
         before = f"(__extension__ ({{ {self._bound} {v} = ("
@@ -500,7 +505,7 @@ class _OneText:
         self._around(operand, depth_of(operand) - 0.5, before, after)
 
     def _result(self, node: Node, operator: str, left: Node, right: Node) -> None:
-        """Report how far a result of integers is from its limits, and a divisor from 0."""
+        """Report the distance of an integer result from its limits, and of a divisor from 0."""
         divides = operator not in SUMS
         calls = []
         if divides:
@@ -508,7 +513,7 @@ class _OneText:
             calls = [f"rtsim_divisor({at}u, RTSIM_KNOWN({{b}}), RTSIM_NUMBER({{b}}))"]
         assigned = node.type in ("assignment_expression", "update_expression")
         if not (assigned and has_effects(left)):
-            # Without a name of its own, what is assigned to is read once more.
+            # without a name, the assigned variable is read a second time
             at = self._hazard_number(node, HAZARDS[3])
             calls.append(f"RTSIM_SUM({at}u, {_RESULTS[operator]}, {operator}, {{a}}, {{b}})")
         if not calls:
@@ -577,7 +582,7 @@ class _OneText:
 
 
 def _way(way: str, operands: Sequence[Node], written: Sequence[str]) -> str:
-    """Return ``way`` with the operands as they were written, in brackets where it needs them."""
+    """Return ``way`` with the operands as written, in parentheses where needed."""
     plain = "-" not in way
     inside = [
         text if plain or node.type in _SIMPLE else f"({text})"

@@ -1,4 +1,4 @@
-"""Run input sequences through a program with probes (``hitl/building/c/stimuli.c``)."""
+"""Execution of input sequences in a program with probes (``hitl/building/c/stimuli.c``)."""
 
 from __future__ import annotations
 
@@ -40,46 +40,46 @@ _GREETING = struct.Struct("=4I")
 _OK, _REFUSED, _INEXACT, _NOT_FINITE, _NO_START, _THREW = range(6)
 _SIGNALLED, _EXITED = 1000, 2000
 MOST_SEQUENCES = 10_000
-"""Most sequences of one batch."""
+"""Greatest number of sequences in one batch."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reached(Judged):
-    """What one sequence reached.
+    """The goals that one sequence reached.
 
-    There are g = 2 n goals for n branches: to take each branch, and then, for comparisons, to take
-    each branch with little to spare (``stimuli.c`` says how little).
+    For n branches there are g = 2 n goals. The first n goals are to take each branch. The others
+    apply to comparisons, and are to take each branch narrowly, as defined in ``stimuli.c``.
     """
 
     status: int
     steps: int
-    """Steps that were answered."""
+    """Number of answered steps."""
     tie: float
     """The least relative difference of two compared values that were not equal."""
     distance: Vector
-    """(g,): the least distance to each goal; 0 if it was reached, inf if not even evaluated."""
+    """The least distance to each goal, shape (g,); 0 if reached, inf if never evaluated."""
     sides: Table
-    """(g, 2): both sides of the comparison at the least distance."""
+    """Both sides of the comparison at the least distance, shape (g, 2)."""
 
     def _judge(self) -> Outcome:
-        """Passed if the controller answered all steps with finite values."""
+        """Return PASSED if the controller answered all steps with finite values."""
         if self.refused:
             return Outcome.UNDECIDED
         return Outcome.PASSED if self.status == _OK else Outcome.FAILED
 
     @property
     def in_words(self) -> str:
-        """How the C code failed, or how many steps it answered."""
+        """The failure of the C code, or the number of answered steps."""
         return self.failure or f"{self.steps} steps were answered"
 
     @property
     def refused(self) -> bool:
-        """True if an input does not fit its C type, so the sequence says nothing."""
+        """True if an input does not fit its C type, so that the sequence proves nothing."""
         return self.status == _REFUSED
 
     @property
     def failure(self) -> str:
-        """How the C code failed, as a clause; empty if it did not fail."""
+        """A clause on the failure of the C code, or ""."""
         if self.ok or self.refused:
             return ""
         if self.status >= _EXITED:
@@ -102,12 +102,12 @@ class Reached(Judged):
 
     @property
     def hits(self) -> NDArray[np.bool_]:
-        """(g,): True for each goal that was reached, if the sequence was answered."""
+        """True for each goal that was reached, shape (g,), if the whole sequence was answered."""
         return np.asarray(self.distance == 0.0) & self.ok
 
 
 class Runner:
-    """A running program with probes, and the count of sequences that it has run."""
+    """A running program with probes, and the number of sequences that it has run."""
 
     def __init__(self, program: Path, parameters: Vector, inputs: int, branches: int) -> None:
         self.inputs, self.branches = inputs, branches
@@ -142,7 +142,7 @@ class Runner:
         self._process.wait()
 
     def run(self, sequences: Sequence[Table]) -> list[Reached]:
-        """Run each sequence (k, m) in a process of its own, from the start of the program."""
+        """Run each sequence (k, m) in a separate process, from the start of the program."""
         out: list[Reached] = []
         for at in range(0, len(sequences), MOST_SEQUENCES):
             out += self._batch(sequences[at : at + MOST_SEQUENCES])
@@ -200,7 +200,7 @@ def _all(pipe: IO[bytes], size: int) -> bytes:
     return b"".join(parts)
 
 
-# Compile a controller with probes into a program that runs input sequences.
+# -- compilation of a controller with probes into a program that runs input sequences
 
 _HEADER = "rtsim_probes.h"
 _OPTIMISED = "-O1"
@@ -212,13 +212,13 @@ class Program:
 
     path: Path
     found: Probed
-    """Its branches, in the order of the program's reports."""
+    """The branches, in the order of the program's reports."""
     probes: Probes
-    """The probes that the compiler accepted."""
+    """The kinds of probes that the compiler accepted."""
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """Whose branches are not measured, as clauses."""
+        """Clauses about code whose branches are not measured."""
         out = []
         if self.found.unread:
             out.append(f"the functions at {', '.join(self.found.unread)}")
@@ -235,7 +235,8 @@ class Program:
 
 @contextmanager
 def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Program]:
-    """Compile the sources of ``build`` with probes; the program is deleted after the block.
+    """Compile the sources of ``build`` with probes; the program is deleted after the ``with``
+    block.
 
     Raises :class:`StimuliError` if the sources cannot be compiled with probes, and
     :class:`BuildError` if the compiler fails.
@@ -248,7 +249,7 @@ def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Progra
 
 @dataclass(frozen=True)
 class _Text:
-    """A preprocessed source, and the flags to compile it with."""
+    """A preprocessed source with its compiler flags."""
 
     name: str
     text: bytes
@@ -264,7 +265,7 @@ _PROBES = (
     Probes(hazards=False, calls=False, apart=False),
     Probes(hazards=False, calls=False, apart=False, distances=False),
 )
-"""Which probes are tried, until the compiler accepts them."""
+"""Combinations of probes that are tried until the compiler accepts one."""
 
 
 class _Job(Compilation):
@@ -338,7 +339,6 @@ class _Job(Compilation):
         return _Text(name, plain.read_bytes(), cpp, flags)
 
     def _probed(self, instrumenter: Instrumenter, one: _Text) -> Path:
-        """Compile a text with probes."""
         probed = self.work / f"probed-{one.name}.{'cpp' if one.cpp else 'c'}"
         text = instrumenter.instrument(one.text, self.here, one.cpp)
         probed.write_bytes(self.header + text)

@@ -1,11 +1,11 @@
-"""Search for input sequences that reach open branches, led by distances.
+"""Search for input sequences that reach open branches, guided by distances.
 
-The search keeps, for each open goal, the sequences that came nearest to it.  It changes one of them
-in many ways, runs the changed ones, and keeps what came nearer or reached something new.  A change
-that helped is continued in the same direction, which follows a distance like the "alternating
-variable method" (Korel, "Automated software test data generation", 1990; McMinn's survey, 2004).
+For each open goal, the search stores the sequences that came nearest. Each round changes one of
+them in many ways, runs the results, and keeps those that came nearer or reached a new goal. A
+successful change is repeated in the same direction, like in the "alternating variable method"
+(Korel, "Automated software test data generation", 1990; McMinn's survey, 2004).
 
-All decisions depend on the seed and on the controller only, never on the clock.
+All decisions depend only on the seed and on the controller, never on the clock.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from hitl.stimuli.file import Ranges, Table
 from hitl.stimuli.running import Reached, Runner
 from rtsim.core.signals import Vector
 
-# Changes of input sequences.
+# -- changes of input sequences
 
 _ON = (1.0, -0.5, 3.0, 0.5, 10.0)
-"""Factors by which a change that helped is continued."""
+"""Factors by which a successful change is repeated."""
 _GAPS = (1.0, -1.0, 1.01, -1.01, 0.5, 2.0, -2.0, 10.0, -10.0)
 
 
 def continued(ranges: Ranges, table: Table, change: Table) -> Iterator[Table]:
-    """Yield sequences that go on from ``table`` in the direction of ``change``."""
+    """Yield sequences that continue from ``table`` in the direction of ``change``."""
     with np.errstate(all="ignore"):
         for factor in _ON:
             on = ranges.fitted(table + factor * change)
@@ -38,7 +38,7 @@ def continued(ranges: Ranges, table: Table, change: Table) -> Iterator[Table]:
 
 
 class Mutations:
-    """Random changes within ``ranges``, of sequences with at most ``rows`` steps."""
+    """Random changes of sequences within ``ranges``, with at most ``rows`` steps."""
 
     def __init__(self, ranges: Ranges, rng: np.random.Generator, rows: int) -> None:
         self.ranges, self.rng, self.rows = ranges, rng, rows
@@ -48,15 +48,15 @@ class Mutations:
         )  # fmt: skip
 
     def fresh(self) -> Table:
-        """Return a sequence that depends on no other."""
+        """Return a new random sequence."""
         rows = self._length()
         return np.tile([self.ranges.drawn(self.rng, c) for c in range(len(self.ranges))], (rows, 1))
 
     def changed(self, table: Table, sides: Vector | None, others: Sequence[Table]) -> Table:
         """Return ``table`` with one to three changes.
 
-        ``sides`` (2,) are the values that were compared where the sequence came nearest to the
-        wanted branch; ``others`` are sequences to continue with.
+        ``sides`` (2,) contains the compared values where the sequence came nearest to the wanted
+        branch. ``others`` are sequences from which parts can be taken.
         """
         out = table
         for _ in range(1 + int(self.rng.integers(3))):
@@ -75,7 +75,7 @@ class Mutations:
         return max(1, min(self.rows, int(self.rows ** self.rng.random() + 0.5)))
 
     def _span(self, table: Table) -> slice:
-        """Draw rows: all, from a row to the end, or some."""
+        """Draw a range of rows: all rows, the rows from one to the end, or some rows."""
         kind, rows = self.rng.random(), len(table)
         if kind < 0.4 or rows == 1:
             return slice(0, rows)
@@ -97,7 +97,7 @@ class Mutations:
         return self._longer(table, sides) if self.rng.random() < 0.3 else table
 
     def _hinted(self, table: Table, sides: Vector | None) -> Table:
-        """Bring a value of the comparison into an input, or add the gap between both sides."""
+        """Assign a compared value to an input, or add the difference of both compared values."""
         if sides is None or not np.isfinite(sides).all():
             return self._added(table, sides)
         left, right = sides.tolist()
@@ -119,7 +119,7 @@ class Mutations:
         return table
 
     def _longer(self, table: Table, sides: Vector | None) -> Table:  # noqa: ARG002
-        """Hold the last row, or repeat rows."""
+        """Repeat the last row or other rows."""
         room = self.rows - len(table)
         if room < 1:
             return table
@@ -137,7 +137,7 @@ class Mutations:
         return np.delete(table, span, axis=0)
 
     def _pulse(self, table: Table, sides: Vector | None) -> Table:
-        """Set an input in one row; the rows around it keep their values."""
+        """Change an input in one row only."""
         if len(table) < 2:
             table = self._longer(table, sides)
         column = self._column()
@@ -152,28 +152,28 @@ class Mutations:
 
 _BATCH = 48
 _NEAREST = 4
-"""Sequences kept for each open goal."""
+"""Number of stored sequences for each open goal."""
 _PATIENCE = 25
-"""Rounds without progress after which the search for branches with little to spare ends."""
+"""Rounds without progress that end the search for narrowly taken branches."""
 _FAILURES = 3
-"""Most failing sequences to keep, each of another kind."""
+"""Greatest number of failing sequences to keep, each of another kind."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A sequence (k, m) that was run, and what it reached."""
+    """A sequence (k, m) that was run, and the goals that it reached."""
 
     table: Table
     reached: Reached
     change: Table | None = None
-    """The change (k, m) that made the sequence from another one of the same length."""
+    """The change (k, m) that made the sequence from another sequence of the same length."""
 
 
 class Search:
     """The state of a search.
 
-    ``rows`` is the largest number of steps of a sequence.  ``hazards`` are the indices of branches
-    that are hazards (:data:`hitl.stimuli.probes.HAZARDS`).
+    ``rows`` is the greatest number of steps of a sequence. ``hazards`` contains the indices of
+    branches that are hazards (:data:`hitl.stimuli.probes.HAZARDS`).
     """
 
     def __init__(
@@ -189,44 +189,48 @@ class Search:
         self.rng = np.random.default_rng(seed)
         self.mutations = Mutations(ranges, self.rng, rows)
         self.hits = np.zeros(runner.goals, np.bool_)
-        """(g,): the goals that were reached by now; see :class:`Reached`."""
+        """The goals that were reached so far, shape (g,); see :class:`Reached`."""
         self.corpus: list[Trial] = []
-        """Sequences that reached something new, in their order."""
+        """Sequences that reached new goals, in the order of their discovery."""
         self.failures: dict[tuple[str, int], Trial] = {}
-        """The first sequence of each kind of failure of the C code, at each hazard (-1: at none).
+        """The first sequence for each kind of failure of the C code and each hazard (-1: no
+        hazard).
         """
         self.closest: list[tuple[float, float, float]] = [(np.inf, 0.0, 0.0)] * runner.goals
-        """For each goal the least distance, and both sides of the comparison there."""
+        """The least distance to each goal, and both compared values at this distance."""
         self._nearest: list[list[Trial]] = [[] for _ in range(runner.goals)]
         self._turn = 0
         self._aimed = 0
-        """Rounds that had one goal; it chooses the next, so that each has its turn."""
+        """Number of rounds with a single goal, which determines the next goal so that all have a
+        turn.
+        """
         self._goals: frozenset[int] = frozenset()
-        """The goals of this part of the search."""
+        """The goals of the present part of the search."""
         self._idle = 0
-        """Rounds since a goal was reached, or one of ``_goals`` came nearer."""
+        """Rounds since a goal was reached, or since one of ``_goals`` came nearer."""
 
     @property
     def branches(self) -> NDArray[np.bool_]:
-        """(n,): the branches that were reached by now."""
+        """The branches that were reached so far, shape (n,)."""
         return self.hits[: self.runner.branches]
 
     def begin(self, run: Table | None) -> None:
-        """Count what the recorded inputs ``run`` (k, m) reach; the search begins with them."""
+        """Record what the inputs ``run`` (k, m) reach, and begin the search with these inputs."""
         first = [np.tile(self.ranges.rest, (rows, 1)) for rows in (1, 2, min(10, self.rows))]
         if run is not None and len(run):
             (all_of_it,) = self.runner.run([run])
             self._meet(Trial(run, all_of_it))
-            self.corpus.clear()  # the comparison has these inputs already
+            self.corpus.clear()  # the comparison already has these inputs
             starts = {min(self.rows, len(run)), min(self.rows // 4 + 1, len(run))}
             first += [self.ranges.fitted(run[:rows]) for rows in sorted(starts)]
         self._run(first)
 
     def go_on(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
-        """Search until ``most`` sequences have run, or ``goes_on()`` is False.
+        """Search until ``most`` sequences have run, or until ``goes_on()`` returns False.
 
-        The first goals are the branches.  When all are reached, the search goes on for those with
-        little to spare, until it makes no progress.  Returns False if ``goes_on()`` ended it.
+        The first goals are the branches. When all branches are reached, the search continues for
+        narrowly taken branches, whose compared values are nearly equal, until it makes no progress.
+        Returns False if ``goes_on()`` ended the search.
         """
         count = self.runner.branches
         branches = [b for b in range(count) if b not in self.hazards]
@@ -235,7 +239,7 @@ class Search:
         )
 
     def go_on_to_hazards(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
-        """Search for the hazards with ``most`` sequences more, until it makes no progress."""
+        """Search for hazards with ``most`` further sequences, until there is no progress."""
         # The rounds are shared by all hazards, and most hazards cannot happen.
         patience = _PATIENCE * max(1, len(self._waiting(self.hazards)))
         return self._go_on(self.hazards, self.runner.runs + most, goes_on, patience)
@@ -257,7 +261,7 @@ class Search:
         return True
 
     def _waiting(self, goals: list[int]) -> list[int]:
-        """Return the goals that were not reached, but evaluated."""
+        """Return the goals that were evaluated but not reached."""
         return [g for g in goals if not self.hits[g] and self._nearest[g]]
 
     def _round(self, count: int, goals: list[int]) -> None:
@@ -316,7 +320,7 @@ class Search:
             self._near(int(goal), trial)
 
     def _keeps(self, goal: int) -> bool:
-        """Return True to keep the older of two sequences that are equally near to a goal."""
+        """Return True to keep the older of two sequences with the same distance to a goal."""
         return goal in self.hazards or self.rng.random() > 0.2
 
     def _near(self, goal: int, trial: Trial) -> None:
@@ -336,17 +340,17 @@ class Search:
         kept.sort(key=lambda t: (float(t.reached.distance[goal]), len(t.table)))
 
 
-# Make a sequence short and plain: few steps, few changes, few digits, no comparison near a tie.
+# Simplification of sequences: few steps, few changes, few digits, no comparison near a tie.
 
 NEAR_A_TIE = 1e-4
-"""Relative difference of two compared values below which a comparison counts as nearly a tie."""
+"""Relative difference of two compared values below which a comparison is nearly a tie."""
 _MOST_RUNS = 500
 _DIGITS = (1, 2, 3, 4)
 _NUDGES = (1e-3, -1e-3, 1e-2, -1e-2, 0.1, -0.1)
 
 
 class Shortening:
-    """Shorten sequences that must reach the goals ``needed`` (g,), and fail with ``failure``."""
+    """Simplifier of sequences that must reach the goals ``needed`` and fail with ``failure``."""
 
     def __init__(
         self,
@@ -360,7 +364,7 @@ class Shortening:
         self._left = _MOST_RUNS
 
     def shortened(self, trial: Trial) -> Trial:
-        """Return a shorter and plainer trial with the same effect; the result is deterministic."""
+        """Return a shorter and simpler trial with the same effect; the result is deterministic."""
         for part in (self._cut, self._without_rows, self._at_rest, self._held, self._rounded):
             trial = part(trial)
         trial = self._without_rows(trial)
@@ -383,7 +387,7 @@ class Shortening:
         return None
 
     def _cut(self, trial: Trial) -> Trial:
-        """Leave out the steps after the effect."""
+        """Remove the steps after the effect."""
         low, high = 0, len(trial.table)
         while high - low > 1:
             middle = (low + high) // 2
@@ -407,7 +411,7 @@ class Shortening:
         return trial
 
     def _at_rest(self, trial: Trial) -> Trial:
-        """Set each input to 0 (or the allowed value next to it), or to one value for all steps."""
+        """Set each input to the allowed value nearest to 0, or to one value for all steps."""
         for column in range(len(self.ranges)):
             values = trial.table[:, column]
             plain = []
@@ -418,7 +422,7 @@ class Shortening:
         return trial
 
     def _held(self, trial: Trial) -> Trial:
-        """Let each row be as the row before it, if that is enough."""
+        """Make each row equal to the previous row, if the effect remains."""
         for row in range(1, len(trial.table)):
             if not np.array_equal(trial.table[row], trial.table[row - 1], equal_nan=True):
                 held = np.array(trial.table)
@@ -438,7 +442,7 @@ class Shortening:
         return trial
 
     def _off_the_tie(self, trial: Trial) -> Trial:
-        """Move inputs a little if a comparison is nearly a tie."""
+        """Shift inputs slightly if a comparison is nearly a tie."""
         if trial.reached.tie >= NEAR_A_TIE or self.failure:
             return trial
         for nudge in _NUDGES:
@@ -467,9 +471,9 @@ def _with(table: Table, rows: slice | NDArray[np.bool_], column: int, value: flo
 def covering(
     trials: Sequence[Trial], open_: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return few of ``trials`` that reach all goals ``open_`` (g,) that any of them reaches.
+    """Return a few of ``trials`` that reach all goals of ``open_`` (g,) that any trial reaches.
 
-    Each comes with the goals (g,) for which it is there.
+    Each trial is returned with the goals (g,) for which it was chosen.
     """
     left = open_.copy()
     out = []

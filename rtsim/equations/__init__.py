@@ -1,4 +1,4 @@
-"""Models as equations: how a user writes them, and how they are compiled and called."""
+"""Write the equations of plant models, and compile and call them."""
 
 from __future__ import annotations
 

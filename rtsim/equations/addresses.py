@@ -1,15 +1,15 @@
 """Calls of compiled functions by machine address, and arrays that are passed by address.
 
-A solver is compiled once for all models.  It receives each model function as an address and calls
-it with :func:`call_equation`.  The same source also runs as plain Python, where the "address" is
-the function itself.  :mod:`rtsim.equations.lowering` has the compiled forms of the functions of
-this module.
+A solver is compiled once for all models. The solver receives the address of each model function and
+calls the function with :func:`call_equation`. The same source also runs as plain Python, where the
+function itself takes the place of its address. :mod:`rtsim.equations.lowering` contains the
+compiled forms of the functions of this module.
 
 An argument table is an array with the addresses of functions and arrays and the lengths of the
-arrays.  A :class:`Layout` declares the functions and arrays of one kind of argument table: their
-names, their order and the shape of each array.  It computes the index of each function and array in
-the table.  It also checks every array before a table is made, because compiled code relies on the
-addresses and lengths in the table.
+arrays. A :class:`Layout` declares one kind of argument table: the names and the order of its
+functions and arrays, and the shape of each array. The layout computes the index of each entry.
+Compiled code relies on the addresses and lengths, so the layout checks every array before it makes
+a table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Signature = tuple[str, ...]
 """The kind of each argument of a compiled function, in order."""
 NUMBER = "float64"
 INTEGER = "int64"
-"""A whole number, or an address."""
+"""An integer or an address."""
 VECTOR = "float64[]"
 WORDS = "int64[]"
 """An array of integers: the words of an :class:`AddressBlock`, or times in ns."""
@@ -37,9 +37,10 @@ MATRIX = "float64[,]"
 
 
 def is_array(kind: str) -> bool:
-    """Return whether an argument is an array; compiled code expects contiguous arrays.
+    """Return whether the kind of an argument is an array, which must be contiguous in compiled
+    code.
 
-    The kinds of arrays are :data:`VECTOR`, :data:`WORDS`, :data:`MATRIX` and the kinds of argument
+    The array kinds are :data:`VECTOR`, :data:`WORDS`, :data:`MATRIX` and the kinds of argument
     tables (:attr:`Layout.kind`).
     """
     return kind.endswith("]")
@@ -115,10 +116,10 @@ def call_peek(handle: Any, socket: int, into: int, flags: int) -> int:
 
 @dataclass(frozen=True)
 class AddressBlock:
-    """An argument table for compiled code, as a :class:`Layout` declares it.
+    """An argument table for compiled code, as declared by a :class:`Layout`.
 
-    ``words`` holds the addresses of functions and arrays, and the lengths of the arrays.  The other
-    attributes keep these functions and arrays alive.
+    ``words`` contains the addresses of functions and arrays, and the lengths of the arrays. The
+    other attributes prevent these functions and arrays from being deleted.
     """
 
     words: NDArray[np.int64]
@@ -138,7 +139,7 @@ def words_at(words: Any, place: int) -> Any:
 
 
 def vector_of(place: Any) -> Any:
-    """Return the vector at ``place``, a record with its address and length; in compiled code."""
+    """Return the vector at ``place``, a record with address and length (compiled code only)."""
     return place
 
 
@@ -153,7 +154,7 @@ def records_of(place: Any, kind: Any) -> Any:  # noqa: ARG001
 
 
 def record_at(address: int, kind: Any) -> Any:  # noqa: ARG001
-    """Return the record of the type ``kind`` at an address; in compiled code."""
+    """Return the record of the type ``kind`` at an address (compiled code only)."""
     return address
 
 
@@ -168,25 +169,25 @@ Shape = tuple[Size, ...]
 
 
 class PlainTable(list[Any]):
-    """An argument table for plain Python: functions and arrays in place of their addresses.
+    """An argument table for plain Python, with functions and arrays in place of their addresses.
 
-    Its elements have the indices that they have in compiled code, and are attributes by name too.
+    The elements have the same indices as in compiled code, and are also attributes by name.
     """
 
 
 class Layout:
     """The names and indices of the functions and arrays in one kind of argument table.
 
-    An argument table for compiled code has one word for each function, then for each array its
-    address and the length of each axis.  In compiled code and in plain Python, the functions and
-    arrays are attributes of an argument table: ``words.x`` is the array ``x``.
+    An argument table for compiled code has one word for each function. For each array follow its
+    address and the length of each axis. In compiled code and in plain Python, functions and arrays
+    are attributes of the table: ``words.x`` is the array ``x``.
     """
 
     def __init__(self, what: str, functions: Sequence[str], arrays: Mapping[str, Shape]) -> None:
         """Compute the index of each function and array.
 
-        ``what`` names the argument table in error messages.  ``arrays`` gives the shape of each
-        array, with one or two axes.  A shape may use any names for lengths; equal names mean equal
+        ``what`` names the argument table in error messages. ``arrays`` contains the shape of each
+        array, with one or two axes. Lengths in a shape can be names; equal names mean equal
         lengths.
         """
         self.what = what
@@ -206,8 +207,8 @@ class Layout:
     def extended(self, what: str, **arrays: Shape) -> Layout:
         """Return this layout with ``arrays`` added at the end.
 
-        An array that this layout already has gets the new shape and keeps its index.  All indices
-        of this layout are valid in the extended layout.
+        An array that exists in this layout gets the new shape and keeps its index. All indices of
+        this layout are valid in the extended layout.
         """
         for name in arrays.keys() & self.arrays.keys():
             if len(arrays[name]) != len(self.arrays[name]):
@@ -224,9 +225,9 @@ class Layout:
     def filled(
         self, arrays: Mapping[str, NDArray[np.float64]], sizes: Mapping[str, int]
     ) -> dict[str, NDArray[np.float64]]:
-        """Return ``arrays`` and zeros for each array that is declared but not given.
+        """Return ``arrays``, completed by zeros for each declared array that is missing.
 
-        A length that is not in ``sizes`` is that of a given array; see :meth:`check`.
+        A length that is not in ``sizes`` is taken from a given array; see :meth:`check`.
         """
         known = dict(sizes)
         for name, array in arrays.items():
@@ -326,7 +327,6 @@ class Layout:
                 sizes.setdefault(size, length)
 
     def _length(self, name: str, size: Size, sizes: Mapping[str, int]) -> int:
-        """Return ``size`` as a number."""
         if isinstance(size, int):
             return size
         try:
@@ -342,8 +342,8 @@ class Layout:
 def scratch(size: int) -> Vector:
     """Return a vector of ``size`` zeros; in compiled code, ``size`` must be a literal.
 
-    Compiled code puts the vector in the stack frame of the calling function, where it lives until
-    that function returns.  A numba overload would have a stack frame of its own, so the compiler
-    replaces the call with code in the calling function.
+    In compiled code, the vector is in the stack frame of the calling function and is valid until
+    that function returns. The compiler replaces the call with code in the calling function, because
+    a numba overload would have its own stack frame.
     """
     return np.zeros(size)

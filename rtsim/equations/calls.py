@@ -1,12 +1,12 @@
-"""Calls of a model's functions: again and again on the same arrays, and the check of the first.
+"""Repeated calls of a model's functions on the same arrays, and a check of the first call.
 
 The derivative, the guards and the outputs of a plant are evaluated on the same arrays, and the
-result must be finite.  The addresses of these arrays are collected once, in an argument table with
+result must be finite. The addresses of these arrays are collected once, in an argument table with
 the layout :data:`EVALUATION_LAYOUT`.
 
 Machine code does not check indices: ``y[40]`` of an array with one element overwrites other memory,
-and the run continues.  Before the first call, the Python function therefore runs on copies of the
-same arguments, and Python checks each index.  Later calls are not checked and cost no extra time.
+and the run continues. Before the first call, the Python function therefore runs on copies of the
+same arguments, where Python checks each index. Later calls are not checked and cost no extra time.
 A later call may take another branch of the function; ``rtsim run --checked`` checks every call.
 """
 
@@ -41,9 +41,10 @@ AT = EVALUATION_LAYOUT.at
 
 
 def evaluate(words: Any, t: float) -> int:
-    """Evaluate an equation at ``t`` s; ``words`` is an argument table of :data:`EVALUATION_LAYOUT`.
+    """Evaluate an equation at time ``t`` (s).
 
-    See :func:`resident` for the result.
+    ``words`` is an argument table of :data:`EVALUATION_LAYOUT`. Returns the result that
+    :func:`resident` describes.
     """
     out = vector_at(words, AT.out)
     x, z, u = vector_at(words, AT.x), vector_at(words, AT.z), vector_at(words, AT.u)
@@ -53,7 +54,7 @@ def evaluate(words: Any, t: float) -> int:
 
 @in_both
 def call_at(words: Any, equation: Any, t: float, x: Any, out: Any) -> None:
-    """Call an equation at ``t`` s and the state ``x``, with z, u and p of an argument table.
+    """Call an equation at time ``t`` (s) and state ``x``, with z, u and p of an argument table.
 
     ``equation`` is its address, or the function.
     """
@@ -61,7 +62,7 @@ def call_at(words: Any, equation: Any, t: float, x: Any, out: Any) -> None:
 
 
 def evaluation_block(equation: Any, *vectors: NDArray[np.float64]) -> AddressBlock:
-    """Return the argument table of ``equation``, a :class:`Native`, with x, z, u, p and out."""
+    """Return the argument table of ``equation`` with the vectors x, z, u, p and out."""
     arrays = dict(zip(EVALUATION_LAYOUT.arrays, vectors, strict=True))
     return EVALUATION_LAYOUT.block((equation.handle,), arrays, {}, equation)
 
@@ -110,10 +111,10 @@ def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float
 def first_checked(
     native: Native, arrays: tuple[Any, ...], keep: Callable[[Callable[..., Any]], object]
 ) -> Callable[..., Any]:
-    """Return ``native.on(*arrays)``, extended by a check of its first call.
+    """Return ``native.on(*arrays)`` with a check of the first call.
 
-    The first call raises :class:`IndexError` if an index is outside its array.  Otherwise the first
-    call gives ``keep`` the unchecked function, for later calls.
+    The first call raises :class:`IndexError` if an index is outside its array. Otherwise, the first
+    call passes the unchecked function to ``keep``, for use in later calls.
     """
     fast = native.on(*arrays)
     if not native.unchecked:
@@ -128,9 +129,10 @@ def first_checked(
 
 
 def check(native: Native, *arguments: Any) -> None:
-    """Raise :class:`IndexError` if this call would use an element that does not exist.
+    """Raise :class:`IndexError` if this call would use an array element that does not exist.
 
-    Other exceptions are ignored: the call itself raises them.  The arguments are not changed.
+    Other exceptions are ignored, because the actual call raises them. The arguments are not
+    changed.
     """
     if not native.unchecked:
         return

@@ -1,6 +1,6 @@
-"""The functions of Python, ``math`` and NumPy that compile, and substitutes for those that do not.
+"""The functions of Python, ``math`` and NumPy that compile, and substitutes for other functions.
 
-docs/compiling.md shows these lists, and a test compiles each function of them.
+docs/compiling.md shows these lists, and a test compiles each listed function.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ NUMBERS = _names(
     "log2 logaddexp maximum minimum mod nextafter power rad2deg radians rint sign signbit sin sinc "
     "sinh spacing sqrt square tan tanh trunc"
 )
-"""Functions of NumPy for numbers; most of them also take arrays, element by element."""
+"""NumPy functions for numbers; most also take arrays, element by element."""
 ARRAYS = _names("all any argmax argmin cross dot interp max mean min prod searchsorted sum")
-"""Functions of NumPy for arrays."""
+"""NumPy functions for arrays."""
 MAKING = _names("empty full zeros zeros_like")
-"""Functions of NumPy that make arrays; an array that is made in each call takes time."""
+"""NumPy functions that create arrays. An array that is created in each call takes time."""
 LINEAR = _names("det inv norm solve")
 """Functions of ``numpy.linalg``, for arrays of two dimensions; ``norm`` and ``solve`` take vectors.
 """
@@ -74,9 +74,9 @@ SUBSTITUTES = {
     "numpy.roll": "x[(i - 1) % x.size] in a loop over i",
 }
 _LINEAR = "required for linear algebra"
-"""The compiler's words where a product needs SciPy's BLAS, and SciPy is not installed."""
+"""Part of the compiler's message for a matrix product that needs SciPy's BLAS."""
 _WITH_SCIPY = f"type pip install 'rtsim[scipy]', or {_LOOP}"
-"""What to write in place of functions that do not compile."""
+"""Remedy if SciPy is not installed."""
 
 _ATTRIBUTE = re.compile(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'")
 _METHOD = re.compile(r"Unknown attribute '(\w+)' of type array")
@@ -90,13 +90,13 @@ _PLACE = re.compile(
     r"^During: (?:typing of .*?|resolving .*?) at (\S.*?) \((\d+)\)|^File \"(.*?)\", line (\d+)",
     re.MULTILINE,
 )
-"""The place in the user's function; places within NumPy's functions are indented."""
+"""The location in the user's function; locations within NumPy's functions are indented."""
 
 
 def advice(function: Callable[..., Any], error: str) -> str:
-    """Return what in ``function`` does not compile, where, and what to write in its place.
+    """Return which part of ``function`` does not compile, its location, and a substitute.
 
-    ``error`` is the compiler's text.
+    ``error`` is the message of the compiler.
     """
     name, text = _failed(function, error)
     place = _PLACE.search(error)
@@ -106,7 +106,7 @@ def advice(function: Callable[..., Any], error: str) -> str:
 
 
 def _failed(function: Callable[..., Any], error: str) -> tuple[str, str]:
-    """Return the name of what does not compile, which may be empty, and a remedy."""
+    """Return the name of the part that does not compile, or "", and a remedy."""
     if _LINEAR in error:
         return "a product of matrices, or a function of numpy.linalg,", _WITH_SCIPY
     if found := _ATTRIBUTE.search(error):
@@ -158,7 +158,7 @@ def _named(name: str, value: object) -> tuple[str, str]:
 
 
 def _value(function: Callable[..., Any], name: str) -> object:
-    """Return what ``name`` is in the function; ``None`` if it is not found."""
+    """Return the value of ``name`` in the function, or ``None`` if the name is not found."""
     code, cells = function.__code__, function.__closure__ or ()
     free = dict(zip(code.co_freevars, cells, strict=True))
     if name in free:

@@ -1,7 +1,7 @@
-"""Model functions as machine code: compiled before a run starts, and cached by their contents.
+"""Compilation of model functions to machine code before a run, with a cache.
 
 A solver is compiled once for all models and calls each model function by its address
-(:mod:`rtsim.equations.addresses`), so a changed model needs no new compilation of a solver.
+(:mod:`rtsim.equations.addresses`). A changed model therefore needs no new compilation of a solver.
 ``docs/decisions/001`` gives the reasons.
 """
 
@@ -43,17 +43,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 CHECKED: Literal["checked"] = "checked"
 LATER: Literal["later"] = "later"
 Compilation = bool | Literal["checked", "later"]
-"""How the functions of a run are prepared: ``True``: as machine code; :data:`CHECKED`: as machine
-code that checks each index of an array; ``False``: as plain Python; :data:`LATER`: as plain Python
-that gives the bits of machine code, if there is such a form, until the run has taken so long that
-compiling pays (:mod:`rtsim.equations.same_bits`)."""
+"""How the functions of a run are prepared:
+
+- ``True``: as machine code.
+- :data:`CHECKED`: as machine code that checks each array index.
+- ``False``: as plain Python.
+- :data:`LATER`: first as plain Python with the same bits as machine code, if possible, and as
+  machine code once the run has taken long enough for compilation to pay
+  (:mod:`rtsim.equations.same_bits`).
+"""
 
 _plain: ContextVar[bool] = ContextVar("plain", default=False)
 
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """In this context, a function marked with :func:`compiled` runs as plain Python."""
+    """Run functions marked with :func:`compiled` as plain Python in this context."""
     token = _plain.set(True)
     try:
         yield
@@ -64,8 +69,9 @@ def plainly() -> Iterator[None]:
 class Compiled:
     """A helper function that is compiled into the equations that call it.
 
-    A call from Python also runs compiled code; this code checks the helper's own indices.  With
-    ``with_caller`` such a call runs Python.  numba is imported only when the helper is compiled.
+    A call from Python also runs compiled code, with checks of the helper's own array indices. If
+    ``with_caller`` is true, a call from Python runs plain Python. numba is imported only when the
+    helper is compiled.
     """
 
     targetoptions = MappingProxyType({"error_model": "numpy"})
@@ -77,7 +83,7 @@ class Compiled:
 
     @cached_property
     def _inside(self) -> dict[object, Any]:
-        """The functions that numba made of the helper: with checks of indices, and without."""
+        """The functions that numba made from the helper, by whether they check indices."""
         return {}
 
     @property
@@ -118,20 +124,21 @@ def compiled(function: F) -> F:
 
 
 def like_its_caller(function: Any, original: Any = None) -> Any:
-    """Mark ``function``, which rtsim made of ``original``: it is compiled if its caller is.
+    """Mark a generated ``function`` to be compiled if its caller is compiled.
 
-    A function that the user marked with :func:`compiled` keeps this mark.
+    ``original`` is the function of the user from which rtsim generated ``function``. A mark by
+    :func:`compiled` is kept.
     """
     marked = hasattr(function if original is None else original, "py_func")
     return compiled(function) if marked else Compiled(function, with_caller=True)
 
 
 _forms: SimpleQueue[Callable[[], object]] = SimpleQueue()
-"""The functions that were given to :func:`when_compiling` and not called yet."""
+"""Functions passed to :func:`when_compiling` that have not been called yet."""
 
 
 def when_compiling(form: Callable[[], object]) -> Callable[[], object]:
-    """Call ``form``, which may import numba, before the first function is compiled."""
+    """Register ``form``, which is called before the first compilation and may import numba."""
     _forms.put(form)
     return form
 
@@ -144,10 +151,10 @@ def _load_compiler() -> None:
 
 
 def in_both(function: F, inlined: bool = True) -> F:
-    """Mark a helper function: it is compiled if its caller is compiled.
+    """Mark a helper function that is compiled only if its caller is compiled.
 
-    ``inlined=False`` is for a long function with several callers: its code is not repeated.  A
-    function that is marked with :func:`compiled` stays as it is.
+    ``inlined=False`` is for a long function with several callers, whose code should not be
+    repeated. A function that is marked with :func:`compiled` is returned unchanged.
     """
     if hasattr(function, "py_func"):
         return function
@@ -164,16 +171,15 @@ def in_both(function: F, inlined: bool = True) -> F:
 
 @dataclass(frozen=True)
 class Native:
-    """A function that is ready to be called from Python and from a solver."""
+    """A function that Python and a solver can call."""
 
     call: Callable[..., Any]
     handle: Any
-    """The machine address, or the uncompiled Python function; 0 if the model has no such function.
-    """
+    """The machine address, or the plain Python function; 0 if the model has no such function."""
     on: Callable[..., Callable[..., Any]]
     """``on(*arrays)`` binds the arrays and returns a function that takes only the numbers."""
     py_func: Callable[..., Any]
-    """The Python function, which the source hash covers."""
+    """The original Python function, from which the source hash is computed."""
     signature: Signature = ()
     unchecked: bool = False
     """True if the machine code does not check indices, so that a bad index accesses other memory.
@@ -202,7 +208,7 @@ class Native:
 
 
 def _nothing(*_: Any) -> None:
-    """Placeholder for a function that a model does not have."""
+    """Stand in for a function that a model does not have."""
 
 
 ABSENT = Native(_nothing, 0, lambda *_: _nothing, _nothing)
@@ -212,7 +218,7 @@ _announce: ContextVar[Callable[[str], None] | None] = ContextVar("announce", def
 
 @contextmanager
 def announced(announce: Callable[[str], None]) -> Iterator[None]:
-    """In this context, call ``announce`` with a name before each compilation."""
+    """Call ``announce`` with the name of the function before each compilation in this context."""
     token = _announce.set(announce)
     try:
         yield
@@ -227,10 +233,10 @@ def prepared(
     compile: Compilation,
     checked: bool = False,
 ) -> Native:
-    """Return ``function`` compiled or plain; :data:`Compilation` explains ``compile``.
+    """Return ``function`` compiled or plain; see :data:`Compilation` for ``compile``.
 
-    ``checked``: an index may lie outside its array, so machine code checks each index; Python
-    still checks the first call, because its errors have a line.
+    With ``checked``, an index may lie outside its array, so the machine code checks each index. The
+    first call is also checked in Python, whose error contains the line.
     """
     if not compile:
         return Native.plain(getattr(function, "py_func", function), signature)
@@ -243,10 +249,10 @@ _shared: ContextVar[dict[tuple[Any, ...], Native] | None] = ContextVar("shared",
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """In this context, find the machine code of a function once, however many components use it.
+    """Look up the machine code of each function only once in this context.
 
-    A function is identified by its hash, which takes milliseconds.  Nothing that the functions use
-    may change in this context.
+    The hash that identifies a function takes milliseconds to compute. While the context is active,
+    nothing that the functions use may change.
     """
     token = _shared.set({})
     try:
@@ -260,8 +266,8 @@ def compile_function(
 ) -> Native:
     """Compile ``function`` for ``signature``.
 
-    ``what`` names the function in messages.  With ``checked``, each index outside its array raises
-    :class:`IndexError`.  Raises :class:`ModelError` if the function does not compile.
+    ``what`` names the function in messages. With ``checked``, an index outside its array raises
+    :class:`IndexError`. Raises :class:`ModelError` if the function does not compile.
     """
     plain = getattr(function, "py_func", function)
     known, key = _shared.get(), (plain, signature, checked)
@@ -274,7 +280,6 @@ def compile_function(
 
 
 def _found(plain: Callable[..., Any], signature: Signature, what: str, checked: bool) -> Native:
-    """Return the machine code of ``plain``; see :func:`compile_function`."""
     try:
         place = _place(plain, signature, checked)
         return _ready(_Wanted(place, plain, signature, what, checked))
@@ -289,7 +294,7 @@ def _found(plain: Callable[..., Any], signature: Signature, what: str, checked: 
 
 
 def kept(function: Callable[..., Any], signature: Signature, checked: bool = False) -> bool:
-    """Return whether the machine code of ``function`` was compiled before and is in the cache."""
+    """Return whether the machine code of ``function`` is in the cache."""
     plain = getattr(function, "py_func", function)
     place = _place(plain, signature, checked)
     return place.exists() or _here(place, plain).exists()
@@ -297,7 +302,7 @@ def kept(function: Callable[..., Any], signature: Signature, checked: bool = Fal
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A request to compile a function; requests with the same ``place`` (file) are equal."""
+    """A request to compile a function; two requests with the same ``place`` (file) are equal."""
 
     place: Path
     plain: Callable[..., Any] = field(compare=False)
@@ -308,11 +313,7 @@ class _Wanted:
 
 @lru_cache(maxsize=256)
 def _ready(wanted: _Wanted) -> Native:
-    """Return the compiled function.
-
-    It is taken from this process or from its file; if neither has it, the function is compiled and
-    saved.
-    """
+    """Return the function from this process or from its file, or compile and save it."""
     for place in (wanted.place, _here(wanted.place, wanted.plain)):
         code = MachineCode.read(place)
         if code is not None and code.raises_in in ("", where(wanted.plain)):
@@ -330,7 +331,7 @@ def _native(wanted: _Wanted, code: MachineCode) -> Native:
 
 
 _compiling = RLock()
-"""Lock for compilation, because numba's cache folder is one option for the whole process."""
+"""Lock for compilation, because numba has only one cache folder per process."""
 
 
 def _compile(wanted: _Wanted) -> MachineCode:
@@ -359,24 +360,24 @@ def _tidy(folder: Path) -> None:
 
 
 _KEPT = 4
-"""Version of the saved code; increase it when functions are compiled differently."""
+"""Version of the saved code. Increase the version when functions are compiled differently."""
 
 
 def _place(function: Callable[..., Any], signature: Signature, checked: bool = False) -> Path:
     """Return the path of the file for the machine code of ``function``.
 
-    The file's name is a hash of all that the function uses, its module, the compiler and the
-    processor.
+    The name of the file is a hash of everything that the function uses, of its module, of the
+    compiler and of the processor.
     """
     text = f"{source_hash(function)} {function.__module__} {signature} {checked} {_made_by()}"
     return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
 
 
 def _here(place: Path, plain: Callable[..., Any]) -> Path:
-    """Return the path for machine code that contains the place of ``plain`` in its source.
+    """Return the path for machine code that contains the source location of ``plain``.
 
-    Without a file of its own, each of two installations of rtsim that share the cache would replace
-    what the other has compiled.
+    Without separate files, two installations of rtsim with a common cache would overwrite each
+    other's machine code.
     """
     located = hashlib.sha256(where(plain).encode()).hexdigest()[:8]
     return place.with_name(f"{place.stem}-{located}{place.suffix}")
@@ -390,7 +391,9 @@ _FORMS = (
     "equations/machine_code.py",
     "solve/linear_algebra.py",
 )
-"""Modules whose compiled forms the source hash does not cover; a change invalidates the cache."""
+"""Modules with compiled code that the source hash does not cover. A change of one of these modules
+invalidates the cache.
+"""
 
 
 @cache

@@ -1,27 +1,25 @@
-"""Models with algebraic constraints and mass matrices, made into models without them.
+"""Conversion of models with algebraic constraints or a mass matrix into ordinary models.
 
 A model with constraints (an index-1 DAE) is
 
     M(t, x, y) x' = derivative(t, x, y, z, u, p),    0 = residual(t, x, y, z, u, p)
 
-:func:`explicit` returns an ordinary model of it.  Its derivative, guards and output solve the
-residuals for ``y`` by Newton's method, in each stage of a solver.
-The algebraic values are the last discrete signals of the ordinary model.  They are solved for at
-each tag, and they are the values at which the search begins in the next step.  The derivative is
-therefore a pure function, with every solver.
+:func:`explicit` returns the ordinary model. Its derivative, guards and output solve the residuals
+for ``y`` by Newton's method, in each stage of a solver. The algebraic values are the last discrete
+signals of the ordinary model. They are solved for at each tag, and the next step begins its search
+at these values. The derivative is therefore a pure function.
 
 Newton's method is damped by the natural monotonicity test: a step is accepted if the simplified
-correction that follows it is shorter than the step.  The test does not depend on the units of the
-residuals.  While the method converges fast, the Jacobian of the first iteration is used again.
-Source: Deuflhard, Newton Methods for Nonlinear Problems, 2004, sections 2.1.2 and 3.3.  The result
-is a pure function of the arguments and of the values at which the search begins, so that a repeated
-step gives equal bits.
+correction that follows is shorter than the step. The test does not depend on the units of the
+residuals. The Jacobian of the first iteration is reused during fast convergence. Source: Deuflhard,
+Newton Methods for Nonlinear Problems, 2004, sections 2.1.2 and 3.3. The result depends only on the
+arguments and on the first values of the search, so a repeated step gives equal bits.
 
-After a solution was not found, :func:`trouble` searches for the reason, as plain Python.  The
-structural rank of a matrix is the greatest rank that a matrix with the same non-zero elements can
-have.  If it is less than the number of equations, some equations determine too few unknowns,
-whatever the values are.  The maximal matching of equations and unknowns shows them.
-Source: Dulmage, Mendelsohn, Canadian Journal of Mathematics 10, 1958, p. 517.
+When a search fails, :func:`trouble` looks for the reason in plain Python. The structural rank of a
+matrix is the greatest rank that a matrix with the same non-zero elements can have. If the
+structural rank is less than the number of equations, some unknowns are undetermined for any values.
+The maximal matching of equations and unknowns shows which. Source: Dulmage, Mendelsohn, Canadian
+Journal of Mathematics 10, 1958, p. 517.
 """
 
 from __future__ import annotations
@@ -41,38 +39,42 @@ from rtsim.equations.addresses import scratch
 from rtsim.equations.compiling import in_both, plainly, when_compiling
 
 Model = Any
-"""A model, whose module imports this one."""
+"""A :class:`rtsim.equations.model.Model`, which cannot be imported here."""
 
 """The arguments of the functions of a model with constraints: ``y`` follows ``x``, because both
 change continuously; ``z``, ``u`` and ``p`` change at tags only."""
 
 
 GOOD, NOT_FINITE, SINGULAR, NO_CONVERGENCE = -1, 1, 2, 3
-"""Results of a search: a solution; a residual that is not finite at the first values; a singular
-Jacobian; no solution after the greatest number of iterations."""
+"""Results of a search: a solution was found; the residual is not finite at the first values; the
+Jacobian is singular; the greatest number of iterations was not enough.
+"""
 TOLERANCE = 1e-10
-"""The search ends if no unknown changes by more than this share of its value."""
+"""The search ends when no unknown changes by more than this fraction of its value."""
 SMALL = 1e-3
-"""The share of an unknown's typical value below which its tolerance does not decrease further."""
+"""The fraction of an unknown's typical value below which the tolerance does not decrease further.
+"""
 _ITERATIONS = 50
 _LEAST_DAMPING = 1.0 / 4096.0
 _ROUNDING = 1e3
-"""A correction of at most so many tolerances that no longer decreases is due to rounding."""
-_FAST = 0.25
-"""The Jacobian is used again while each correction is at most this share of the one before it."""
-_APART = 1.5e-8
-"""Relative distance of the points of a difference quotient: the square root of the rounding error.
+"""A correction of at most this many tolerances that no longer decreases is attributed to rounding.
 """
+_FAST = 0.25
+"""The Jacobian is reused while each correction is at most this fraction of the previous correction.
+"""
+_APART = 1.5e-8
+"""Relative step of a difference quotient: the square root of the rounding error."""
 
 Solve = Callable[[float, Vector, Vector, Vector, Vector, Vector, bool], int]
-"""``solve(t, x, y, z, u, p, keep)`` replaces the values in ``y`` by the solution near them."""
+"""``solve(t, x, y, z, u, p, keep)`` replaces the values in ``y`` by the nearby solution."""
 
 
 @in_both
 def factor(a: Any, order: Any, n: int) -> int:
-    """Replace the matrix ``a`` (n * n, row by row) by its factors L and U, with row exchanges.
+    """Replace the matrix ``a`` by its factors L and U, with row exchanges.
 
-    ``order`` (n,) receives the rows.  Returns -1, or the first column without a pivot.
+    ``a`` contains n * n elements, row by row. ``order`` (n,) receives the row exchanges. Returns
+    -1, or the first column without a pivot.
     """
     for k in range(n):
         best, size = k, abs(a[k * n + k])
@@ -110,11 +112,13 @@ def substitute(a: Any, order: Any, b: Any, n: int) -> None:
 
 @in_both
 def length(d: Any, y: Any, typical: Any) -> float:
-    """Return the greatest element of ``d`` (n,), each divided by its tolerance at ``y`` (n,)."""
+    """Return the greatest element of ``d`` (n,), with each element divided by its tolerance at
+    ``y``.
+    """
     out = 0.0
     for i in range(y.size):
         part = abs(d[i]) / (TOLERANCE * max(abs(y[i]), SMALL * typical[i]))
-        if not part <= out:  # true for NaN too
+        if not part <= out:  # also true for NaN
             out = part
     return out
 
@@ -131,9 +135,9 @@ def finite(vector: Any) -> bool:
 def solver(residual: Any, typical: Vector) -> Solve:
     """Return a function that solves ``residual(t, x, y, z, u, p, r)`` for ``y``.
 
-    ``typical`` (n,) are the magnitudes of the unknowns.  The function returns :data:`GOOD` or the
-    reason why it found no solution; ``y`` is then unchanged.  With ``keep``, values that are a
-    solution within the tolerance are not changed either.
+    ``typical`` (n,) contains the magnitudes of the unknowns. The returned function returns
+    :data:`GOOD`, or the reason for a failure; after a failure, ``y`` is unchanged. With ``keep``,
+    values that already solve the equations within the tolerance are not changed either.
     """
     n = typical.size
     elements = n * n
@@ -217,9 +221,9 @@ def solver(residual: Any, typical: Vector) -> Solve:
 
 
 def explicit(model: Model) -> Model:
-    """Return ``model`` without constraints and mass matrix; an ordinary model is returned itself.
+    """Return ``model`` as an ordinary model, without constraints and mass matrix.
 
-    The result has ``model`` as its ``origin``.
+    The result has ``model`` as its ``origin``. An ordinary model is returned unchanged.
     """
     if not constrained(model):
         return model
@@ -247,7 +251,10 @@ def constrained(model: Model) -> bool:
 
 
 def typical(model: Model) -> Vector:
-    """Return the magnitude of each algebraic variable: that of its initial value, or 1 for 0."""
+    """Return the magnitude of each algebraic variable.
+
+    The magnitude is that of the initial value, or 1 if the initial value is 0.
+    """
     values = np.abs(model.algebraic.initial())
     out: Vector = np.where(values > 0.0, values, 1.0)
     return out
@@ -273,7 +280,6 @@ def check_declared(model: Model) -> None:
 
 
 def _matrix(model: Model) -> Vector:
-    """Return the constant mass matrix (n, n)."""
     n = model.states.size
     try:
         out = np.array(model.mass, dtype=np.float64)
@@ -294,10 +300,10 @@ def _matrix(model: Model) -> Vector:
 
 
 def _tolerant(function: Any) -> Any:
-    """Return ``function``, which fills its last argument, with an error as nan in plain Python.
+    """Return ``function`` with errors replaced by nan in plain Python.
 
-    Newton's method can leave the range of a function for one iteration.  Compiled code then gives
-    inf or nan, where ``math.exp`` and ``math.log`` of Python raise an error.
+    Newton's method can leave the domain of a function for one iteration. Compiled code then
+    computes inf or nan, but Python's ``math.exp`` and ``math.log`` raise an error.
     """
 
     def tolerant(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:
@@ -320,7 +326,7 @@ def _tolerant(function: Any) -> Any:
 
 
 class _Functions:
-    """Makes the functions of the ordinary model, each of which calls one of the given functions."""
+    """Builder for the functions of the ordinary model, each of which calls a given function."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -338,7 +344,7 @@ class _Functions:
         return divided if self._solve is None else self._filling(divided)
 
     def reading(self, function: Any) -> Any:
-        """Return a function that fills a vector, with the values solved for first."""
+        """Return a function that solves for the algebraic values and then fills a vector."""
         if function is None or self._solve is None:
             return function
         return self._filling(in_both(function, inlined=False))
@@ -360,9 +366,10 @@ class _Functions:
         return filling
 
     def output(self) -> Any:
-        """Return a function that also keeps the solution as the algebraic values of the tag.
+        """Return an output function that also stores the solution as the algebraic values of the
+        tag.
 
-        Without an output function, the last argument receives the algebraic values.
+        Without a given output function, the last argument receives the algebraic values.
         """
         solve, first, size = self._solve, self._first, self._size
         given = self._model.output
@@ -381,7 +388,7 @@ class _Functions:
         return output
 
     def writing(self, function: Any) -> Any:
-        """Return ``update`` with the algebraic values solved for first."""
+        """Return an ``update`` that first solves for the algebraic values."""
         solve, first, size = self._solve, self._first, self._size
         if function is None or solve is None:
             return function
@@ -395,7 +402,7 @@ class _Functions:
         return writing
 
     def writing_first(self, function: Any) -> Any:
-        """Return ``reset``, ``stop`` or ``tick``, with the algebraic values solved for first."""
+        """Return a ``reset``, ``stop`` or ``tick`` that first solves for the algebraic values."""
         solve, first, size = self._solve, self._first, self._size
         if function is None or solve is None:
             return function
@@ -409,7 +416,6 @@ class _Functions:
         return writing_first
 
     def _divided(self, function: Any) -> Any:
-        """Return the derivative, divided by the mass matrix."""
         mass = self._model.mass
         if mass is None:
             return function
@@ -427,7 +433,7 @@ def _copy(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, out: Any) -> None:  
 
 
 def _constant(function: Any, matrix: Vector, constrained: bool) -> Any:
-    """Return ``function``, followed by a division by the constant ``matrix`` (n, n)."""
+    """Return ``function`` followed by a division by the constant ``matrix`` (n, n)."""
     n = len(matrix)
     factors, order = matrix.reshape(-1).copy(), np.zeros(n)
     factor(factors, order, n)
@@ -444,7 +450,7 @@ def _constant(function: Any, matrix: Vector, constrained: bool) -> Any:
 
 
 def _varying(function: Any, mass: Any, n: int, constrained: bool) -> Any:
-    """Return ``function``, followed by a division by the matrix that ``mass`` fills."""
+    """Return ``function`` followed by a division by the matrix that ``mass`` fills."""
     elements = n * n
 
     def divide(m: Any, dx: Any) -> None:
@@ -473,13 +479,13 @@ def _varying(function: Any, mass: Any, n: int, constrained: bool) -> Any:
 
 
 def _standing(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
-    """The derivative of a model without one: all states are constant between events."""
+    """Fill ``dx`` with zeros, as the derivative of a model with constant states."""
     for i in range(dx.size):
         dx[i] = 0.0
 
 
 def coupled(origin: Model) -> Callable[..., None]:
-    """Return the equations of ``origin`` on one vector of x and y, for a solver of DAEs.
+    """Return the equations of ``origin`` on one vector of x and y, for a DAE solver.
 
     ``coupled(t, xy, z, u, p, out)`` fills ``out`` with the derivative of x and the residuals.
     """
@@ -496,13 +502,13 @@ def coupled(origin: Model) -> Callable[..., None]:
 
 
 _SMALL = 1e-12
-"""A singular value below this share of the greatest one counts as zero."""
+"""A singular value below this fraction of the greatest singular value counts as zero."""
 
 
 def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "row {0}") -> str:
-    """Return which equations and unknowns make ``matrix`` (n, n) singular; else an empty text.
+    """Return which equations and unknowns make ``matrix`` (n, n) singular, or "".
 
-    ``equation`` is the pattern of an equation's name.  The rows are scaled to equal size first.
+    ``equation`` is the format of an equation's name. The rows are first scaled to equal size.
     """
     sizes = np.abs(matrix).max(axis=1, initial=0.0)
     scaled = matrix / np.where(sizes > 0.0, sizes, 1.0)[:, np.newaxis]
@@ -511,9 +517,9 @@ def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "ro
 
 
 def by_structure(pattern: NDArray[np.bool_], unknowns: Sequence[str], equation: str) -> str:
-    """Return which equations and unknowns make the structural rank too small, or an empty text.
+    """Return which equations and unknowns make the structural rank too small, or "".
 
-    ``pattern`` (n, n) is true where an unknown (column) occurs in an equation (row).
+    ``pattern`` (n, n) is true where the unknown of a column occurs in the equation of a row.
     """
     with needs("scipy", "a model with constraints"):
         from scipy.sparse import csr_array
@@ -568,13 +574,15 @@ def _listed(names: object) -> str:
 
 
 _SHIFTS = (0.0, 0.37, -0.61)
-"""Shares of the typical values by which the unknowns are moved in the search for zeros of the
-Jacobian that are zero everywhere."""
+"""Shifts of the unknowns, as fractions of their typical values, for the search for elements of the
+Jacobian that are zero everywhere.
+"""
 _PARTS = 16
-"""The number of points of a failed step at which the equations are examined."""
+"""The number of points within a failed step at which the equations are examined."""
 _NEARLY = 1e-6
-"""The share of its size at the beginning of a search below which a Jacobian counts as singular at
-the end of a solution: there the unknowns themselves are only known to the root of the rounding."""
+"""A Jacobian counts as singular at a solution if its rows have shrunk to this fraction of their
+size at the first values. At such a solution, the unknowns have only half of the usual digits.
+"""
 _AT_START = (
     "declare these values as initial values",
     "declare other initial values, or correct the residuals",
@@ -584,16 +592,18 @@ _IN_STEP = (
     "end the run before it with a terminal guard, give the plant a shorter step, or correct the "
     "residuals",
 )
-"""Remedies if a solution exists that the search did not find, and if there is none."""
+"""Remedies if a solution exists that the search did not find, and remedies if no solution exists.
+"""
 
 
 def trouble(
     origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector, *, started: bool = False
 ) -> str:
-    """Return why the algebraic equations of ``origin`` have no solution, or an empty text.
+    """Return why the algebraic equations of ``origin`` have no solution, or "".
 
-    ``z`` (d,) are the discrete signals of the ordinary model, which end with the values at which
-    the search begins.  Once the run has ``started``, other initial values are no remedy.
+    ``z`` (d,) contains the discrete signals of the ordinary model, which end with the first values
+    of the search. After the start of a run (``started``), the text does not suggest other initial
+    values.
     """
     if origin.residual is None:
         return ""
@@ -607,8 +617,8 @@ def trouble_in_step(
 ) -> str:
     """Return why the equations of ``model`` cannot be solved in a step from ``x``, or "".
 
-    The step lies between ``times`` (s).  The states within the step are approximated by their
-    derivative at its beginning.
+    ``times`` are the begin and end of the step (s). The states within the step are extrapolated
+    with the derivative at its beginning.
     """
     origin, (t, end) = model.origin, times
     if origin is None:
@@ -629,7 +639,7 @@ def trouble_in_step(
 
 
 def _singular_mass(origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> str:
-    """Return which rows and states make the mass matrix singular, or an empty text."""
+    """Return which rows and states make the mass matrix singular, or ""."""
     if not callable(origin.mass):
         return ""
     n, d = x.size, origin.discrete.size
@@ -657,7 +667,7 @@ class _Search:
         self._origin, self._t, self._remedies = origin, t, remedies
         d = origin.discrete.size
         self._x, self._z, self._u, self._p = x, z[:d].copy(), u, p
-        begin = z[d:]  # a search that failed at a tag has left values that are not finite
+        begin = z[d:]  # after a failed search at a tag, these values may not be finite
         self._begin: Vector = np.where(np.isfinite(begin), begin, origin.algebraic.initial())
         self._names = origin.algebraic.columns
         self._scale = typical(origin)
@@ -736,7 +746,7 @@ class _Search:
         return out
 
     def _nearest(self) -> Vector:
-        """Return the unknowns with the smallest sum of squared residuals, near the first values."""
+        """Return the unknowns with the smallest sum of squared residuals near the first values."""
         with needs("scipy", "a model with constraints"):
             from scipy.optimize import least_squares
 

@@ -1,8 +1,8 @@
-"""Declarations of a model beside its signals, and how its delayed signals are found and delayed.
+"""Guards, timers and delays that a model declares beside its signals.
 
-A model with delays is a delay differential equation.  The functions of the model read the delayed
-signals as further elements of ``u``, after the declared inputs.  :mod:`rtsim.equations.history`
-keeps the past from which their values are taken.
+A model with delays is a delay differential equation. The functions of the model read the delayed
+signals as further elements of ``u``, after the inputs. :mod:`rtsim.equations.history` stores the
+past values and computes the delayed signals.
 """
 
 from __future__ import annotations
@@ -23,52 +23,54 @@ from rtsim.equations.compiling import in_both
 from rtsim.equations.named_arguments import Arguments, Vectors, check_arguments, named
 from rtsim.equations.reading_functions import check_value
 
-# What a model declares beside its signals: guards, timers, and functions with their arguments.
-
 Equation = Callable[..., None]
-"""``equation(t, x, z, u, p, out)`` fills ``out``; t in s, x (n,), z (d,), u (m,), p (k,).
+"""``equation(t, x, z, u, p, out)`` fills ``out``. Time t is in s; the vectors have the shapes x
+(n,), z (d,), u (m,) and p (k,).
 
-In a model with algebraic variables y, all functions but ``project`` can take y too."""
+In a model with algebraic variables y, all functions except ``project`` can also have the argument
+y.
+"""
 Update = Callable[..., None]
 """``update(t, x, z, u, p)`` changes the discrete signals z in place, once per sample period."""
 Reset = Callable[..., None]
 """``reset(i, t, x, z, u, p)`` changes x and z in place when guard ``i`` fires."""
 Tick = Callable[..., None]
-"""``tick(due, t, x, z, u, p)`` changes x and z in place; ``due[k]`` is 1 if timer ``k`` ticks now,
-else 0."""
+"""``tick(due, t, x, z, u, p)`` changes x and z in place. ``due[k]`` is 1 if timer ``k`` ticks now,
+and 0 otherwise.
+"""
 Projection = Callable[..., None]
-"""``project(x)`` moves an accepted state to its manifold in place, such as a unit quaternion."""
+"""``project(x)`` corrects an accepted state in place, such as a quaternion to unit length."""
 
 
 def standing(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """The derivative of a model without one: all states are constant between events."""
+    """Fill ``dx`` with zeros, as the derivative of a model with constant states."""
     for i in range(dx.size):
         dx[i] = 0.0
 
 
 ZENO: Final = "zeno"
-"""``terminal`` of a guard that ends the run when its crossings accumulate."""
+"""Value of ``terminal`` for a guard that ends the run when its crossings accumulate."""
 
 
 @dataclass(frozen=True)
 class Guard:
     """A function of the state that is watched for zero crossings.
 
-    - ``direction``: 1 for a rising guard (from below zero to above it), -1 for a falling one, 0 for
-      both.  A guard that is exactly zero when a step begins fires if it leaves zero in its
-      direction; with direction 0 it does not fire.
-    - ``terminal``: ``True``: the run ends at the tag at which the guard fires; ``"zeno"``: at the
-      tag at which its crossings accumulate, after the stop mode or else the reset.
+    - ``direction``: 1 for a rising guard (from below zero to above zero), -1 for a falling guard, 0
+      for both. A guard that is exactly zero at the beginning of a step fires if its value leaves
+      zero in this direction. With direction 0, such a guard does not fire.
+    - ``terminal``: ``True`` ends the run at the tag at which the guard fires. ``"zeno"`` ends the
+      run at the tag at which crossings accumulate, after the stop mode or, without one, the reset.
     - ``stops``: the model's stop mode applies to this guard.
-    - ``at_start``: the guard also fires at the start of the run, if it begins beyond zero in its
-      direction; other guards fire only when they cross zero.
-    - ``told``: names of scalar discrete signals; the event of the guard has their values after the
-      reset, and the summary of the run prints them.
-    - ``failure``: for a terminal guard, why the run counts as failed, such as a crash.  A run that
-      such a guard ended has exit status 1.
+    - ``at_start``: the guard also fires at the start of the run if its value is then already beyond
+      zero in its direction. Other guards fire only when they cross zero.
+    - ``told``: names of scalar discrete signals. The event of the guard contains their values after
+      the reset, and the summary of the run prints them.
+    - ``failure``: the reason, such as a crash, for which a run counts as failed if this terminal
+      guard ends the run. The exit status is then 1.
 
-    Raises :class:`ModelError` for an invalid name or direction, and for a failure of a guard that
-    does not end the run.
+    Raises :class:`ModelError` for an invalid name or direction, and for a ``failure`` of a guard
+    that does not end the run.
 
     Example:
         Guard("floor", direction=-1)  # fires when its value falls through zero
@@ -106,12 +108,15 @@ class Guard:
 
 @dataclass(frozen=True)
 class Timer:
-    """Instants at which a model changes by itself.
+    """A clock at whose ticks a model changes its own states and discrete signals.
 
-    A timer ticks at ``offset_ns + round(k * period)`` ns for k = 0, 1, ...; with ``period=None``
-    it ticks once, at ``offset_ns``.  ``draws`` names discrete signals.  Before each tick, each of
-    their elements gets a new random number from N(0, 1), from a random stream named after the plant
-    and the signal.  Raises :class:`ModelError` for a negative offset.
+    A timer ticks at ``offset_ns + round(k * period)`` ns for k = 0, 1, ... With ``period=None``,
+    the timer ticks once, at ``offset_ns``.
+
+    ``draws`` names discrete signals. Before each tick, every element of these signals receives a
+    new random number from N(0, 1). The random stream is named after the plant and the signal.
+
+    Raises :class:`ModelError` for a negative offset.
     """
 
     period: Period | None
@@ -126,39 +131,41 @@ class Timer:
 
 
 Model = Any
-"""A model, whose module imports this one."""
+"""A :class:`rtsim.equations.model.Model`, which cannot be imported here."""
 
 Lag = Callable[..., float]
-"""``lag(t, x, z, u, p)`` returns a lag in s; u has the declared inputs only."""
+"""``lag(t, x, z, u, p)`` returns a lag in s. Here u contains only the declared inputs."""
 Before = Callable[..., float]
-"""``before(t)`` returns the value of a signal at the time t < 0 (s)."""
+"""``before(t)`` returns the value of a signal at a time t < 0 (s)."""
 _LAG = Arguments("t, x, z, u, p", does="returns a lag in s")
 _BEFORE = Arguments("t", does="returns a number")
 SHORTEST = 1e-9
-"""The shortest lag (s) that is not 0: the resolution of simulated time."""
+"""The shortest lag (s) other than 0, which is the resolution of simulated time."""
 STATE, INPUT, DISCRETE, LINE = range(4)
-"""Where a delayed signal comes from: x, u, z, or the function ``line`` of the model."""
+"""Sources of a delayed signal: the vectors x, u and z, or the function ``line`` of the model."""
 CONSTANT, PARAMETER, FUNCTION = range(3)
-"""What a lag is."""
+"""Kinds of a lag: a number, a parameter or a function."""
 GIVEN, COMPUTED, FIRST, SET = range(4)
-"""What a signal was before the run: a number, a function of time, its value at the start, or a
-parameter."""
+"""Kinds of values before the run: a given number, a function of time, the value at the start, or a
+parameter.
+"""
 
 
 @dataclass(frozen=True)
 class Delayed:
-    """A signal of a model as it was ``lag`` s ago.
+    """A signal of a model as it was ``lag`` seconds ago.
 
     - ``signal``: the name of a state, an input, a discrete signal, or a signal of ``lines``.
     - ``lag`` (s): a number, the name of a parameter, or a function ``lag(t, x, z, u, p)``.
-    - ``least``, ``most`` (s): the bounds of a lag that is a function; both are required, and least
-      must be > 0.  A lag that is a parameter needs no bounds: ``most`` is its first value then.
-    - ``before``: the signal before the run: a number, one number for each element, the name of a
-      parameter, or a function ``before(t)`` of the time t < 0 s.  The default is the value with
-      which the run begins; a signal of ``lines`` needs a value.
-    - ``name``: the name of the delayed signal in messages; by default ``SIGNAL_delayed``.
+    - ``least``, ``most`` (s): the bounds of a lag that is a function. Such a lag requires both
+      bounds, and ``least`` must be > 0. For a lag that is a parameter, ``most`` is by default the
+      value of the parameter at the start.
+    - ``before``: the signal before the run, as a number, one number for each element, the name of a
+      parameter, or a function ``before(t)`` of the time t < 0 s. The default is the value of the
+      signal at the start. A signal of ``lines`` has no default.
+    - ``name``: the name of the delayed signal in messages. The default is ``SIGNAL_delayed``.
 
-    Raises :class:`ModelError` for a lag or bounds that are not valid.
+    Raises :class:`ModelError` for an invalid lag or invalid bounds.
 
     Example:
         Delayed("x", 1.0, before=0.5)
@@ -202,7 +209,7 @@ class Delayed:
             object.__setattr__(self, "before", past)
 
     def with_names(self, vectors: Vectors) -> Delayed:
-        """Return the declaration with a lag that takes all arguments, with signals by name."""
+        """Return this declaration with a lag function that takes all arguments and signal names."""
         if not callable(self.lag):
             return self
         lag = named(self.lag, _LAG, f"lag of Delayed({self.signal!r})", vectors)
@@ -215,7 +222,7 @@ class Delayed:
 
     @property
     def functions(self) -> tuple[Callable[..., float], ...]:
-        """The functions of the declaration."""
+        """The lag and the values before the run, if they are functions."""
         return tuple(how for how in (self.lag, self.before) if callable(how))
 
     def __str__(self) -> str:
@@ -225,27 +232,34 @@ class Delayed:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The delays of one model, by index: ``delays`` have lags, ``elements`` have values.
+    """The delays of one model in the form of arrays.
 
-    A delayed signal with several elements is one delay.
+    A signal with several elements counts as one delay, with one row of ``lags``.
     """
 
     elements: NDArray[np.float64]
-    """For each element (q, 3): :data:`STATE` or another kind, its index, and its delay."""
+    """One row for each element, shape (q, 3): the source (:data:`STATE`, ...), the index in this
+    source, and the number of the delay.
+    """
     lags: NDArray[np.float64]
-    """For each delay (d, 4): :data:`CONSTANT` or another kind, value or index, least, most."""
+    """One row for each delay, shape (d, 4): the kind (:data:`CONSTANT`, ...), the value or the
+    index of the parameter, and the bounds ``least`` and ``most``.
+    """
     before: NDArray[np.float64]
-    """For each element (q, 2): :data:`GIVEN` or another kind, and the given value."""
+    """One row for each element, shape (q, 2): the kind (:data:`GIVEN`, ...), and the given value or
+    the index of the parameter.
+    """
     lag: Equation | None
-    """Fills the lags that are functions."""
+    """An equation that fills the lags that are functions."""
     at_first: Equation | None
-    """Fills the elements whose ``before`` is a function, at t < 0."""
+    """An equation that fills the elements whose ``before`` is a function, at t < 0."""
 
 
 def fed(model: Model) -> Signals:
-    """Return the layout of ``u`` as the functions of ``model`` get it: inputs, then delays.
+    """Return the signals in ``u`` as the functions of ``model`` see them: inputs, then delayed
+    signals.
 
-    Raises :class:`UnknownName` for a delayed signal that the model does not have.
+    Raises :class:`UnknownName` if a delayed signal does not exist in the model.
     """
     inputs: Signals = model.inputs
     if not model.delays:
@@ -266,9 +280,9 @@ def fed(model: Model) -> Signals:
 
 
 def resolve(model: Model) -> Resolved:
-    """Return the delays of ``model`` by index.
+    """Return the delays of ``model`` as arrays.
 
-    Raises :class:`ModelError` and :class:`UnknownName` for delays that do not fit the model.
+    Raises :class:`ModelError` or :class:`UnknownName` if the delays do not fit the model.
     """
     fed(model)
     rows: list[tuple[int, int, int]] = []
@@ -312,7 +326,10 @@ def _place(model: Model, name: str) -> tuple[int, slice]:
 def _lag(
     model: Model, delayed: Delayed, least: float, what: str
 ) -> tuple[float, float, float, float]:
-    """Return a row of :attr:`Resolved.lags`; ``least`` (s) is the least lag by a parameter."""
+    """Return a row of :attr:`Resolved.lags`.
+
+    ``least`` (s) is the lower bound of a lag that is a parameter.
+    """
     lag, most = delayed.lag, math.nan if delayed.most is None else delayed.most
     if callable(lag):
         return FUNCTION, 0.0, delayed.least, most
@@ -357,8 +374,8 @@ def _before(
     return [(GIVEN, value) for value in given * (size // len(given))]
 
 
-# Each closure fills one element and calls the next closure.  They are compiled into one function,
-# and they also run as plain Python.
+# A chain of closures: each calls the closure before it and then fills one element. A chain compiles
+# to one function, and also runs as plain Python.
 
 
 @in_both
@@ -369,7 +386,7 @@ def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> 
 def _filled(
     functions: Sequence[tuple[int, Any]], and_one: Callable[[int, Any, Equation], Equation]
 ) -> Equation | None:
-    """Return an equation that fills the elements of ``functions``; None if there are none."""
+    """Return an equation that fills the elements of ``functions``, or None if there are none."""
     made: Equation = _none
     for i, function in functions:
         made = and_one(i, in_both(function), made)

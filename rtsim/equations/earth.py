@@ -1,15 +1,16 @@
 """The Earth as a rotating ellipsoid with J2 gravity.
 
-Its parameters also allow a spherical Earth and an Earth that does not rotate.  The frames are:
+The parameters also allow a spherical Earth and an Earth that does not rotate. The frames are:
 
 - ECI: inertial, with z towards the north pole.
-- ECEF: ECI turned about z by the angle ``earth_angle + earth_rate * t``.
+- ECEF: ECI rotated about z by the angle ``earth_angle + earth_rate * t``.
 - NED: north, east and down at a geodetic point.
 
-Gravity and altitude do not depend on longitude, so equations of motion in ECI need no trigonometry.
+Gravity and altitude do not depend on longitude. Equations of motion in ECI therefore need no
+trigonometric functions.
 
-The constants are those of WGS-84 (NIMA TR8350.2, 3rd edition) as NASA/TM-2015-218675 uses them; J2
-is from its file ``initial_conditions_atmospheric.csv``.
+The constants are those of WGS-84 (NIMA TR8350.2, 3rd edition) as used by NASA/TM-2015-218675. The
+value of J2 is from the file ``initial_conditions_atmospheric.csv`` of that report.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ EARTH_PARAMETERS = Signals(
 def gravity(
     x: float, y: float, z: float, gm: float, radius: float, j2: float
 ) -> tuple[float, float, float]:
-    """Return the gravitational acceleration (m/s2) at a position (m), both in ECI or both in ECEF.
+    """Return the gravitational acceleration (m/s2) at a position (m).
 
-    ``gm`` is the gravitational parameter (m3/s2) and ``radius`` the equatorial radius (m).
+    Position and acceleration are both in ECI or both in ECEF. ``gm`` is the gravitational parameter
+    (m3/s2), and ``radius`` is the equatorial radius (m).
     """
     inverse = 1.0 / (x * x + y * y + z * z)
     central = -gm * inverse * math.sqrt(inverse)
@@ -56,12 +58,12 @@ def gravity(
 def geodetic(
     x: float, y: float, z: float, radius: float, flattening: float
 ) -> tuple[float, float, float]:
-    """Return sine and cosine of the geodetic latitude, and the altitude (m), at a position (m).
+    """Return the sine and cosine of the geodetic latitude, and the altitude (m), at a position (m).
 
-    The function needs no trigonometry and no loop.  It takes Bowring's formula with his start value
-    for any altitude ("The accuracy of geodetic latitude and height equations", Survey Review 28,
-    1985).  Within 1000 km of the surface the error of the latitude is below 1e-9 rad; the error of
-    the altitude depends on its square.
+    The function uses Bowring's formula for any altitude, without trigonometric functions and loops
+    ("The accuracy of geodetic latitude and height equations", Survey Review 28, 1985). Within 1000
+    km of the surface, the error of the latitude is below 1e-9 rad. The error of the altitude is
+    proportional to the square of the latitude error.
     """
     ratio = 1.0 - flattening
     polar = radius * ratio
@@ -84,7 +86,10 @@ def geodetic(
 def from_geodetic(
     latitude: float, longitude: float, altitude: float, radius: float, flattening: float
 ) -> tuple[float, float, float]:
-    """Return the ECEF position (m) of a geodetic point (ECI with inertial longitude)."""
+    """Return the ECEF position (m) of a geodetic point.
+
+    With the inertial longitude, the result is the ECI position.
+    """
     e2 = flattening * (2.0 - flattening)
     sine, cosine = math.sin(latitude), math.cos(latitude)
     normal = radius / math.sqrt(1.0 - e2 * sine * sine)
@@ -94,9 +99,10 @@ def from_geodetic(
 
 
 def eci_to_ecef(x: float, y: float, angle: float) -> tuple[float, float]:
-    """Return x and y in ECEF of a vector in ECI; z is the same in both frames.
+    """Return the x and y components in ECEF of a vector in ECI.
 
-    ``angle`` (rad) is the rotation angle of the Earth; its negative converts from ECEF to ECI.
+    The z component is the same in both frames. ``angle`` (rad) is the rotation angle of the Earth;
+    a negated angle converts from ECEF to ECI.
     """
     c, s = math.cos(angle), math.sin(angle)
     return c * x + s * y, c * y - s * x
@@ -106,7 +112,7 @@ def eci_to_ecef(x: float, y: float, angle: float) -> tuple[float, float]:
 def to_ned(
     x: float, y: float, z: float, sin_lat: float, cos_lat: float, sin_lon: float, cos_lon: float
 ) -> tuple[float, float, float]:
-    """Return north, east and down components of a vector in ECEF.
+    """Return the north, east and down components of a vector in ECEF.
 
     With the sine and cosine of the inertial longitude, the vector is in ECI.
     """
@@ -122,7 +128,7 @@ def to_ned(
 def from_ned(
     n: float, e: float, d: float, sin_lat: float, cos_lat: float, sin_lon: float, cos_lon: float
 ) -> tuple[float, float, float]:
-    """Return the ECEF or ECI components of a vector in NED: the inverse of :func:`to_ned`."""
+    """Return the ECEF or ECI components of a vector in NED, as the inverse of :func:`to_ned`."""
     outward = -sin_lat * n - cos_lat * d
     return (
         cos_lon * outward - sin_lon * e,

@@ -1,8 +1,8 @@
-"""Names of signals in functions: ``x.speed`` and ``self.speed`` become elements of vectors.
+"""Replacement of signal names in functions: ``x.speed`` becomes an element of a vector.
 
-:class:`FieldNames` rewrites the syntax tree of one function.  What the names mean is said by two
-derived classes: one for functions of vectors (:mod:`rtsim.equations.named_arguments`), one for the
-methods of classes (:mod:`rtsim.named.lowering`).
+:class:`FieldNames` rewrites the syntax tree of one function. Two derived classes define the meaning
+of names: :mod:`rtsim.equations.named_arguments` for functions of vectors, and
+:mod:`rtsim.named.lowering` for the methods of classes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VIEWS = frozenset(
         "view",
     )
 )
-"""Attributes and methods of an array that give another array with the same elements."""
+"""Attributes and methods of an array that return another array with the same elements."""
 _VIEWED = frozenset(
     (
         *("asarray", "ascontiguousarray", "atleast_1d", "atleast_2d", "diagonal", "expand_dims"),
@@ -33,14 +33,14 @@ _VIEWED = frozenset(
         *("squeeze", "swapaxes", "transpose"),
     )
 )
-"""Functions of NumPy that give an array with the elements of their first argument."""
+"""NumPy functions that return an array with the elements of their first argument."""
 _GOING_THROUGH = frozenset(("enumerate", "iter", "list", "reversed", "sorted", "tuple", "zip"))
-"""Functions of Python that give the elements of their arguments."""
+"""Python functions that return the elements of their arguments."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a field lies: its vector, its first element and its shape."""
+    """The position of a field: its vector, its first element and its shape."""
 
     role: str
     first: int
@@ -53,17 +53,17 @@ class Place:
 
 
 def places_of(signals: Signals, role: str) -> dict[str, Place]:
-    """Return the place of each of ``signals`` in their vector."""
+    """Return the position of each signal in the vector of ``signals``."""
     return {s.name: Place(role, signals.slice(s.name).start, s.shape) for s in signals}
 
 
 def article(role: str) -> str:
-    """Return ``role`` with its article: "an input"."""
+    """Return ``role`` with its article, such as "an input"."""
     return f"{'an' if role[0] in 'aio' else 'a'} {role}"
 
 
 class FieldNames(ast.NodeTransformer):
-    """One function whose names of fields become elements of vectors.
+    """Transformer that replaces the names of fields in one function by elements of vectors.
 
     ``what`` names the function in messages.
     """
@@ -72,33 +72,34 @@ class FieldNames(ast.NodeTransformer):
         self.original, self._what = original, what
         self.outside = Outside(original)
         self.own: dict[str, Any] = {}
-        """Helpers and constants that become variables around the function."""
+        """Helpers and constants that become variables in the enclosing scope of the function."""
 
     def refuse(self, node: ast.AST, problem: str) -> NoReturn:
         raise ModelError(f"{where(self.original, node)}: {self._what}: {problem}")
 
-    # -- what a derived class says -----------------------------------------------------------------
+    # -- to be defined by a derived class
+    # ------------------------------------------------------------
 
     def stands(self, node: ast.AST) -> bool:
         """Return whether ``node`` is a name that has fields."""
         raise NotImplementedError
 
     def place(self, node: ast.Attribute) -> Place | None:
-        """Return the place of ``NAME.field``; None if it is no field."""
+        """Return the position of ``NAME.field``, or None if the attribute is not a field."""
         raise NotImplementedError
 
     def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
-        """Return what ``NAME.field`` becomes; ``ctx`` is what is done with it."""
+        """Return the expression that replaces ``NAME.field``; ``ctx`` is Load, Store or Del."""
         raise NotImplementedError
 
     def assigned(self, target: ast.expr, value: ast.expr) -> ast.expr:  # noqa: ARG002
-        """Return what is assigned to ``target`` in place of ``value``."""
+        """Return the expression that is assigned to ``target`` in place of ``value``."""
         return value
 
     # -- names of fields ---------------------------------------------------------------------------
 
     def field(self, node: ast.AST) -> Place | None:
-        """Return the place of ``node``; None if it is no field."""
+        """Return the position of the field ``node``, or None if ``node`` is not a field."""
         if isinstance(node, ast.Attribute) and self.stands(node.value):
             return self.place(node)
         return None
@@ -113,7 +114,7 @@ class FieldNames(ast.NodeTransformer):
         return self.named(node, node.ctx)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """Turn ``self.velocity[0]`` into one element, if the index is a number."""
+        """Replace ``self.velocity[0]`` by one element of the vector, if the index is a number."""
         value = node.value
         if not (isinstance(value, ast.Attribute) and self.stands(value.value)):
             if not isinstance(node.ctx, ast.Load):
@@ -149,7 +150,9 @@ class FieldNames(ast.NodeTransformer):
     # -- changes in place --------------------------------------------------------------------------
 
     def _changed(self, node: ast.AST) -> None:
-        """Refuse a change in place of a field that ``node`` is a part of, if it is only read."""
+        """Reject a change in place if ``node`` is a part of a field that the function may only
+        read.
+        """
         if isinstance(node, ast.Attribute) and self.stands(node.value):
             place = self.place(node)
             if place is not None and place.shape:
@@ -173,9 +176,9 @@ class FieldNames(ast.NodeTransformer):
         return getattr(found, "__module__", "") == "numpy" and found.__name__ in _VIEWED
 
     def check_changes(self, node: ast.Call, found: Any, bound: int = 0) -> None:
-        """Refuse a call of ``found`` that changes a field in place which the function only reads.
+        """Reject a call of ``found`` that changes a read-only field in place.
 
-        ``bound`` is the number of arguments that come before those of the call.
+        ``bound`` is the number of arguments that precede those of the call.
         """
         function = node.func
         if isinstance(function, ast.Attribute) and function.attr in CHANGING:
@@ -206,7 +209,7 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _gone_through(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with a copy of each field whose parts get a name in a loop."""
+        """Return ``node`` with a copy of each field whose parts are named in a loop."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in _GOING_THROUGH:
                 node.args = [self._gone_through(one) for one in node.args]
@@ -227,7 +230,9 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
-        """Compute all elements before one is stored: machine code would change them in place."""
+        """Assign a computed slice as a whole, because machine code would update its elements in
+        place.
+        """
         self.generic_visit(node)
         target = node.target
         if not isinstance(target, ast.Subscript):
@@ -256,16 +261,16 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _whole(self, node: ast.expr) -> bool:
-        """Return whether ``node`` is a field, or a part of one, to which values are copied."""
+        """Return whether ``node`` is a field or a part of a field, to which values are copied."""
         while isinstance(node, ast.Subscript):
             node = node.value
         return isinstance(node, ast.Attribute) and self.stands(node.value)
 
     def owned(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with a copy of each vector field that would get a second name.
+        """Return ``node`` with a copy of each vector field that would otherwise get a second name.
 
-        A part of a vector is a view: without a copy, a later change of the field would change the
-        other name too.
+        A part of a vector is a view. Without a copy, a later change of the field would also change
+        the value under the second name.
         """
         if isinstance(node, (ast.Tuple, ast.List)):
             node.elts = [self.owned(e) for e in node.elts]
@@ -301,7 +306,7 @@ class FieldNames(ast.NodeTransformer):
         return copied
 
     def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
-        """Return ``self.velocity`` as its elements, to which a tuple is assigned one by one."""
+        """Return ``self.velocity`` as a tuple of its elements, for the assignment of a tuple."""
         place = self.field(target)
         if place is None:
             return target
@@ -329,7 +334,9 @@ class FieldNames(ast.NodeTransformer):
     # -- functions that are called -----------------------------------------------------------------
 
     def called(self, node: ast.expr) -> Any:
-        """Return the function that a dotted name means outside the function; None if unknown."""
+        """Return the function that a dotted name refers to outside the function, or None if
+        unknown.
+        """
         name: ast.expr = node
         while isinstance(name, ast.Attribute):
             name = name.value
@@ -338,7 +345,7 @@ class FieldNames(ast.NodeTransformer):
         return self.read(node)
 
     def read(self, node: ast.expr) -> Any:
-        """Return the value of a dotted name outside the function; None if it has none."""
+        """Return the value of a dotted name outside the function, or None if it has no value."""
         try:
             return value_of(node, self.outside)
         except (AttributeError, KeyError):
@@ -346,7 +353,7 @@ class FieldNames(ast.NodeTransformer):
 
 
 def _constant_index(node: ast.expr) -> tuple[int, ...] | None:
-    """Return an index, or several, that are written as numbers."""
+    """Return an index, or several indices, that are written as numbers."""
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
     out = []
     for part in parts:
@@ -366,7 +373,7 @@ def _inner(node: ast.expr) -> ast.expr:
 
 
 def part(vector: str, place: Place, ctx: ast.expr_context) -> ast.expr:
-    """Return the expression for a whole field: one element, a slice, or a slice as a matrix."""
+    """Return the expression for a whole field: an element, a slice, or a slice as a matrix."""
     name = ast.Name(vector, ast.Load())
     if not place.shape:
         return ast.Subscript(name, ast.Constant(place.first), ctx)

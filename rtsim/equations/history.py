@@ -1,15 +1,15 @@
-"""The values of delayed signals, from the past that the solver has kept.
+"""The history of a model's signals, and the delayed signals that are computed from it.
 
-The past is one row for each internal step of the solver: a polynomial for each delayed signal over
-that step (:mod:`rtsim.solve.delayed` writes the rows).  The functions of a model with delays are
-called through the functions ``delayed_...`` of this module: they append the delayed signals to
-``u`` and call the function of the model.  The same source runs compiled and as plain Python.  A
-plant passes the address of its past as the last element of ``p``, after the parameters; the
-functions of the model do not see it.
+The history has one row for each internal step of the solver. A row contains a polynomial over that
+step for each delayed signal; :mod:`rtsim.solve.delayed` writes the rows.
 
-A *break* is a time at which a derivative of the solution jumps: the start of the run, a write, and
-each time at which an earlier break arrives through a lag.  Each internal step reads a delayed
-signal on one side of a break only.
+The functions ``delayed_...`` of this module append the delayed signals to ``u`` and call a function
+of the model. The same source runs compiled and as plain Python. A plant passes the address of its
+history as the last element of ``p``, which the functions of the model do not see.
+
+A *break* is a time at which a derivative of the solution jumps: the start of the run, a write to
+the plant, and each time at which an earlier break arrives through a lag. Within an internal step, a
+delayed signal is read on one side of a break only.
 """
 
 from __future__ import annotations
@@ -61,33 +61,37 @@ from rtsim.equations.delays import (
 )
 
 COUNT, TIME, BREAKS, HEAD = range(4)
-"""Elements of the memory: the number of rows so far, the time at which the last row ends (s), and
-the number of breaks so far.  Each delay has two more elements, :data:`NEXT` and :data:`SNAPPED`,
-``HEAD + j`` and ``HEAD + delays + j``: the number of the next break that arrives through it, and
-1 or -1 if the last internal step ended where that break arrives.  The memory of the solver itself
-follows, and last a flag, which is 0 after a write.
+"""Elements of the solver's memory: the number of rows, the time (s) at which the last row ends, and
+the number of breaks.
+
+Each delay ``j`` has two more elements. Element ``HEAD + j`` is the number of the next break that
+arrives through this delay. Element ``HEAD + delays + j`` is 1 or -1 if the last internal step ended
+where that break arrives. The remaining elements belong to the solver; the last element is a flag
+that is 0 after a write to the plant.
 """
 LEG, ORDER, TOP_ROW, TOP_BREAK, BUMP, BY, FAULTY, FAULT_TIME, FAULT_LAG = range(9)
 """Elements of the array ``live``:
 
-- ``LEG``: 1 while an internal step is computed.
-- ``ORDER``: the highest derivative whose breaks are kept.
-- ``TOP_ROW``, ``TOP_BREAK``: one more than the highest number that was written to each ring, also
-  by steps that were discarded; the ring has lost what was written as many places before.
-- ``BUMP``, ``BY``: an element to change, plus 1, and the change, for a test of which signals depend
-  on which.
-- ``FAULTY``, ``FAULT_TIME``, ``FAULT_LAG``: the delay whose lag is not valid, plus 1, the time and
-  the lag.
+- ``LEG``: 1 during the computation of an internal step.
+- ``ORDER``: the highest derivative whose breaks are stored.
+- ``TOP_ROW``, ``TOP_BREAK``: the highest number written to each ring, plus 1. Discarded steps count
+  too, because they overwrite the oldest entries of the ring.
+- ``BUMP``, ``BY``: the number of an element to change, plus 1, and the change, for a test of which
+  signals depend on which.
+- ``FAULTY``, ``FAULT_TIME``, ``FAULT_LAG``: the number of the delay with an invalid lag, plus 1,
+  the time, and the lag.
 """
 LIVE = 9
 BEGIN, END, LENGTH, FIRST_END = range(4)
-"""Elements of a row: begin and end of the internal step (s), the time over which the argument of
-the polynomial grows by 1 (s), then the values at the end, then the coefficients."""
+"""First elements of a row: begin and end of the internal step (s), and the time (s) over which the
+argument of the polynomial grows by 1. The values at the end follow, then the coefficients.
+"""
 KIND, VALUE, LEAST, MOST = range(4)
 """Columns of ``lags``."""
 WHEN, OF_STATES, OF_LINES = range(3)
-"""Columns of ``breaks``: the time (s), and the lowest derivative that jumps in a state, and in a
-signal of ``lines``."""
+"""Columns of ``breaks``: the time (s), the lowest derivative of a state that jumps, and the lowest
+derivative of a signal of ``lines`` that jumps.
+"""
 
 LAYOUT = Layout(
     "the past of a plant",
@@ -125,33 +129,36 @@ LAYOUT = Layout(
         "nodes_v": ("nodes", "lines"),
     },
 )
-"""The past of one plant.  The first functions are those of the model; the functions from ``slope``
-on, and the arrays from ``began`` on, belong to :mod:`rtsim.solve.delayed`.
+"""The history of one plant. The functions from ``slope`` on and the arrays from ``began`` on belong
+to :mod:`rtsim.solve.delayed`.
 
 - ``elements``, ``lags``, ``before``: see :class:`rtsim.equations.delays.Resolved`.
-- ``live``: see :data:`LEG`; ``lag``: the present lag of each delay; ``most``: the time for which
-  each delay needs the past (s).
-- ``fed``: u and the delayed signals; ``past``: work for ``past_function``; ``start``: each delayed
-  signal at the start of the run; ``v``: the signals of ``lines``.
-- ``rows``, ``breaks``: rings, in which number i is at i modulo the length.
-- ``memory``, ``after``: the memory of the stepper.
+- ``live``: see :data:`LEG`.
+- ``lag``: the present lag (s) of each delay.
+- ``most``: the time (s) for which the history of each delay is needed.
+- ``fed``: u and the delayed signals.
+- ``past``: work array for ``past_function``.
+- ``start``: each delayed signal at the start of the run.
+- ``v``: the signals of ``lines``.
+- ``rows``, ``breaks``: ring buffers, in which entry i is at i modulo the length.
+- ``memory``, ``after``: the memory of the stepper before and after an internal step.
 """
 INNER = LAYOUT.at.inner
-"""The index of the argument table of the solver's own steps."""
+"""Index of the argument table of the solver's own steps."""
 
 
 @cache
 def plain_tables() -> dict[int, Any]:
-    """Return the argument tables that :func:`past_at` finds in plain Python, by number.
+    """Return the argument tables for plain Python, by the number that :func:`past_at` uses.
 
-    They are not a global name, because the source hash of each function that uses them would
-    contain their contents.
+    The tables are not a global variable, because the source hash of a function includes the
+    contents of the global variables that the function uses.
     """
     return {}
 
 
 def past_at(number: float) -> Any:
-    """Return the past whose address is ``number``, which a float64 holds exactly."""
+    """Return the history with the address ``number``, which a float64 represents exactly."""
     return plain_tables()[int(number)]
 
 
@@ -170,13 +177,16 @@ def _past_at_compiled() -> None:
 
 @in_both
 def near(t: float) -> float:
-    """Return the difference (s) below which two times near ``t`` s are the same time."""
+    """Return the difference (s) below which two times near ``t`` (s) count as equal."""
     return 4e-15 * (abs(t) + 1.0)
 
 
 @in_both
 def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Fill ``lag``; a lag that is not valid becomes nan and is noted in ``live``."""
+    """Fill the array ``lag``.
+
+    An invalid lag becomes nan and is noted in ``live``.
+    """
     lag, most, live, how = table.lag, table.most, table.live, table.lags
     if table.lag_function != 0:
         call_equation(table.lag_function, t, x, z, u, p, lag)
@@ -200,7 +210,7 @@ def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 @in_both
 def earlier(table: Any, m: Any, j: int) -> float:
-    """Return the last break (s) that has arrived through delay ``j``; -inf if there is none."""
+    """Return the last break (s) that has arrived through delay ``j``, or -inf if there is none."""
     breaks = table.breaks
     n, places = int(m[HEAD + j]), breaks.shape[0]
     if n < 1 or n - 1 < int(table.live[TOP_BREAK]) - places:
@@ -210,7 +220,7 @@ def earlier(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def later(table: Any, m: Any, j: int) -> float:
-    """Return the next break (s) that arrives through delay ``j``; inf if there is none."""
+    """Return the next break (s) that arrives through delay ``j``, or inf if there is none."""
     breaks = table.breaks
     n, count, places = int(m[HEAD + j]), int(m[BREAKS]), breaks.shape[0]
     return breaks[n % places, WHEN] if n < count else math.inf
@@ -218,7 +228,7 @@ def later(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def row_of(table: Any, count: int, key: float) -> int:
-    """Return the place of the last of ``count`` rows that begins at ``key`` s or before."""
+    """Return the position of the last of ``count`` rows that begins at ``key`` (s) or before."""
     rows = table.rows
     places = rows.shape[0]
     low, high = max(0, int(table.live[TOP_ROW]) - places), count - 1
@@ -234,7 +244,7 @@ def row_of(table: Any, count: int, key: float) -> int:
 
 @in_both
 def now_of(table: Any, e: int, x: Any, z: Any, u: Any) -> float:
-    """Return the present value of delayed element ``e``; nan for a signal of ``lines``."""
+    """Return the present value of delayed element ``e``, or nan for a signal of ``lines``."""
     elements = table.elements
     kind, i = int(elements[e, 0]), int(elements[e, 1])
     if kind == STATE:
@@ -246,7 +256,7 @@ def now_of(table: Any, e: int, x: Any, z: Any, u: Any) -> float:
 
 @in_both
 def before_of(table: Any, started: bool, e: int, s: float, x: Any, z: Any, u: Any, p: Any) -> float:
-    """Return delayed element ``e`` at ``s`` < 0 s."""
+    """Return delayed element ``e`` at a time ``s`` < 0 (s), before the run."""
     before = table.before
     how = int(before[e, 0])
     if how == GIVEN:
@@ -264,7 +274,7 @@ def before_of(table: Any, started: bool, e: int, s: float, x: Any, z: Any, u: An
 def value_of(
     table: Any, m: Any, leg: bool, e: int, j: int, t: float, x: Any, z: Any, u: Any, p: Any
 ) -> float:
-    """Return element ``e`` of delay ``j`` at ``t`` s; ``m`` is the memory that counts now."""
+    """Return element ``e`` of delay ``j`` at time ``t`` (s), with the valid memory ``m``."""
     lag = table.lag[j]
     if lag == 0.0:
         return now_of(table, e, x, z, u)
@@ -289,7 +299,7 @@ def value_of(
 
 @in_both
 def feed(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> Any:
-    """Return u and, after it, the delayed signals at ``t`` s."""
+    """Return u followed by the delayed signals at time ``t`` (s)."""
     fed, memory, elements = table.fed, table.memory, table.elements
     for i in range(u.size):
         fed[i] = u[i]
@@ -305,7 +315,10 @@ def feed(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> Any:
 
 
 def delayed_derivative(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:
-    """Call the model's derivative with the delayed signals; the last of ``p`` finds the past."""
+    """Call the model's derivative with the delayed signals.
+
+    The last element of ``p`` is the address of the history.
+    """
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     call_equation(table.derivative, t, x, z, feed(table, t, x, z, u, own), own, dx)
 
@@ -323,7 +336,10 @@ def delayed_guard(t: float, x: Any, z: Any, u: Any, p: Any, g: Any) -> None:
 
 
 def delayed_line(t: float, x: Any, z: Any, u: Any, p: Any, v: Any) -> None:
-    """Call the model's ``line`` with the delayed signals, one of which ``live`` may change."""
+    """Call the model's ``line`` with the delayed signals.
+
+    ``live`` can request a change of one signal.
+    """
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     fed, live = feed(table, t, x, z, u, own), table.live
     if live[BUMP] != 0.0:
@@ -345,7 +361,7 @@ def delayed_tick(due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 
 def delayed_fed(t: float, x: Any, z: Any, u: Any, p: Any, fed: Any) -> None:
-    """Write u and the delayed signals to ``fed``, for a function that Python calls."""
+    """Write u and the delayed signals to ``fed``, for a function that only Python calls."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     found = feed(table, t, x, z, u, own)
     for i in range(fed.size):
@@ -353,22 +369,22 @@ def delayed_fed(t: float, x: Any, z: Any, u: Any, p: Any, fed: Any) -> None:
 
 
 BoundModel = Any
-"""A model, whose module imports this one."""
+"""A :class:`rtsim.equations.model.BoundModel`, which cannot be imported here."""
 
 ROWS = 64
-"""Number of rows and of breaks for which there is room at first."""
+"""Initial number of rows and of breaks in the ring buffers."""
 _RINGS = (("rows", COUNT, TOP_ROW), ("breaks", BREAKS, TOP_BREAK))
-"""Each ring, with its elements of the memory and of ``live``."""
+"""The ring buffers, each with its elements in the memory and in ``live``."""
 Function = tuple[Any, Any]
-"""The address of a function, or 0, and the same function as plain Python, or 0."""
+"""The address of a function and the same function as plain Python; each is 0 if there is none."""
 _NONE: Function = (0, 0)
 
 
 class History:
-    """The past of one plant: what a solver wrote, and where compiled code finds it."""
+    """The history of one plant's signals, in arrays that a solver fills and compiled code reads."""
 
     def __init__(self, bound: BoundModel, compile: Compilation) -> None:
-        """Make an empty past for the model of ``bound``, whose functions are those of the model."""
+        """Create an empty history for the model of ``bound``."""
         model = bound.model
         self._bound, self._compile = bound, compile
         self._resolved = found = resolve(model)
@@ -376,7 +392,7 @@ class History:
         self._lag = _made(found.lag, EQUATION, f"lag of model {model.name}", compile)
         self._past = _made(found.at_first, EQUATION, f"before of model {model.name}", compile)
         self.attached = False
-        """True once a solver that can keep a past is at work on the model."""
+        """True once a solver that can store a history is attached."""
         self._functions: dict[str, Function] = {
             **dict.fromkeys(LAYOUT.functions, _NONE),
             "derivative": _both(bound.derivative),
@@ -409,7 +425,9 @@ class History:
         weakref.finalize(self, plain_tables().pop, number, None)
 
     def _write(self) -> None:
-        """Write the addresses of all functions and arrays to the table, which stays in place."""
+        """Write the addresses of all functions and arrays to the table; the table itself does not
+        move.
+        """
         arrays, sizes = self._arrays, self._sizes
         addresses = [int(self._functions[name][0]) for name in LAYOUT.functions]
         plain = [self._functions[name][1] for name in LAYOUT.functions]
@@ -420,7 +438,7 @@ class History:
         vars(self._plain).update(vars(table))
 
     def parameters(self, p: Vector) -> Vector:
-        """Return ``p`` (k,) with the address of this past as a further element."""
+        """Return ``p``, shape (k,), with the address of this history appended."""
         return np.append(p, float(self._words.ctypes.data))
 
     def attach(
@@ -430,9 +448,10 @@ class History:
         width: int,
         alive: object,
     ) -> None:
-        """Let a solver use this past, with rows of ``width`` elements.
+        """Make this history available to a solver, with ``width`` elements per row.
 
-        ``alive`` is kept as long as the table has the addresses of ``functions``.
+        The history holds a reference to ``alive``, so that the addresses in ``functions`` stay
+        valid.
         """
         self._functions |= functions
         self._arrays |= arrays
@@ -447,7 +466,7 @@ class History:
     def first(self, x: Vector, z: Vector, u: Vector, p: Vector) -> Vector:
         """Return u and the delayed signals at the start of the run.
 
-        Raises :class:`ModelError` for a lag or a value that is not valid there.
+        Raises :class:`ModelError` if a lag or a value before the run is invalid.
         """
         with plainly():
             fed = np.array(feed(self._plain, 0.0, x, z, u, p))
@@ -464,7 +483,7 @@ class History:
         return fed
 
     def wrapped(self) -> BoundModel:
-        """Return the model's functions as a solver calls them: each reads the past by itself."""
+        """Return the model with functions that read the delayed signals from this history."""
         bound = self._bound
         derivative = self._native(delayed_derivative, EQUATION, bound.derivative, "derivative")
         self._functions["slope"] = _both(derivative)
@@ -492,7 +511,7 @@ class History:
         return replace(native, unchecked=of.unchecked)
 
     def _from_python(self, of: Native, fed: Callable[..., None]) -> Native:
-        """Return a reset or a stop mode, which only Python calls, with the delayed signals."""
+        """Return a reset or stop mode with the delayed signals, for calls from Python."""
         if of is ABSENT:
             return ABSENT
         found, seen = np.zeros_like(self._arrays["fed"]), set()
@@ -513,7 +532,7 @@ class History:
         return f"delayed signal {model.delays[j].called} of model {model.name}"
 
     def fault(self) -> str:
-        """Return what is wrong with a lag in the present step; empty if nothing is."""
+        """Return a description of the first invalid lag in the present step, or ""."""
         live, lags = self._arrays["live"], self._arrays["lags"]
         if live[FAULTY] == 0.0:
             return ""
@@ -523,7 +542,7 @@ class History:
         live[FAULTY] = 0.0
         if int(lags[j, KIND]) == PARAMETER:
             name = self._bound.model.parameters.columns[int(lags[j, VALUE])]
-            if not math.isfinite(most):  # the lag with which the run begins is itself not valid
+            if not math.isfinite(most):  # the lag at the start of the run is itself invalid
                 return f"{said}, by the parameter {name}; it must be 0, or at least 1e-09 s"
             return (
                 f"{said}, by the parameter {name}; it must be 0, or from 1e-09 s to {most:g} s: "
@@ -542,13 +561,13 @@ class History:
 
     @property
     def variable(self) -> bool:
-        """True if a lag is a function."""
+        """True if at least one lag is a function."""
         return bool((self._arrays["lags"][:, KIND] == FUNCTION).any())
 
     # -- room, and checkpoints
 
     def grow(self) -> None:
-        """Make room for twice as many rows and breaks, and keep those of the committed steps."""
+        """Double the room for rows and breaks; entries of committed steps are kept."""
         memory, live = self._arrays["memory"], self._arrays["live"]
         for name, count, top in _RINGS:
             old = self._arrays[name]
@@ -560,7 +579,7 @@ class History:
         self._write()
 
     def save(self) -> dict[str, Any]:
-        """Return as plain data the part of the past that the rest of the run can need."""
+        """Return the part of the history that the rest of the run can need, as plain data."""
         arrays = self._arrays
         memory = arrays["memory"]
         since = memory[TIME] - np.nanmax(np.append(arrays["most"], 0.0)) - 1e3 * near(memory[TIME])
@@ -575,7 +594,10 @@ class History:
         return kept
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Restore what :meth:`save` returned; the memory has its saved values already."""
+        """Restore the history that :meth:`save` returned.
+
+        The memory of the solver must be restored first.
+        """
         arrays = self._arrays
         memory = arrays["memory"]
         arrays["most"][:] = [np.nan if m is None else m for m in saved["most"]]
@@ -597,7 +619,7 @@ def _made(function: Any, kinds: Any, what: str, compile: Compilation) -> Native:
 
 
 def _both(native: Native) -> Function:
-    """Return the address of a function, or 0, and the function as plain Python."""
+    """Return the address of a function and the function as plain Python."""
     if native is ABSENT:
         return _NONE
     compiled = isinstance(native.handle, np.intp)

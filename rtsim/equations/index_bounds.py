@@ -1,15 +1,15 @@
-"""Indices of arrays: which of them surely lie in their arrays, by the source of a function.
+"""Proof from the source of a function that array indices are within bounds.
 
 Machine code does not check indices: an index outside an array reads or changes other memory, and
-the run continues.  :class:`Indices` follows shapes of arrays and ranges of whole numbers through
-a function and the functions that it calls.  Its answer decides between three cases:
+the run continues. :class:`Indices` follows the shapes of arrays and the ranges of whole numbers
+through a function and the functions that it calls. There are three cases:
 
-- each index lies in its array: the function is compiled without checks;
-- an index surely lies outside: an error when the model is made;
-- anything else: the function is compiled with checks, which cost a few percent of its time.
+- All indices are proven to be within bounds: the function is compiled without checks.
+- An index is proven to be out of bounds: the model is rejected with an error.
+- Otherwise, the function is compiled with checks, which cost a few percent of its time.
 
-An index lies in its array for sure if it is a number, a counter of a ``range`` over the size of an
-array, or held between bounds by ``max(0, min(i, n))``.
+An index is proven to be within bounds if it is a number, a counter of a ``range`` over the size of
+an array, or limited by ``max(0, min(i, n))``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _FAR = math.inf
 
 @dataclass(frozen=True)
 class _Array:
-    """An array of known shape; ``safe``: a tuple or a list, whose indices compiled code checks."""
+    """An array of known shape. ``safe`` marks a tuple or a list, whose indices compiled code
+    checks.
+    """
 
     shape: tuple[int, ...]
     safe: bool = False
@@ -42,7 +44,7 @@ class _Array:
 
 @dataclass(frozen=True)
 class _Whole:
-    """A whole number from ``low`` to ``high``; an empty range if ``low`` is larger."""
+    """A whole number from ``low`` to ``high``. The range is empty if ``low`` is greater."""
 
     low: float
     high: float
@@ -56,38 +58,35 @@ class _Several:
 
 
 _Value = _Array | _Whole | _Several | None
-"""What is known of a value; ``None``: nothing."""
+"""Known properties of a value, or ``None``."""
 _ANY_WHOLE = _Whole(-_FAR, _FAR)
 _NEVER = object()
 
 
 @dataclass
 class Indices:
-    """The indices in the functions of one model, and in what they call."""
+    """The indices in the functions of one model and in the functions that these call."""
 
     outside: str = ""
-    """An index that surely lies outside its array, with its place."""
+    """An index that is proven to be out of bounds, with its location."""
     read: list[tuple[Outside, ast.expr, Any]] = field(default_factory=list)
-    """Names outside the functions, with the values that they had."""
+    """Names outside the functions, with their values at the time of the check."""
     _known: dict[Any, tuple[_Value, bool]] = field(default_factory=dict)
 
     def of_call(self, function: Any, given: tuple[_Value, ...], depth: int) -> tuple[_Value, bool]:
-        """Follow a call of ``function``: return what is known of its result, and if it is sure.
-
-        It is sure if each index lies in its array.
-        """
+        """Return the properties of a call's result, and whether all indices are within bounds."""
         key = (function, given)
         if key not in self._known:
-            self._known[key] = None, False  # for a function that calls itself
+            self._known[key] = None, False  # for a recursive function
             reader = _Reader(self, function, given, depth)
             self._known[key] = reader.result(), reader.sure
         return self._known[key]
 
     def check(self, function: Callable[..., Any], sizes: Sequence[int | None], what: str) -> bool:
-        """Return whether each index of ``function`` surely lies in its array.
+        """Return whether all indices of ``function`` are proven to be within bounds.
 
-        ``sizes`` has the number of elements of each argument that is a vector, and ``None`` for a
-        number.  Raises :class:`ModelError` for an index that surely lies outside.
+        ``sizes`` contains the number of elements of each vector argument, and ``None`` for a
+        number. Raises :class:`ModelError` for an index that is proven to be out of bounds.
         """
         plain = getattr(function, "py_func", function)
         key = (plain, *sizes)
@@ -106,17 +105,17 @@ class Indices:
         return sure
 
     def current(self) -> bool:
-        """Return whether all names that were read outside still have the same values."""
+        """Return whether all names outside the functions still have the same values."""
         return all(_outside(node, space) is value for space, node, value in self.read)
 
 
 _JUDGED: dict[tuple[Any, ...], tuple[bool, Indices]] = {}
-"""What was found before, because each run of a study makes its models again."""
+"""Earlier results, because each run of a study creates its models again."""
 _MOST = 512
 
 
 def _outside(node: ast.expr, space: Outside) -> Any:
-    """Return the value that a dotted name has outside a function; None if it has none."""
+    """Return the value of a dotted name outside a function, or None."""
     with suppress(KeyError, AttributeError):
         return value_of(node, space)
     return getattr(builtins, node.id, None) if isinstance(node, ast.Name) else None
@@ -135,7 +134,7 @@ _MADE = frozenset(("empty", "full", "ones", "zeros"))
 
 
 class _Reader:
-    """One function with what is known of its arguments."""
+    """Reader of one function with the known properties of its arguments."""
 
     def __init__(
         self, indices: Indices, function: Any, given: tuple[_Value, ...], depth: int
@@ -146,7 +145,7 @@ class _Reader:
         self._values: dict[str, Any] = {}
         self._nodes: dict[ast.expr | None, _Value] = {}
         self._conditional = False
-        """True below a condition that can be the same in all calls: none may get there."""
+        """True below a condition that may be the same in all calls, so the code may never run."""
         definition = source_of(function)
         self._parts: list[ast.AST] = []
         if definition is None or depth > _DEPTH:
@@ -162,7 +161,7 @@ class _Reader:
         self._collect()
 
     def result(self) -> _Value:
-        """Judge all indices, and return what is known of the value that the function returns."""
+        """Check all indices, and return the properties of the returned value."""
         branches = [n for n in self._parts if isinstance(n, ast.If | ast.IfExp | ast.While)]
         fixed = {id(n) for one in branches if self._is_fixed(one.test) for n in _parts([one])}
         returned: list[_Value] = []
@@ -213,7 +212,7 @@ class _Reader:
             )
 
     def _range(self, over: ast.expr) -> _Value:
-        """Return what a loop over ``over`` counts."""
+        """Return the range of the counter in a loop over ``over``."""
         if not (isinstance(over, ast.Call) and self._called(over.func) is range):
             return None
         bounds = [self._value(one) for one in over.args]
@@ -284,7 +283,7 @@ class _Reader:
         return _of_object(self._called(node))
 
     def _called(self, node: ast.expr) -> Any:
-        """Return the value that a dotted name has outside the function; None if unknown."""
+        """Return the value of a dotted name outside the function, or None if unknown."""
         root = node
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -335,7 +334,7 @@ class _Reader:
         return None
 
     def _element(self, node: ast.Subscript) -> _Value:
-        """Return what is known of a part of a value."""
+        """Return the properties of a part of a value."""
         whole = self._value(node.value)
         if isinstance(whole, _Several):
             index = self._value(node.slice)
@@ -369,7 +368,7 @@ class _Reader:
     # -- indices -----------------------------------------------------------------------------------
 
     def _is_fixed(self, test: ast.expr) -> bool:
-        """Return whether a condition can be the same in all calls: one on sizes or constants."""
+        """Return whether a condition may be the same in all calls, as with sizes or constants."""
         parts = list(ast.walk(test))
         if any(isinstance(n, ast.Attribute) and n.attr in _SIZES for n in parts):
             return True
@@ -414,7 +413,7 @@ class _Reader:
 
 
 def _parts(nodes: Sequence[ast.AST]) -> list[ast.AST]:
-    """Return ``nodes`` and all nodes in them, without those that name nothing."""
+    """Return ``nodes`` and all nodes in them, without leaves."""
     out: list[ast.AST] = []
     waiting = list(nodes)[::-1]
     while waiting:
@@ -434,7 +433,7 @@ def _known_library(function: Any) -> bool:
 
 
 def _of_object(value: Any) -> _Value:
-    """Return what is known of a constant."""
+    """Return the properties of a constant."""
     if type(value) is int or isinstance(value, np.integer):
         return _Whole(int(value), int(value))
     if isinstance(value, np.ndarray):
@@ -451,7 +450,7 @@ def _item(value: _Value, i: int) -> _Value:
 
 
 def _joined(values: Sequence[_Value]) -> _Value:
-    """Return what is known of a value that is one of ``values``."""
+    """Return the properties of a value that is one of ``values``."""
     if not values or any(one is None for one in values):
         return None
     if all(isinstance(one, _Whole) for one in values):
@@ -467,7 +466,7 @@ def _joined(values: Sequence[_Value]) -> _Value:
 
 
 def _operated(op: ast.operator, left: _Value, right: _Value) -> _Value:
-    """Return what is known of the result of an operation."""
+    """Return the properties of the result of an operation."""
     if isinstance(left, _Whole) and isinstance(right, _Whole):
         return _counted(op, left, right)
     arrays = [one for one in (left, right) if isinstance(one, _Array)]
@@ -500,7 +499,7 @@ def _counted(op: ast.operator, left: _Whole, right: _Whole) -> _Value:
 
 
 def _made(shape: _Value) -> _Value:
-    """Return an array of the shape that a number or a tuple gives."""
+    """Return an array with the shape that a number or a tuple gives."""
     sizes = shape.values if isinstance(shape, _Several) else (shape,)
     if all(isinstance(one, _Whole) and one.low == one.high and one.low >= 0 for one in sizes):
         return _Array(tuple(int(one.low) for one in sizes))  # type: ignore[union-attr]
@@ -526,7 +525,6 @@ def _of_numpy(name: str, given: Sequence[_Value]) -> _Value:
 
 
 def _is_row(value: _Value) -> bool:
-    """Return whether ``value`` is a tuple of numbers only."""
     return isinstance(value, _Several) and not any(
         isinstance(one, _Array | _Several) for one in value.values
     )

@@ -1,7 +1,7 @@
 """Compilation to machine code, and the compiled forms of :mod:`rtsim.equations.addresses`.
 
 Only this module and the functions passed to :func:`rtsim.equations.compiling.when_compiling` import
-numba.  A program whose machine code is in the cache starts without a compiler.
+numba. A program whose machine code is in the cache starts without a compiler.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ TYPES = {
 
 
 class Table(types.Array):  # type: ignore[misc]
-    """numba's type of an argument table: words, whose functions and arrays are attributes."""
+    """numba's type of an argument table: words, with functions and arrays as attributes."""
 
     def __init__(self, kind: str) -> None:
         self.places: dict[str, tuple[int, int]] = {}
-        """For each name, its index and the number of its axes; 0 for a function."""
+        """Index and number of axes of each name; the number of axes is 0 for a function."""
         self.length = 0
         for word in kind[kind.index("[") + 1 : -1].split():
             name, _, axes = word.partition(":")
@@ -129,12 +129,11 @@ def _attribute(context: Any, builder: Any, table: Table, value: Any, name: str) 
 
 @cache
 def _type(kind: str) -> Any:
-    """Return numba's type of an argument."""
     return TYPES.get(kind) or Table(kind)
 
 
 MOST = 4096
-"""Maximum number of elements of a vector on the stack (32 kB); longer ones are on the heap."""
+"""Greatest number of elements of a vector on the stack (32 kB). Longer vectors are on the heap."""
 _EQUATION, _IN_PLACE = (tuple(TYPES[kind] for kind in s) for s in (EQUATION, IN_PLACE))
 
 
@@ -143,9 +142,9 @@ def lower(
 ) -> MachineCode:
     """Compile ``plain`` for ``signature``; ``checked`` adds a check of each index.
 
-    Code that needs numba's runtime (it allocates or prints, for example) stays in numba, which
-    saves its own files in the folder ``kept``.  The result then only has the address of that code,
-    in ``elsewhere``.
+    Code that needs numba's runtime, for example because it allocates or prints, stays in numba.
+    numba saves such code in the folder ``kept``, and the result contains only its address, in
+    ``elsewhere``.
     """
     known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
@@ -179,7 +178,7 @@ def lower(
 def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:
     """Return the compiled function and, if its signature needs one, its extra entry function.
 
-    Both are read from numba's files if ``known``.
+    With ``known``, both are read from numba's files.
     """
     made = [_compile(plain, tuple(map(_type, signature)), known)]
     if (entered := ENTERED.get(signature)) is not None:
@@ -189,11 +188,11 @@ def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[
 
 
 _PACKED = ".const.pickledata"
-"""Symbol by which numba's code refers to exceptions; these contain the file and the line."""
+"""Symbol with which numba's code refers to exceptions, which contain file and line."""
 
 
 def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) -> tuple[Any, Any]:
-    """Return numba's function and its compiled code, from numba's files if ``cached``."""
+    """Return numba's function and its compiled code; with ``cached``, use numba's files."""
     jitted = numba.njit(
         error_model="numpy",
         forceinline=kinds in (_EQUATION, _IN_PLACE),
@@ -221,7 +220,7 @@ def _keep(jitted: Any, result: Any) -> None:
 
 @contextmanager
 def _numba_is_set(**settings: object) -> Iterator[None]:
-    """In this context, set numba's options; they hold for the whole process, so for helpers too."""
+    """Set numba's options in this context, for the whole process and thus also for helpers."""
     before = {name: getattr(numba.config, name) for name in settings}
     vars(numba.config).update(settings)
     try:
@@ -238,11 +237,11 @@ _ANYWHERE = {
     *("remainder", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc"),
     *("memcpy", "memmove", "memset"),
 }
-"""Functions of the C library, which every process has."""
+"""Functions of the C library, which exist in every process."""
 
 
 def _stands_alone(library: Any) -> bool:
-    """Return whether the object code needs neither numba nor addresses of this process."""
+    """Return whether the object code works without numba and without addresses of this process."""
     if library.has_dynamic_globals:
         return False
     names = _DECLARED.findall(library.get_llvm_str())
@@ -292,7 +291,7 @@ def _entry(result: Any) -> bytes:
 
 
 def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
-    """Return the array whose address and lengths are the words of ``block`` from ``at`` on."""
+    """Return the array whose address and lengths are in the words of ``block`` from ``at`` on."""
     word = ir.IntType(64)
     words = [
         builder.load(builder.gep(block, [ir.Constant(word, at + i)])) for i in range(1 + kind.ndim)
@@ -301,7 +300,7 @@ def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
 
 
 def _populated(context: Any, builder: Any, kind: Any, address: Any, shape: list[Any]) -> Any:
-    """Return the value of a contiguous array at an address; nobody owns its memory."""
+    """Return the value of a contiguous array at an address, whose memory has no owner."""
     item, array = ir.Constant(ir.IntType(64), 8), context.make_array(kind)(context, builder)
     strides = [item]
     for size in reversed(shape[1:]):
@@ -314,9 +313,9 @@ def _populated(context: Any, builder: Any, kind: Any, address: Any, shape: list[
 # Compiled forms: code that is generated in the calling function in place of a call.
 
 Generate = Callable[[Any, Any, tuple[Any, ...], Any], Any]
-"""Generates code from numba's context and builder, the types of the arguments and their values."""
+"""Function that generates code from numba's context and builder, argument types and values."""
 Kinds = Callable[[tuple[Any, ...]], tuple[Any, ...]]
-"""Returns the types to which arguments of the given types are converted."""
+"""Function that returns the types to which arguments of the given types are converted."""
 
 
 def _generated(
@@ -325,7 +324,7 @@ def _generated(
     generate: Generate,
     kinds: Kinds = lambda given: given,
 ) -> None:
-    """Let compiled code have what ``generate`` makes where it calls ``function``."""
+    """Replace calls of ``function`` in compiled code by the code that ``generate`` makes."""
 
     @type_callable(function)
     def _typed(_: Any) -> Any:
@@ -347,8 +346,8 @@ PLACES = types.CPointer(types.int64)
 def _call(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
     """Generate machine code that calls a function by its address and passes on its errors.
 
-    numba passes an array as seven words.  A call with five arrays takes 60 ns; a call with their
-    addresses and lengths takes 8 ns.
+    numba passes an array as seven words, so that a call with five arrays takes 60 ns. A call with
+    their addresses and lengths takes 8 ns.
     """
     convention, word = context.call_conv, ir.IntType(64)
     numbers = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k == types.float64]
@@ -407,8 +406,8 @@ ENTERED = {
     UPDATE: (_through_four, (types.float64, PLACES)),
     IN_PLACE: (_through_place, (PLACES,)),
 }
-"""For each signature that compiled code calls by an extra function: a maker of that function, and
-the types of its arguments.
+"""For each signature that compiled code calls through an extra function: a maker of that function,
+and the types of its arguments.
 """
 
 
@@ -426,9 +425,9 @@ def _whole(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> A
 def _of_c(
     function: Callable[..., Any], kinds: tuple[Any, ...], result: Any, *constant: tuple[int, int]
 ) -> None:
-    """Let ``function`` call a C function by its address; its arguments are 64-bit numbers.
+    """Make ``function`` call a C function by its address; arguments are 64-bit numbers.
 
-    ``constant`` has further arguments of the C function: position and value of each.
+    ``constant`` contains positions and values of further arguments of the C function.
     """
 
     def generate(context: Any, builder: Any, _: tuple[Any, ...], values: Any) -> Any:
@@ -447,7 +446,7 @@ def _of_c(
 
 
 def _at(kind: Any) -> Generate:
-    """Return what generates an array of ``kind`` from its address and lengths in a table."""
+    """Return a generator of an array of ``kind`` from its address and lengths in a table."""
 
     def generate(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
         table, words = kinds[0], values[0]
@@ -475,7 +474,7 @@ def _scratch_lowered(context: Any, builder: Any, found: Any, _: Any) -> Any:
 
 
 def table_from(kind: str) -> Any:
-    """Return a function for compiled code that makes an argument table of its address."""
+    """Return a function for compiled code that makes an argument table from its address."""
     table = _type(kind)
 
     @intrinsic

@@ -1,11 +1,11 @@
-"""Machine code in files, one per function, linked and called without the compiler.
+"""Machine code in files, one function per file, linked and called without the compiler.
 
-numba and LLVM's optimiser take half a second to load.  A run whose functions are in the cache does
-not load them: it reads the object code, links it with LLVM's linker and calls it through ctypes.
-``docs/decisions/093`` has the measurements.
+numba and LLVM's optimizer take half a second to load. A run whose functions are all in the cache
+does not load them. Instead, the run reads the object code, links it with LLVM's linker and calls
+the functions through ctypes. ``docs/decisions/093`` contains the measurements.
 
-Python calls a function by its *entry*: ``entry(block, numbers...)``.  ``block`` is an array of
-words: one word for an error, then the address and the length of each array (for a matrix: rows and
+Python calls a function through its *entry*: ``entry(block, numbers...)``. ``block`` is an array of
+words: one word for an error, then the address and the length of each array (for a matrix, rows and
 columns).
 """
 
@@ -33,7 +33,7 @@ from rtsim.equations.addresses import MATRIX, NUMBER, AddressBlock, Signature, i
 from rtsim.equations.numba_private import exception_at
 
 FAILED = -(2**63)
-"""Result of an entry if the function raised an error.  The first word of ``block`` then is the
+"""Result of an entry if the function raised an error. The first word of ``block`` is then the
 address of the error.
 """
 _MAGIC = b"rtsim machine code 2\n"
@@ -47,9 +47,9 @@ Array = NDArray[Any]
 class MachineCode:
     """One function as object code.
 
-    ``handle`` is the symbol that compiled code calls, and ``entry`` the symbol that Python calls.
-    Each symbol is defined in one of ``objects``, or in ``elsewhere``: the addresses of symbols that
-    another linker has loaded.  ``raises_in`` is the file and line of a function that can raise an
+    Compiled code calls the symbol ``handle``; Python calls the symbol ``entry``. Each symbol is
+    defined in one of ``objects`` or in ``elsewhere``, which contains the addresses of symbols that
+    another linker has loaded. ``raises_in`` is the file and line of a function that can raise an
     error, because its object code contains both.
     """
 
@@ -59,7 +59,7 @@ class MachineCode:
     raises_in: str = ""
     elsewhere: dict[str, int] = field(default_factory=dict)
     alive: object = None
-    """Objects that must not be deleted while the addresses in ``elsewhere`` are used."""
+    """Objects that must not be deleted while the addresses in ``elsewhere`` are in use."""
 
     def write(self, path: Path) -> None:
         """Save the code to ``path``; raises :class:`OSError` if the folder cannot be written."""
@@ -79,7 +79,7 @@ class MachineCode:
 
     @classmethod
     def read(cls, path: Path) -> MachineCode | None:
-        """Return the saved code; ``None`` if there is no file or the file is damaged."""
+        """Return the saved code, or ``None`` if the file is missing or damaged."""
         try:
             data = path.read_bytes()
         except OSError:
@@ -142,14 +142,14 @@ def _linker() -> Any:
 def _numbers() -> Iterator[int]:
     """Return the counter that numbers linked libraries.
 
-    It is not a variable, because the source hash includes variables.
+    The counter is not a global variable, because the source hash includes global variables.
     """
     return count()
 
 
 @dataclass(frozen=True)
 class Linked:
-    """Machine code linked into this process, valid while this object lives."""
+    """Machine code linked into this process, which is valid while this object exists."""
 
     handle: int
     entry: int
@@ -159,7 +159,7 @@ class Linked:
 def link(code: MachineCode) -> Linked:
     """Link ``code`` into this process.
 
-    Raises :class:`RuntimeError` if the code needs a symbol that this process does not have.
+    Raises :class:`RuntimeError` if the code needs a symbol that does not exist in this process.
     """
     library = llvm.JITLibraryBuilder()
     for data in code.objects:
@@ -174,10 +174,11 @@ def link(code: MachineCode) -> Linked:
 
 
 NEVER_CALLED = "NRT_MemInfo_call_dtor"
-"""A symbol that code refers to when it releases an array.
+"""A symbol to which code refers when it releases an array.
 
-The code calls it only for arrays that numba allocated, so code without allocations never calls
-it."""
+The function is called only for arrays that numba has allocated, and therefore never in code without
+allocations.
+"""
 
 
 @cache
@@ -192,7 +193,7 @@ def _unused() -> dict[str, int]:
 
 @dataclass(frozen=True)
 class BareCall:
-    """A function whose arguments are all bound: ``function(at)`` calls it.
+    """A function whose arguments are all bound; ``function(at)`` calls it.
 
     If the call returns :data:`FAILED`, :meth:`error` returns the exception to raise.
     """
@@ -203,15 +204,15 @@ class BareCall:
     alive: object
 
     def error(self) -> BaseException:
-        """Return the exception of the latest call, which returned :data:`FAILED`."""
+        """Return the exception of the latest call that returned :data:`FAILED`."""
         return _raised(int(self.block[0]))
 
 
 class EntryPoint:
     """A linked function that Python calls as ``entry(*arguments)``, in the order of the signature.
 
-    The call returns the integer that the function returns, or 0 if the function returns nothing.
-    It raises the errors of the function, and :class:`TypeError` for an array of the wrong type or
+    A call returns the integer result of the function, or 0 if the function returns nothing. A call
+    raises the errors of the function, and :class:`TypeError` for an array of the wrong type or
     number of axes.
     """
 
@@ -240,9 +241,9 @@ class EntryPoint:
     def on(self, *arrays: Array | AddressBlock, concurrent: bool = False) -> Callable[..., int]:
         """Bind ``arrays`` and return a function that takes only the numbers.
 
-        With ``concurrent``, other threads of Python run during each call.  This method checks the
-        arrays and takes their addresses, which costs some 6 us.  If a function is called often,
-        bind its arrays once, and call the result.
+        With ``concurrent``, other Python threads run during each call. Binding checks the arrays
+        and collects their addresses, which takes some 6 us. For repeated calls, bind the arrays
+        once and call the returned function.
         """
         block = self._block(arrays)
         function = self._concurrent if concurrent else self._function
@@ -271,7 +272,10 @@ class EntryPoint:
         return call_with_one if count == 1 else call_with_two if count == 2 else call
 
     def bare(self, *arrays: Array | AddressBlock) -> BareCall:
-        """Bind ``arrays``, which are all arguments; a call costs 0.2 us less than by :meth:`on`."""
+        """Bind ``arrays`` as the only arguments of the function.
+
+        A call costs 0.2 us less than a call of the function that :meth:`on` returns.
+        """
         block = self._block(arrays)
         # Without argument types ctypes takes a reference as it is: 0.06 us less than a c_void_p.
         function = ctypes.PYFUNCTYPE(ctypes.c_int64)(self._linked.entry)

@@ -1,10 +1,12 @@
-"""Modal models: a derivative for each mode, and transitions between modes at zero crossings.
+"""Models with modes: one derivative per mode, and transitions at zero crossings.
 
-:func:`modal` makes one :class:`rtsim.equations.model.Model` of several modes.  The discrete signal
-``mode`` holds the number of the mode and selects the derivative.  Each transition becomes a guard
-that is watched in its own mode only, and a reset that runs the action and changes the mode.  If the
-guard of a transition is already beyond zero when its mode begins, the transition fires in the next
-microstep, or at the start of the run.
+:func:`modal` combines several modes into one :class:`rtsim.equations.model.Model`. The discrete
+signal ``mode`` contains the number of the present mode and selects the derivative. Each transition
+becomes a guard, which is watched only in its own mode, and a reset, which runs the action and
+changes the mode.
+
+If the guard of a transition is already beyond zero when its mode begins, the transition fires in
+the next microstep, or at the start of the run.
 """
 
 from __future__ import annotations
@@ -41,16 +43,16 @@ _DERIVATIVE, _OUTPUT = arguments_of()["derivative"], arguments_of()["output"]
 _LEVEL = Arguments("t, x, z, u, p", does="returns a number")
 _ACTION = Arguments("t, x, z, u, p", changes="x, z", does="sets x and z in place")
 MODE = "mode"
-"""The last discrete signal of a modal model; it holds the number of the mode."""
+"""Name of the last discrete signal of a modal model, which contains the number of the mode."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """A transition to the mode ``to``, which fires when ``level`` crosses zero.
+    """A transition to the mode ``to`` that fires when ``level`` crosses zero.
 
     - ``direction``: 1 for a rising level, -1 for a falling level, 0 for both.
-    - ``action(t, x, z, u, p)`` sets states and discrete signals in place at the transition.
-    - ``terminal``: the transition ends the run.
+    - ``action(t, x, z, u, p)``: sets states and discrete signals in place at the transition.
+    - ``terminal``: if true, the transition ends the run.
 
     Raises :class:`ModelError` for an invalid name, direction or function.
 
@@ -85,9 +87,9 @@ class Transition:
 
 @dataclass(frozen=True)
 class Mode:
-    """One mode: its ``derivative``, its ``output``, and the transitions that leave it.
+    """A mode with its ``derivative``, its ``output``, and the transitions that leave this mode.
 
-    Without a derivative, all states are constant.
+    In a mode without a derivative, all states are constant.
 
     Example:
         def falling_down(t, x, z, u, p, dx):
@@ -113,12 +115,15 @@ class Mode:
 
 
 def _several(given: object) -> tuple[object, ...]:
-    """Return the elements of ``given`` if it is a tuple or list, else ``(None,)``."""
+    """Return the elements of a tuple or a list; for any other value, return ``(None,)``."""
     return tuple(given) if isinstance(given, (tuple, list)) else (None,)
 
 
 def _checked(function: Any, arguments: Arguments, what: str, vectors: Vectors | None = None) -> Any:
-    """Return ``function`` with its arguments by name; without ``vectors`` it is only checked."""
+    """Check ``function``, and return a wrapper that uses signal names.
+
+    Without ``vectors``, the function itself is returned.
+    """
     if function is None:
         return None
     if not callable(function):
@@ -148,13 +153,14 @@ def modal(
 ) -> Model:
     """Return a model that begins in the first of ``modes``.
 
-    - ``output``: one output function for all modes; otherwise each mode has an output function.
-    - ``zeno``: name of the mode that the model enters if transitions accumulate (Zeno).
-    - ``rest(t, x, z, u, p)`` sets states and discrete signals in place when it enters that mode.
+    - ``output``: one output function for all modes. Without it, each mode needs its own.
+    - ``zeno``: the name of the mode that the model enters when transitions accumulate (Zeno).
+    - ``rest(t, x, z, u, p)``: sets states and discrete signals in place when the model enters the
+      mode ``zeno``.
     - All other arguments are those of :class:`rtsim.equations.model.Model`.
 
-    Raises :class:`ModelError` for modes that do not fit together, and :class:`UnknownName` for a
-    transition or ``zeno`` that names no mode.
+    Raises :class:`ModelError` for modes that do not fit together, and :class:`UnknownName` if a
+    transition or ``zeno`` names an unknown mode.
 
     Example:
         lift = modal("lift", Signals("height [m]"), [Mode("down"), Mode("up")])
@@ -217,7 +223,7 @@ def modal(
 def _with_names(
     mode: Mode, vectors: dict[str, NamedVector], states: Signals, outputs: Signals
 ) -> Mode:
-    """Return ``mode`` with functions of all arguments, in which signals have names."""
+    """Return ``mode`` with functions that take all arguments and use signal names."""
     dx, y = NamedVector(states, "state"), NamedVector(outputs, "output")
     what = f"mode {mode.name}"
     return replace(
@@ -250,8 +256,8 @@ def _output(
     return _chosen(place, own)
 
 
-# Each closure selects the function of the present mode.  Closures are compiled into one function,
-# and they also run as plain Python.
+# A chain of closures, one for each mode, selects the function of the present mode. A chain compiles
+# to one function, and also runs as plain Python.
 
 
 @in_both
@@ -278,9 +284,10 @@ def _either(place: int, mode: int, first: Equation, other: Equation) -> Equation
 
 
 def _levels(place: int, transitions: Sequence[tuple[int, Transition]]) -> Equation:
-    """Return the guard function.
+    """Return the guard function, which fills the levels of all transitions.
 
-    Outside its mode a level is constant, and has the sign from which it would cross zero.
+    Outside the mode of a transition, its level is a constant with the sign from which the level
+    would cross zero.
     """
 
     @in_both
@@ -320,9 +327,9 @@ def _reset(place: int, actions: Sequence[tuple[int, Update | None, int]]) -> Any
 
 
 def _or_reset(place: int, number: int, modes: tuple[int, int], action: Update, others: Any) -> Any:
-    """Return a reset with transition ``number`` from the first of ``modes`` to the second.
+    """Return a reset that performs transition ``number`` between the two ``modes`` (from, to).
 
-    If another transition at the same instant has left its mode, it does nothing.
+    The reset does nothing if another transition at the same instant has already left the mode.
     """
     own, to = modes
 

@@ -1,8 +1,8 @@
-"""Models: constant data and pure functions, compiled once before a run starts.
+"""Plant models written as signals and equations, and their preparation for a run.
 
-The equations are ordinary Python functions that fill a vector in place.  They must be pure: they
-draw no random numbers, read no wall clock and write no log, because a solver calls them at points
-that may never be committed.
+The equations are ordinary Python functions that fill a vector in place. The functions must be pure:
+no random numbers, no wall clock, no log. A solver also calls them at trial points, which never
+become part of the run.
 """
 
 from __future__ import annotations
@@ -65,9 +65,10 @@ _CHANGES = {
 
 
 def arguments_of(constrained: bool = False) -> dict[str, Arguments]:
-    """Return the arguments of each function of a model; ``constrained``: with algebraic variables.
+    """Return the arguments of each function of a model.
 
-    The algebraic variables are called y, so that the outputs are called out.
+    If ``constrained``, the model has algebraic variables, which are named ``y``. The vector of
+    outputs is then named ``out``.
     """
     read = "t, x, y, z, u, p" if constrained else "t, x, z, u, p"
     out = {name: Arguments(f"{read}, {fills}", fills) for name, fills in _FILLS.items()}
@@ -85,7 +86,7 @@ def vectors_of(x: Signals, z: Signals, u: Signals, p: Signals) -> dict[str, Name
 
 
 def _with_names(model: Model) -> dict[str, Any]:
-    """Return the functions of ``model`` as functions of all their arguments, by name."""
+    """Return the functions of ``model``, wrapped to take all arguments and to use signal names."""
     vectors = vectors_of(model.states, model.discrete, model.inputs, model.parameters)
     out: dict[str, Any] = {"delays": tuple(one.with_names(vectors) for one in model.delays)}
     vectors["u"] = NamedVector(fed(model), "input")
@@ -110,42 +111,46 @@ def _with_names(model: Model) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Model:
-    """A plant: dx/dt = derivative(t, x, z, u, p), y = output(t, x, z, u, p).
+    """A plant with dx/dt = derivative(t, x, z, u, p) and y = output(t, x, z, u, p).
 
-    Each function takes those of its arguments that it needs, by name and in any order.  A signal is
-    ``x.speed`` or ``x[1]``; a signal with a shape is a part of the vector.  The vector that a
-    function fills, such as dx, is the argument that it must take.
+    Each function declares only the arguments that it needs, by name and in any order. A function
+    must declare the vector that it fills, such as ``dx``. Signals are accessed by name or by index,
+    as in ``x.speed`` or ``x[1]``; a signal with a shape is a part of the vector.
 
-    - ``states``, ``discrete``, ``inputs``, ``outputs``, ``parameters``: the layouts of x, z, u, y
-      and p, in SI units unless a signal declares another unit.
-    - ``derivative=None``: the states are constant between events.  A model may have no states.
-    - ``update(t, x, z, u, p)`` is called with the sample period that the scenario declares.
-    - ``project(x)`` is called after each step.
-    - ``guard(t, x, z, u, p, g)`` fills one value for each of ``guards``.  When a value crosses
-      zero, a tag is inserted and ``reset(i, t, x, z, u, p)`` is called.
-    - ``stop(i, t, x, z, u, p)`` is called instead of ``reset`` if crossings accumulate (Zeno).  It
-      is the model's stop mode.
-    - ``tick(due, t, x, z, u, p)`` is called once at each instant at which a timer of ``timers``
+    - ``states``, ``discrete``, ``inputs``, ``outputs``, ``parameters``: the signals in x, z, u, y
+      and p. Values are in SI units unless a signal declares another unit.
+    - ``derivative``: with ``None``, the states are constant between events. A model may have no
+      states.
+    - ``update(t, x, z, u, p)``: changes z once per sample period. The scenario declares the period.
+    - ``project(x)``: corrects the states after each step.
+    - ``guard(t, x, z, u, p, g)``: fills one value for each guard in ``guards``. When a value
+      crosses zero, a tag is inserted and ``reset(i, t, x, z, u, p)`` is called.
+    - ``stop(i, t, x, z, u, p)``: the stop mode of the model. This function is called instead of
+      ``reset`` when the crossings of a guard accumulate (Zeno behavior).
+    - ``tick(due, t, x, z, u, p)``: is called once at each instant at which a timer of ``timers``
       ticks.
-    - ``delays`` are signals of the model as they were some time ago; the functions read them as
-      further elements of u, after the inputs (docs/delays.md).
-    - ``line(t, x, z, u, p, v)`` fills ``lines``: signals that are computed only to be delayed.
-    - ``modes`` names the values 0, 1, ... of the last discrete signal
+    - ``delays``: delayed signals of the model. The functions read them as further elements of u,
+      after the inputs (docs/delays.md).
+    - ``line(t, x, z, u, p, v)``: fills ``lines``, which are signals that are computed only to be
+      delayed.
+    - ``modes``: names for the values 0, 1, ... of the last discrete signal
       (:mod:`rtsim.equations.modal`).
-    - ``sparsity`` is an array or a SciPy sparse matrix (n, n) for the n states.  Element (i, j) is
-      zero if ``dx[i]`` never depends on ``x[j]``.  Without it, solvers for stiff equations find the
-      sparsity of a large model themselves (docs/sparse.md).
-    - ``jacobian(t, x, z, u, p, j)`` fills the derivatives of ``dx[i]`` by ``x[k]`` row by row: all
-      n * n of them, or those that ``sparsity`` declares.
-    - ``algebraic`` and ``residual(t, x, y, z, u, p, r)``: algebraic variables y, for which the
-      residuals are solved.  All functions but ``project`` then have the argument y after x
+    - ``sparsity``: an array or a SciPy sparse matrix of shape (n, n) for n states. A zero in
+      element (i, j) declares that ``dx[i]`` never depends on ``x[j]``. If ``sparsity`` is missing,
+      solvers for stiff equations find the sparsity of a large model themselves (docs/sparse.md).
+    - ``jacobian(t, x, z, u, p, j)``: fills the derivatives of ``dx[i]`` with respect to ``x[k]``,
+      row by row. The vector j has n * n elements, or only the elements that ``sparsity`` declares.
+    - ``algebraic`` and ``residual(t, x, y, z, u, p, r)``: algebraic variables y and the residuals
+      that are solved for them. All functions except ``project`` then have the argument y after x
       (:mod:`rtsim.equations.constraints`).
-    - ``mass``: the mass matrix M of M x' = derivative, as rows of numbers, or as a function
-      ``mass(t, x, z, u, p, m)`` that fills ``m`` (n, n).
-    - ``assumptions`` and ``limits`` are texts that every recording contains.
+    - ``mass``: the mass matrix M of M x' = derivative. Give rows of numbers, or a function
+      ``mass(t, x, z, u, p, m)`` that fills ``m`` of shape (n, n).
+    - ``assumptions`` and ``limits``: texts that every recording contains.
 
-    If a parameter is changed during a run, p changes at a tag.  Raises :class:`ModelError` for
-    functions and signals that do not fit together, and for a name that is no argument or no signal.
+    A parameter that is changed during a run changes in p at a tag.
+
+    Raises :class:`ModelError` if functions and signals do not fit together, or if a function uses
+    an argument or a signal that does not exist.
 
     Example:
         def derivative(x, u, p, dx):
@@ -188,7 +193,7 @@ class Model:
     residual: Equation | None = None
     mass: Sequence[Sequence[float]] | Vector | Callable[..., None] | None = None
     origin: Model | None = None
-    """The model with constraints of which this model was made; rtsim sets it."""
+    """The original model, if this model was made from a model with constraints. Set by rtsim."""
 
     def __post_init__(self) -> None:
         for name, arguments in arguments_of(self.algebraic.size > 0).items():
@@ -246,12 +251,12 @@ class Model:
 
     @cached_property
     def readable(self) -> Signals:
-        """The signals that others can read: states, discrete signals, inputs and outputs."""
+        """All signals that others can read: states, discrete signals, inputs and outputs."""
         return Signals(*self.states, *self.discrete, *self.inputs, *self.outputs)
 
     @property
     def elements(self) -> Signals:
-        """The elements of the Jacobian that the function ``jacobian`` fills."""
+        """The elements of the Jacobian that ``jacobian`` fills."""
         whole = self.states.size**2
         count = whole if self.sparsity is None else self.sparsity.count
         return Signals(Signal("j", shape=(count,))) if count else Signals()
@@ -259,7 +264,7 @@ class Model:
 
 @dataclass(frozen=True)
 class BoundModel:
-    """A model with its functions compiled, or ready to run as plain Python."""
+    """A model whose functions are compiled, or prepared to run as plain Python."""
 
     model: Model
     derivative: Native
@@ -273,12 +278,12 @@ class BoundModel:
     tick: Native = ABSENT
     jacobian: Native = ABSENT
     history: History | None = None
-    """The past of the model's signals; ``None`` if the model has no delays."""
+    """The history of the model's signals, or ``None`` if the model has no delays."""
     later: bool = False
-    """True if the functions are plain Python that gives the bits of their machine code."""
+    """True if the functions run as plain Python with the same bits as their machine code."""
 
     def in_machine_code(self) -> BoundModel:
-        """Return the model compiled; its functions were called before, so they are not checked."""
+        """Return the compiled model, without a new check of its functions."""
         return _prepared(self.model, True)
 
 
@@ -296,7 +301,7 @@ _SIGNATURES = {
 
 
 def _prepared(model: Model, compile: Compilation) -> BoundModel:
-    """Return ``model``, which has no algebraic variables, with its functions prepared."""
+    """Prepare the functions of ``model``, which has no algebraic variables."""
     given = {name: getattr(model, name) for name in _SIGNATURES}
     given["derivative"] = given["derivative"] or standing
     functions = {name: function for name, function in given.items() if function is not None}
@@ -340,7 +345,7 @@ def _bound(model: Model, natives: Mapping[str, Native], compiled: bool) -> Bound
 
 
 def _sizes(model: Model, name: str) -> list[int | None]:
-    """Return the number of elements of each argument of a function; None for a number."""
+    """Return the number of elements of each argument of a function, or None for a number."""
     known = {
         "x": model.states.size, "z": model.discrete.size, "u": fed(model).size,
         "p": model.parameters.size, "due": len(model.timers), "dx": model.states.size,
@@ -352,7 +357,10 @@ def _sizes(model: Model, name: str) -> list[int | None]:
 def _plain_at_first(
     model: Model, functions: Mapping[str, Any], checked: Mapping[str, bool]
 ) -> dict[str, Native]:
-    """Return the functions as plain Python with the bits of machine code; empty if one has none."""
+    """Return plain Python functions with the same bits as machine code.
+
+    Returns an empty dict if this is not possible for at least one function.
+    """
     if model.delays or model.origin is not None or model.jacobian is not None:
         return {}
     return plain_at_first(
@@ -369,13 +377,13 @@ def bind(
     u: Vector | None = None,
     z: Vector | None = None,
 ) -> BoundModel:
-    """Return ``model`` ready to run, after one call of each function at the initial values.
+    """Return ``model`` ready to run, after one trial call of each function.
 
-    ``compile`` is explained by :data:`rtsim.equations.compiling.Compilation`.  ``x``, ``p``, ``u``
-    and ``z`` replace the initial values that the model declares.
+    The trial calls use the initial values that the model declares, or ``x``, ``p``, ``u`` and ``z``
+    in their place. See :data:`rtsim.equations.compiling.Compilation` for ``compile``.
 
-    Raises :class:`ModelError` if a function takes other arguments, does not compile, raises an
-    error, leaves elements unwritten, writes outside its vector, or gives a value that is not
+    Raises :class:`ModelError` if a function has unknown arguments, does not compile, raises an
+    error, leaves elements unwritten, writes outside its vector, or returns a value that is not
     finite.
     """
 
@@ -401,7 +409,7 @@ def bind(
         ("jacobian", bound.jacobian, model.elements),
     ):
         if native is not ABSENT:
-            with np.errstate(all="ignore"):  # as in machine code, a quotient can be inf on the way
+            with np.errstate(all="ignore"):  # as in machine code, where 1/0 is no error
                 _probe(model, name, native, out, start)
     if bound.project is not ABSENT:
         states = model.states.initial() if x is None else x
@@ -420,14 +428,17 @@ def _given(values: Vector | None, layout: Signals) -> Vector:
 
 
 def sampled(model: Model) -> Signals:
-    """Return the signals that the output function fills: without outputs, the algebraic ones."""
+    """Return the signals that the output function fills.
+
+    A model without outputs fills its algebraic variables instead.
+    """
     if model.outputs.size or model.origin is None:
         return model.outputs
     return model.origin.algebraic
 
 
 def _begin(model: Model, start: Mapping[str, Vector | None]) -> None:
-    """Check the residuals of ``model`` at the initial values, and that they have a solution."""
+    """Check the residuals at the initial values, and check that a solution exists."""
     origin = model.origin
     if origin is None or origin.residual is None:
         return
@@ -482,7 +493,10 @@ def _check_paths(model: Model) -> None:
 def _probe(
     model: Model, name: str, native: Native, out: Signals, start: Mapping[str, Vector | None]
 ) -> None:
-    """Call a function once on vectors between sentinel elements, and check what it wrote."""
+    """Call a function once, and check the elements that it wrote.
+
+    Each vector lies between sentinel elements, which reveal a write outside the vector.
+    """
     where = f"{name} of model {model.name}"
     layouts = {
         "x": model.states,
@@ -522,7 +536,7 @@ def _probe(
             )
     for (letter, layout), vector in zip(layouts.items(), vectors, strict=False):
         if model.origin is not None:
-            break  # the search for the algebraic values begins with the last ones, which it keeps
+            break  # the search stores its solution in z, where the next search begins
         first = _given(start.get(letter), layout)
         same = (vector == first) | (np.isnan(vector) & np.isnan(first))
         if not same.all():

@@ -1,11 +1,12 @@
-"""Functions of vectors, whose arguments and signals are recognised by their names.
+"""Functions of vectors whose arguments and signals are found by name.
 
-``def derivative(x, u, dx)`` takes the arguments that it needs, in any order.  ``x.speed`` is an
-element of ``x``, or a part of it if the signal is an array; ``x[1]`` stays what it is.
+In ``def derivative(x, u, dx)``, the function declares only the arguments that it needs, in any
+order. ``x.speed`` becomes an element of ``x``, or a part of ``x`` if the signal is an array.
+``x[1]`` is left unchanged.
 
-A function that takes all arguments in the order of the documentation, and that reads signals by
-index only, is used as it is.  Every other function is made again from its source, as a function of
-all arguments; a function without readable source is called by a small function of all arguments.
+A function that takes all arguments in the documented order, and that reads signals only by index,
+is used without changes. Any other function is rebuilt from its source, as a function of all
+arguments. A function without readable source is called through a wrapper.
 """
 
 from __future__ import annotations
@@ -35,17 +36,18 @@ from rtsim.equations.rewriting import (
 )
 
 OUT = "out"
-"""Another name of the vector that a function fills."""
+"""Alternative name of the vector that a function fills."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments that rtsim gives to a function of the user.
+    """The arguments that rtsim passes to a function of the user.
 
-    - ``text``: their names in the order of the documentation, such as ``"t, x, z, u, p, dx"``.
-    - ``fills``: the vector that the function must fill; it can also be called :data:`OUT`.
-    - ``changes``: the vectors whose signals the function may assign; by default the filled one.
-    - ``does``: the function's task, for messages.
+    - ``text``: the names in the documented order, such as ``"t, x, z, u, p, dx"``.
+    - ``fills``: the vector that the function must fill. The function can also name it
+      :data:`OUT`.
+    - ``changes``: the vectors whose signals the function may assign. The default is ``fills``.
+    - ``does``: the task of the function, for messages.
     """
 
     text: str
@@ -66,7 +68,9 @@ class Arguments:
         return self.does or f"fills {self.fills} in place"
 
     def meaning(self, name: str) -> str:
-        """Return the documented name of the argument ``name``; empty if there is none."""
+        """Return the documented name of the argument ``name``, or "" if rtsim passes no such
+        argument.
+        """
         if name == OUT and self.fills:
             return self.fills
         return name if name in self.names else ""
@@ -74,7 +78,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class NamedVector:
-    """The signals of a vector, and what each of them is: "state", "input", ..."""
+    """The signals of a vector, and their role in messages, such as "state" or "input"."""
 
     signals: Signals
     role: str
@@ -91,11 +95,11 @@ def named(
 ) -> Callable[..., Any]:
     """Return ``function`` as a function of all ``arguments``, in their order.
 
-    ``what`` names the function in messages, and ``vectors`` are the signals of its arguments.
-    ``*arguments`` of the function takes the rest by position.
+    ``what`` names the function in messages, and ``vectors`` contains the signals of the arguments.
+    If the function has ``*arguments``, these receive the remaining arguments by position.
 
-    Raises :class:`ModelError`, with file and line, for an argument or a signal that does not exist,
-    for an assignment to what the function only reads, and if the filled vector is missing.
+    Raises :class:`ModelError`, with file and line, for an unknown argument or signal, for an
+    assignment to a vector that the function may only read, and if the filled vector is missing.
     """
     wanted = _wanted(function, arguments, what, vectors)
     if wanted is None or wanted.starred:
@@ -106,14 +110,14 @@ def named(
 
 
 def check_arguments(function: Callable[..., Any], arguments: Arguments, what: str) -> None:
-    """Raise :class:`ModelError` for arguments of ``function`` that rtsim does not give."""
+    """Raise :class:`ModelError` if ``function`` has arguments that rtsim does not pass."""
     _wanted(function, arguments, what, {})
 
 
 def _wanted(
     function: Callable[..., Any], arguments: Arguments, what: str, vectors: Vectors
 ) -> _Wanted | None:
-    """Return ``function`` with its checked arguments; None if its arguments are not known."""
+    """Return ``function`` with its checked arguments, or None if its arguments cannot be found."""
     plain = getattr(function, "py_func", function)
     if hasattr(plain, "rewritten"):
         return None
@@ -131,7 +135,7 @@ _KEYWORD, _REST = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
 
 @dataclass
 class _Wanted:
-    """A function of the user, and the arguments that rtsim gives it."""
+    """A function of the user, and the arguments that rtsim passes to it."""
 
     plain: Any
     parameters: Sequence[inspect.Parameter]
@@ -181,7 +185,7 @@ class _Wanted:
         )
 
     def _nearest(self, name: str) -> str:
-        """Return the argument that is meant by ``name``: by its letters, its role or its place."""
+        """Return the argument that is meant by ``name``, judged by spelling, role or position."""
         names = self.arguments.names
         words = {n: n for n in names}
         for letter, vector in self.vectors.items():
@@ -198,13 +202,13 @@ class _Wanted:
 
     @property
     def in_order(self) -> bool:
-        """True if the function takes all arguments, in the order of the documentation."""
+        """True if the function takes all arguments in the documented order."""
         names = self.arguments.names
         return [self.arguments.meaning(n) for n in self._by_position[: len(names)]] == names
 
     @property
     def constants(self) -> dict[str, Any]:
-        """The default values of arguments that rtsim does not give."""
+        """The default values of arguments that rtsim does not pass."""
         return {
             p.name: p.default
             for p in self.parameters
@@ -214,9 +218,9 @@ class _Wanted:
     # -- the function of all arguments -------------------------------------------------------------
 
     def by_source(self) -> Callable[..., Any] | None:
-        """Return the function made again from its source.
+        """Return the function rebuilt from its source.
 
-        None if its source cannot be read, or if there is nothing to change.
+        Returns None if the source cannot be read, or if nothing has to change.
         """
         method = isinstance(self.plain, types.MethodType)
         plain = self.plain.__func__ if method else self.plain
@@ -249,7 +253,7 @@ class _Wanted:
         return types.MethodType(made, self.plain.__self__) if method else made
 
     def _reorder(self, definition: ast.FunctionDef, method: bool) -> None:
-        """Give ``definition`` all arguments in order, and no others."""
+        """Change ``definition`` to take all arguments in order, and no others."""
         given = definition.args
         several = [*given.posonlyargs, *given.args, *given.kwonlyargs]
         own = {self.arguments.meaning(a.arg): a for a in several[method:]}
@@ -265,7 +269,9 @@ class _Wanted:
         given.defaults, given.kwonlyargs, given.kw_defaults = [], [], []
 
     def by_call(self) -> Callable[..., Any]:
-        """Return a function of all arguments that calls the function with those that it takes."""
+        """Return a function of all arguments that calls the original function with its own
+        arguments.
+        """
         taken = [p for p in self.parameters if self.arguments.meaning(p.name)]
         call = ", ".join(
             f"{p.name}={letter}" if p.kind is _KEYWORD else letter
@@ -284,14 +290,17 @@ class _Wanted:
 
 _ARRAY = frozenset(dir(np.ndarray))
 _LOOKED_AT = frozenset(("size", "shape", "ndim", "dtype"))
-"""What functions ask of a vector; a signal of such a name is read by its index only."""
+"""Attributes that functions read from a vector. A signal with such a name can be read only by
+index.
+"""
 _LIBRARIES = frozenset(("math", "numba", "numpy", "scipy"))
 
 
 def _attributes(function: Any, fields: frozenset[str], seen: set[Any]) -> set[str]:
-    """Return the names in ``function``, and in what it calls, that can be names of signals.
+    """Return the names in ``function``, and in the functions that it calls, that can be signal
+    names.
 
-    The bytecode shows them without the source, so that functions of vectors need not be parsed.
+    The names are read from the bytecode, so functions that use no signal names need not be parsed.
     """
     plain = getattr(function, "py_func", function)
     if not isinstance(plain, types.FunctionType) or plain in seen:
@@ -327,7 +336,7 @@ def _names_in(code: types.CodeType) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What the names of signals mean, in a function and in its helpers."""
+    """The meaning of signal names in a function and in its helpers."""
 
     arguments: Arguments
     what: str
@@ -335,11 +344,11 @@ class _Scope:
 
 
 class _SignalNames(FieldNames):
-    """One function whose names of signals become elements; :attr:`definition` is the result.
+    """Transformer that replaces signal names by elements; :attr:`definition` is the result.
 
-    ``letters`` pairs arguments of the function with names of vectors.  An argument that the
-    function assigns anew is no vector afterwards, and has no signals.  ``made`` are the helpers
-    that were rewritten for the same function, and ``callers`` those that are being rewritten.
+    ``letters`` pairs arguments of the function with names of vectors. An argument that the function
+    reassigns no longer counts as a vector. ``made`` contains the helpers that were rewritten for
+    the same function; ``callers`` contains the helpers that are being rewritten.
     """
 
     def __init__(
@@ -374,7 +383,10 @@ class _SignalNames(FieldNames):
         return places_of(vector.signals, vector.role).get(node.attr)
 
     def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
-        """Return the place of ``x.NAME``; an attribute of arrays, such as x.size, stays."""
+        """Return the elements for ``x.NAME``.
+
+        Attributes of arrays, such as ``x.size``, are not replaced.
+        """
         assert isinstance(node.value, ast.Name)
         letter, place = self._letters[node.value.id], self.place(node)
         stored = not isinstance(ctx, ast.Load)
@@ -435,9 +447,9 @@ class _SignalNames(FieldNames):
         return node
 
     def _helper(self, node: ast.Call) -> str:
-        """Return the name of the called function with its names of signals replaced.
+        """Return the name of the called function, rewritten without signal names.
 
-        Empty if the function is unknown, or reads no signal by name.
+        Returns "" if the function is unknown or reads no signal by name.
         """
         found = self.called(node.func)
         plain = getattr(found, "py_func", found)
@@ -467,7 +479,7 @@ class _SignalNames(FieldNames):
         return name
 
     def _rewritten(self, found: Any, plain: Any, letters: tuple[tuple[str, str], ...]) -> Any:
-        """Return the helper ``found`` with its names of signals replaced; None if it has none."""
+        """Return the helper ``found`` without signal names, or None if nothing has to change."""
         try:
             source = definition_of(plain)
         except ModelError:

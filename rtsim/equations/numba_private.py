@@ -1,8 +1,8 @@
-"""All uses of numba's private names: a new version of numba needs changes in this module only.
+"""All uses of numba's private names, so that a new version of numba affects only this module.
 
-pyproject.toml limits the version of numba.  ``tests/project/test_house.py`` tests each
-function of this module, and says what to do if a new version lacks a name. numba is imported only
-when a function is called: a run whose functions are in the cache does not need it.
+pyproject.toml limits the version of numba. ``tests/project/test_house.py`` tests each function of
+this module, and explains what to do if a new version lacks a name. numba is imported only when a
+function is called, because a run whose functions are in the cache does not need it.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from typing import Any
 
 
 def object_code(library: Any) -> bytes:
-    """Return the machine code of a compiled function's library, before it is linked."""
+    """Return the machine code of a compiled function's library, before linking."""
     code: bytes = library._get_compiled_object()
     return code
 
 
 def value_of(struct: Any) -> Any:
-    """Return the LLVM value of an array or another structure that is being built."""
+    """Return the LLVM value of an array or another structure under construction."""
     return struct._getvalue()
 
 
 def name_files_by_signature(jitted: Any) -> None:
     """Make numba identify the files of a function by its signature alone.
 
-    numba's own key contains the pickled closure, and a compiled function in a closure is pickled
-    differently in each process.  The folder of the files must therefore identify the function.
+    numba's own key contains the pickled closure, which differs between processes if it contains a
+    compiled function. The folder of the files must therefore identify the function.
     """
     jitted._cache._index_key = lambda kinds, codegen: (kinds, codegen.magic_tuple())
 
 
 def save_files(jitted: Any, result: Any) -> None:
-    """Write a compiled function to numba's files; call ``enable_caching`` first."""
+    """Write a compiled function to numba's files; ``enable_caching`` must be called first."""
     jitted._cache.save_overload(result.signature.args, result)
 
 
 class _Raised(ctypes.Structure):
-    """numba's ``excinfo``: how compiled code reports an exception."""
+    """numba's ``excinfo``, with which compiled code reports an exception."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -52,10 +52,9 @@ class _Raised(ctypes.Structure):
 
 
 def exception_at(address: int) -> BaseException:
-    """Return the exception that compiled code raised, with a traceback to the line that raised it.
+    """Return the exception of compiled code, with a traceback to the line that raised it.
 
-    ``address`` is the address of an ``excinfo``.  This function unpacks the ``excinfo`` as numba
-    does after its own calls.
+    ``address`` is the address of an ``excinfo``, which is unpacked like after numba's own calls.
     """
     from numba import _helperlib as helpers
     from numba.core import serialize
@@ -80,7 +79,7 @@ def exception_at(address: int) -> BaseException:
 
 @contextmanager
 def counting_allocations() -> Iterator[Callable[[], int]]:
-    """In this context, yield a function that returns how often compiled code allocated memory."""
+    """Yield a function that returns how often compiled code has allocated memory."""
     from numba.core.runtime import _nrt_python, rtsys
 
     was_on = _nrt_python.memsys_stats_enabled()
@@ -94,11 +93,11 @@ def counting_allocations() -> Iterator[Callable[[], int]]:
 
 @contextmanager
 def optimised_as_a_whole() -> Iterator[None]:
-    """In this context, a function is optimised only when its machine code is asked for.
+    """Optimise a function only when its machine code is requested, in this context.
 
-    Otherwise numba optimises each function, and makes machine code of it, and does so again with
-    each function that calls it: a third of the time that the compiled engine takes.  A function
-    that others call is then optimised once, as a part of the one that is called from Python.
+    Otherwise numba optimises each function and generates its machine code, and does so again with
+    each caller, which takes a third of the compilation time of the engine. In this context, a
+    function that others call is optimised once, as a part of the function that Python calls.
     """
     from numba.core.registry import cpu_target
 
@@ -133,7 +132,7 @@ def _late_library(codegen: Any) -> type:
     codegen.set_env = set_env_late
 
     class LateLibrary(JITCodeLibrary):  # type: ignore[misc]
-        """Code that is linked into its callers as it is, and optimised when it is asked for."""
+        """Code that is linked into its callers unchanged, and optimised on request."""
 
         _emitted = False
 

@@ -1,6 +1,6 @@
-"""Copies of functions that compute with other functions in place of those of ``math``.
+"""Copies of functions with replacements for functions of ``math`` and other modules.
 
-:func:`like_compiled_code` evaluates an equation as compiled code does where plain Python raises an
+:func:`like_compiled_code` evaluates an equation like compiled code where plain Python raises an
 error: a division by zero, a root of a negative number, and an overflow give inf or nan.
 """
 
@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Names:
-    """Replacements by name; ``refusal`` is the error for other names, or empty to allow them."""
+    """Replacements by name; ``refusal`` is the error for all other names, or "" to allow them."""
 
     replaced: Mapping[str, Any]
     refusal: str = ""
@@ -42,7 +42,7 @@ class _Module:
 
 
 class Replacements:
-    """What is replaced in a copy: names of modules, and names of Python's builtin functions."""
+    """Replacements in a copy, for names of modules and for built-in functions."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class Replacements:
     ) -> None:
         """Prepare copies of functions.
 
-        ``copy_arrays``: a later change of an array does not reach the copy of a function.  ``code``
-        returns the code of the copy, which may use the names of ``operators``.
+        With ``copy_arrays``, a later change of an array does not affect the copy of a function.
+        ``code`` returns the code of the copy, which may use the names of ``operators``.
         """
         self._copy_arrays, self._operators, self._code = copy_arrays, operators or {}, code
         self._modules = {id(module): _Module(module, names) for module, names in modules.items()}
@@ -69,7 +69,9 @@ class Replacements:
         self._functions |= {id(getattr(builtins, name)): new for name, new in builtin.items()}
 
     def copy_of(self, function: Function) -> Function:
-        """Return a copy of ``function``; the functions of the user that it calls are copied too."""
+        """Return a copy of ``function``, in which the user's functions that it calls are copied
+        too.
+        """
         copied: Function = self._copy(getattr(function, "py_func", function), {})
         return copied
 
@@ -95,7 +97,7 @@ class Replacements:
         return copied
 
     def _replacement(self, value: Any, made: dict[int, Any]) -> Any:
-        """Return what replaces the ``value`` of a global name."""
+        """Return the replacement for the ``value`` of a global name."""
         for known in (self._modules, self._functions):
             if id(value) in known:
                 return known[id(value)]
@@ -106,7 +108,7 @@ class Replacements:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return the global names that ``code`` and the functions inside it use."""
+    """Return the global names that ``code`` and its inner functions use."""
     inner = (c for c in code.co_consts if isinstance(c, CodeType))
     return set(code.co_names).union(*(_names(c) for c in inner))
 
@@ -114,7 +116,7 @@ def _names(code: CodeType) -> set[str]:
 # -- compiled code ---------------------------------------------------------------------------------
 
 _NO_INTEGER = -(2**63)
-"""The integer that a processor gives for a float that has no integer value."""
+"""Result of a processor when it converts a float that has no integer value."""
 
 
 def as_number(function: Function) -> Function:
@@ -137,9 +139,9 @@ def _whole(function: Function) -> Function:
 
 
 def _first(name: str, otherwise: Function) -> Function:
-    """Return the function of ``math``, and where that raises an error, the one ``otherwise``.
+    """Return the function of ``math``, with ``otherwise`` as a substitute when it raises an error.
 
-    The last bits of the two can differ, and machine code uses the library of ``math``.
+    The last bits of the two functions can differ, and machine code uses the library of ``math``.
     """
     own: Function = getattr(math, name)
 
@@ -162,7 +164,7 @@ _SAME = {
     "log1p": "log1p", "log2": "log2", "log10": "log10", "pow": "power", "sin": "sin",
     "sinh": "sinh", "sqrt": "sqrt", "tan": "tan",
 }  # fmt: skip
-"""Functions of numpy that give inf or nan where those of ``math`` raise an error."""
+"""NumPy functions that give inf or nan where those of ``math`` raise an error."""
 _WHOLE = {name: _whole(getattr(math, name)) for name in ("ceil", "floor", "trunc")}
 WITHOUT_ERRORS = {
     name: as_number(function)
@@ -173,7 +175,7 @@ WITHOUT_ERRORS |= {
     name: as_number(_first(name, getattr(np, known))) for name, known in _SAME.items()
 }
 WITHOUT_ERRORS |= {"log": as_number(_first("log", _log)), **_WHOLE}
-"""Functions of ``math`` by name that give inf or nan where those of ``math`` raise an error."""
+"""Substitutes for functions of ``math``, by name, that give inf or nan instead of an error."""
 _COMPILED = Replacements(
     {math: Names(WITHOUT_ERRORS)},
     {"float": as_number(float), "int": _whole(int), "round": _whole(round)},
@@ -183,13 +185,13 @@ _COMPILED = Replacements(
 def like_compiled_code(
     function: Function, in_place: bool = False, without_errors: Function | None = None
 ) -> Function:
-    """Return ``function``, with the results of compiled code where plain Python raises an error.
+    """Return ``function`` with the results of compiled code where plain Python raises an error.
 
-    The function itself is called first, so a debugger can stop in it.  If it raises an arithmetic
+    The function itself is called first, so a debugger can stop in it. If it raises an arithmetic
     error, or a :class:`ValueError` such as "math domain error", a copy is evaluated that gives inf
-    or nan.  The error is raised if the copy raises one too.  ``in_place``: the function changes its
-    vectors, which are put back before the copy is evaluated.  ``without_errors`` is the copy, if
-    there is one already.
+    or nan. The error is raised if the copy raises an error too. With ``in_place``, the function
+    changes its vectors, which are restored before the copy is evaluated. ``without_errors`` is an
+    existing copy.
     """
     copied = cache(lambda: without_errors or _COMPILED.copy_of(function))
 

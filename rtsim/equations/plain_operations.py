@@ -1,12 +1,13 @@
-"""Operations of machine code for plain Python that must give its bits.
+"""Operations for plain Python that give the bits of machine code.
 
-Python, NumPy and machine code compute some operations differently: ``x**2`` is ``pow`` in Python
-and a multiplication in machine code, ``math.hypot`` and ``np.sin`` have code of their own.  Each
-function of this module computes as machine code does: by the same basic operations in the same
-order, or by the same function of the C library.  :data:`MATH`, :data:`NUMPY` and :data:`BUILTIN`
-name what they replace; :func:`in_operations_of_machine_code` replaces operators.
+Python, NumPy and machine code compute some operations differently. For example, ``x**2`` is ``pow``
+in Python and a multiplication in machine code, and ``math.hypot`` and ``np.sin`` have their own
+implementations. Each function of this module computes like machine code: with the same basic
+operations in the same order, or with the same function of the C library. :data:`MATH`,
+:data:`NUMPY` and :data:`BUILTIN` list the replaced functions, and
+:func:`in_operations_of_machine_code` replaces operators.
 
-Only the sign of NaN can differ: neither Python nor the processor defines it.
+Only the sign of NaN can differ, because neither Python nor the processor defines this sign.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ MOST_EXPONENT = 0x10000
 """The largest whole exponent for which machine code multiplies."""
 _WORD = 2**63
 _NO_WORD = -_WORD
-"""What an x86 processor gives for a float that is no 64-bit integer."""
+"""Result of an x86 processor when it converts a float that is no 64-bit integer."""
 WHOLE_NUMBERS = platform.machine().lower() in ("x86_64", "amd64")
-"""Whether floats that are no 64-bit integers become :data:`_NO_WORD` on this processor."""
+"""Whether this processor converts floats that are no 64-bit integers to :data:`_NO_WORD`."""
 
 
 def whole_power(x: float, n: int) -> float:
-    """Return ``x**n`` by multiplications, for a whole number ``n`` >= 0 in the source."""
+    """Return ``x**n`` by multiplications, for a number ``n`` >= 0 that is written in the source."""
     result, factor = 1.0, float(x)
     while n:
         if n & 1:
@@ -45,7 +46,7 @@ def whole_power(x: float, n: int) -> float:
 
 
 def power(x: float, y: float) -> float:
-    """Return ``x**y`` for a float ``y`` in the source, which the compiler knows."""
+    """Return ``x**y`` for a float ``y`` that is written in the source."""
     x = float(x)
     if y == 2.0:
         return x * x
@@ -65,7 +66,7 @@ def square_root(x: float) -> float:
 
 
 def quotient(x: float, y: float) -> float:
-    """Return ``x / y``; a division by zero is inf or nan."""
+    """Return ``x / y``, which is inf or nan for a division by zero."""
     if y != 0.0:
         return x / y
     if x != x or x == 0.0:
@@ -147,7 +148,7 @@ def rounded(x: float) -> int:
 
 
 def _of_c(name: str, arguments: int) -> Function | None:
-    """Return a function of the C library, as machine code finds it; ``None`` if there is none."""
+    """Return a function of the C library, or ``None`` if the library has no such function."""
     try:
         found = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
@@ -157,13 +158,13 @@ def _of_c(name: str, arguments: int) -> Function | None:
 
 
 NUMBER, WHOLE, TRUTH = "float", "long", "truth"
-"""Results: a float; a 64-bit integer; True or False."""
+"""Kinds of results: a float; a 64-bit integer; True or False."""
 
 
 def _known(
     replaced: Mapping[str, tuple[Function | None, int, str]],
 ) -> Mapping[str, tuple[Function, int, str]]:
-    """Return what this machine has of ``replaced``."""
+    """Return the entries of ``replaced`` that exist on this machine."""
     return MappingProxyType(
         {
             name: (function, arguments, result)
@@ -196,7 +197,9 @@ MATH = _known(
         **_TRUTHS,
     }
 )
-"""Functions of ``math``: the one that computes as machine code, number of arguments, result."""
+"""Replacements for functions of ``math``: the function that computes like machine code, the number
+of arguments, and the kind of result.
+"""
 _C_NAMES = {
     "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctanh": "atanh", "cos": "cos", "cosh": "cosh", "deg2rad": "radians", "degrees": "degrees",
@@ -205,7 +208,7 @@ _C_NAMES = {
     "sinh": "sinh", "tan": "tan", "tanh": "tanh",
 }  # fmt: skip
 EXACT = ("abs", "ceil", "fabs", "floor", "rint", "sqrt", "trunc")
-"""Functions of NumPy whose results are rounded correctly, so that they are equal everywhere."""
+"""NumPy functions with correctly rounded results, which are equal everywhere."""
 NUMPY = _known(
     {
         **{name: (getattr(math, known), 1, NUMBER) for name, known in _C_NAMES.items()},
@@ -221,15 +224,15 @@ NUMPY = _known(
         **_TRUTHS,
     }
 )
-"""The same for functions of NumPy, for numbers."""
+"""Replacements for NumPy functions of numbers, in the form of :data:`MATH`."""
 VECTORS = MappingProxyType({"sum": total})
-"""The same for functions of NumPy that take a vector and give a number."""
+"""Replacements for NumPy functions that take a vector and return a number."""
 BUILTIN = _known({"int": (truncated, 1, WHOLE), "round": (rounded, 1, WHOLE)})
-"""The same for functions of Python."""
+"""Replacements for built-in functions, in the form of :data:`MATH`."""
 
 
 class _Operators(ast.NodeTransformer):
-    """Replaces the operators that machine code computes differently."""
+    """Transformer that replaces the operators that machine code computes differently."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
@@ -251,11 +254,11 @@ OPERATORS: Mapping[str, Function] = MappingProxyType(
         for function in (power, remainder, whole_power, whole_quotient)
     }
 )
-"""The names by which changed functions call the functions of this module."""
+"""The names by which rewritten functions call the functions of this module."""
 
 
 def in_operations_of_machine_code(definition: ast.FunctionDef) -> ast.FunctionDef | None:
-    """Return ``definition`` with calls of :data:`OPERATORS`; ``None`` if nothing changes."""
+    """Return ``definition`` with calls of :data:`OPERATORS`, or ``None`` if nothing changes."""
     replaced = (ast.FloorDiv, ast.Mod, ast.Pow)
     if not any(isinstance(node, replaced) for node in ast.walk(definition)):
         return None
@@ -264,7 +267,7 @@ def in_operations_of_machine_code(definition: ast.FunctionDef) -> ast.FunctionDe
 
 
 def exponent(node: ast.expr) -> float | int | None:
-    """Return the number that ``node`` is in the source, with its sign; else ``None``."""
+    """Return the signed number that is written at ``node`` in the source, or ``None``."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         found = exponent(node.operand)
         return None if found is None else operator.neg(found)

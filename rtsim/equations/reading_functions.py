@@ -1,4 +1,4 @@
-"""Checks of a user's function by its source and bytecode; the function is not called."""
+"""Checks of a user's function by its source and bytecode, without a call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rtsim.equations.rewriting import Outside, value_of
 from rtsim.equations.source_hash import lies_in_packages
 
 _LOOKED_AT = {"size", "shape", "ndim", "dtype"}
-"""Attributes and methods of a vector that do not change its elements."""
+"""Attributes of a vector that do not change its elements."""
 
 
 CHANGING = frozenset(
@@ -39,12 +39,12 @@ KEEPING = frozenset(
 """Methods of lists, dictionaries and similar objects that change them."""
 KEPT = (list, dict, set, bytearray, deque)
 _CHANGES_FIRST = frozenset(("copyto", "fill_diagonal", "place", "put", "putmask", "put_along_axis"))
-"""Functions of NumPy that change their first argument."""
+"""NumPy functions that change their first argument."""
 
 
 @lru_cache(maxsize=256)
 def changes_argument(function: Any, position: int) -> bool:
-    """Return whether ``function`` surely assigns elements of an argument that is an array.
+    """Return whether ``function`` is certain to assign elements of an array argument.
 
     The answer is False for a function without readable source.
     """
@@ -79,7 +79,7 @@ def changes_argument(function: Any, position: int) -> bool:
 
 
 def _anew(name: ast.Name, nodes: Iterable[ast.AST]) -> bool:
-    """Return whether ``name`` is assigned another value there."""
+    """Return whether ``name`` is assigned a new value in ``nodes``."""
     stored = isinstance(name.ctx, ast.Store)
     return stored and not any(isinstance(n, ast.AugAssign) and n.target is name for n in nodes)
 
@@ -93,8 +93,9 @@ def _is_part(node: ast.expr, name: str) -> bool:
 def check_repeatable(function: Callable[..., Any], what: str, seen: set[Any]) -> None:
     """Raise :class:`ModelError` if the results of ``function`` differ from run to run.
 
-    They do if it, or a function that it calls, draws random numbers of its own, reads the wall
-    clock, or keeps values in a global variable.  ``seen`` are the functions that were read before.
+    The reason can be in ``function`` or in a function that it calls: own random numbers, the wall
+    clock, or values kept in a global variable. ``seen`` contains the functions that were already
+    read.
     """
     top = str(getattr(function, "__module__", None) or "").partition(".")[0]
     if top == "rtsim" or lies_in_packages(top):
@@ -166,7 +167,7 @@ _DRAWN = (
 
 
 def unrepeatable(found: Any) -> str:
-    """Return what replaces a function or an object whose values differ from run to run."""
+    """Return the replacement for a function or an object whose values differ from run to run."""
     owner, name = getattr(found, "__self__", None), getattr(found, "__name__", "")
     module = getattr(found, "__module__", "")
     if isinstance(found, _BY_CHANCE) or isinstance(owner, _BY_CHANCE):
@@ -203,9 +204,9 @@ def check_names(function: Callable[..., Any], what: str) -> None:
 def never_written(function: Callable[..., Any], position: int, size: int) -> list[int]:
     """Return the elements of a vector argument that no path through ``function`` writes.
 
-    ``position`` is the position of the argument and ``size`` the length of the vector.  The list is
-    empty if the source does not show which elements are written: if the function computes an index,
-    takes a slice, or passes the vector to a function without source.
+    ``position`` is the position of the argument and ``size`` the length of the vector. The list is
+    empty if the source does not show which elements are written. This is the case if the function
+    computes an index, uses a slice, or passes the vector to a function without source.
     """
     try:
         written = _written(function, position, ())
@@ -216,7 +217,7 @@ def never_written(function: Callable[..., Any], position: int, size: int) -> lis
 
 
 class _Unknown(Exception):
-    """The source does not show what the function does with a vector."""
+    """Raised if the source does not show how the function uses a vector."""
 
 
 def _source(function: Any, callers: tuple[Any, ...]) -> tuple[Any, ast.FunctionDef, list[str]]:
@@ -236,7 +237,7 @@ def _source(function: Any, callers: tuple[Any, ...]) -> tuple[Any, ast.FunctionD
 
 
 def source_of(function: Any) -> ast.FunctionDef | None:
-    """Return the definition of a function; None if its source cannot be read."""
+    """Return the definition of a function, or None if its source cannot be read."""
     try:
         return _source(function, ())[1]
     except _Unknown:
@@ -254,7 +255,7 @@ def _written(function: Any, position: int, callers: tuple[Any, ...]) -> set[int]
 
 
 class _Reader(ast.NodeVisitor):
-    """Collects the constant indices at which ``vector`` is assigned; raises ``_Unknown``."""
+    """Collector of the constant indices at which ``vector`` is assigned; raises ``_Unknown``."""
 
     def __init__(self, function: Any, vector: str, callers: tuple[Any, ...]) -> None:
         self.found: set[int] = set()
@@ -302,7 +303,7 @@ class _Reader(ast.NodeVisitor):
 
 
 def _index(function: Any, node: ast.expr) -> int:
-    """Return an index that is a number, or a name that is defined outside ``function``."""
+    """Return the value of an index that is a number, or a name from outside ``function``."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_index(function, node.operand)
     value = node.value if isinstance(node, ast.Constant) else _value(function, node)
@@ -325,8 +326,8 @@ def _value(function: Any, node: ast.expr) -> Any:
 def check_locals(function: Callable[..., Any], what: str) -> None:
     """Raise :class:`ModelError` if ``function`` reads a variable that only an ``if`` assigns.
 
-    Python raises an error there when the condition does not hold, and machine code goes on with
-    another value.  What is read under a condition is not checked: it can be the same condition.
+    If the condition is false, Python raises an error, but machine code continues with another
+    value. Reads under a condition are not checked, because the conditions can be the same.
     """
     try:
         plain, definition, _ = _source(function, ())
@@ -349,7 +350,7 @@ class _Locals:
     def __init__(self, function: Any) -> None:
         code = function.__code__
         self.unset: dict[str, int] = {}
-        """The line of the first such reading, by the name of the variable."""
+        """The line of the first read without a value, by variable."""
         collected = bool(code.co_flags & inspect.CO_VARARGS) + bool(
             code.co_flags & inspect.CO_VARKEYWORDS
         )
@@ -359,7 +360,7 @@ class _Locals:
     def block(
         self, body: Iterable[ast.stmt], known: frozenset[str], outside: bool
     ) -> frozenset[str] | None:
-        """Return the variables with a value after ``body``; ``None`` if nothing reaches its end."""
+        """Return the variables with a value after ``body``; ``None`` if its end is not reached."""
         for node in body:
             after = self._statement(node, known, outside)
             if after is None:
@@ -397,7 +398,7 @@ class _Locals:
     def _read(
         self, nodes: Iterable[ast.AST], known: frozenset[str], outside: bool
     ) -> frozenset[str]:
-        """Note what ``nodes`` read without a value; return ``known`` and what they assign."""
+        """Record reads without a value; return ``known`` plus the assigned variables."""
         every = [one for node in nodes for one in ast.walk(node)]
         if any(isinstance(one, ast.Lambda | ast.comprehension | ast.NamedExpr) for one in every):
             raise _Unknown  # with variables of their own, or in an order of their own
@@ -412,10 +413,10 @@ class _Locals:
 def sometimes_unwritten(function: Callable[..., Any], position: int, size: int) -> dict[int, int]:
     """Return the elements of a vector argument that a path through ``function`` leaves unwritten.
 
-    The value is the line in the file: of the ``if`` that decides, or of the ``return``.  The
-    arguments are those of :func:`never_written`.  A chain with ``elif`` counts as complete, and so
-    does an element that several statements write: the source does not show that they miss a case.
-    A loop counts as run.
+    The result maps each element to the line of the ``if`` or the ``return`` that causes the gap.
+    See :func:`never_written` for the arguments. A chain with ``elif`` counts as complete. An
+    element that several statements write counts as written, because the source does not show a
+    missing case. A loop counts as executed.
     """
     try:
         plain, definition, arguments = _source(function, ())
@@ -434,18 +435,18 @@ def sometimes_unwritten(function: Callable[..., Any], position: int, size: int) 
 
 
 class _Paths:
-    """Which elements of ``vector`` are written on each path through a function."""
+    """The elements of ``vector`` that are written on each path through a function."""
 
     def __init__(self, function: Any, vector: str, size: int) -> None:
         self.ends: list[tuple[frozenset[int], int]] = []
-        """What is written at each ``return``, and its line."""
+        """The written elements and the line of each ``return``."""
         self.branches: dict[int, int | None] = {}
-        """The line of the only ``if`` around the writing of an element; ``None`` for several."""
+        """The line of the only ``if`` around an element's assignment, or ``None`` for several."""
         self._function, self._vector, self._size = function, vector, size
         self._line: int | None = None
 
     def block(self, body: Iterable[ast.stmt], written: frozenset[int]) -> frozenset[int] | None:
-        """Return what is written after ``body``; ``None`` if no path reaches its end."""
+        """Return the written elements after ``body``, or ``None`` if no path reaches its end."""
         for node in body:
             if isinstance(node, ast.Return):
                 called = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
@@ -507,8 +508,8 @@ _READ, _WRITTEN = 3, 5
 def direct_inputs(function: Callable[..., Any], inputs: int, outputs: int) -> list[Inputs] | None:
     """Return, for each output, the inputs on which it can depend at the same instant.
 
-    ``function`` is a model's ``output(t, x, z, u, p, y)``.  The answer may name too many inputs,
-    never too few.  ``None`` means that the source does not show it.
+    ``function`` is a model's ``output(t, x, z, u, p, y)``. The result may contain too many inputs,
+    but never too few. The result is ``None`` if the source does not show the dependences.
     """
     try:
         return _Dependences.of(function, (_READ, inputs), (_WRITTEN, outputs), ())
@@ -526,8 +527,8 @@ _ENDS = (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Assert)
 class _Dependences:
     """The inputs on which each variable and each output of a function depends.
 
-    The order of statements is ignored: a variable depends on the inputs of all statements that
-    assign to it, and of all conditions around them.
+    The order of statements is ignored. A variable depends on the inputs of all statements that
+    assign to it, and of all conditions around these statements.
     """
 
     def __init__(
@@ -539,9 +540,9 @@ class _Dependences:
         self.outputs = [Inputs() for _ in range(sizes[1])]
         self._variables: dict[str, Inputs] = {}
         self._same: dict[str, str] = {}
-        """Maps a variable to another variable that can be a name of the same vector."""
+        """Maps a variable to another variable that can refer to the same vector."""
         self._early = Inputs()
-        """The inputs on which the end of the function, or of a loop, depends."""
+        """The inputs on which the end of the function or of a loop depends."""
 
     @classmethod
     def of(
@@ -630,7 +631,7 @@ class _Dependences:
         return found
 
     def _change(self, place: ast.expr, inputs: Inputs) -> None:
-        """Note that the variable of which ``place`` is a part, or the whole, takes ``inputs``."""
+        """Record that the variable at ``place``, or its part, depends on ``inputs``."""
         while isinstance(place, (ast.Subscript, ast.Attribute)):
             place = place.value
         if not isinstance(place, ast.Name) or self._is(place, self._read):
@@ -642,7 +643,7 @@ class _Dependences:
             self._variables[name] = self._reached(place.id) | inputs
 
     def _first(self, name: str) -> str:
-        """Return one name for all variables that can be names of the same vector."""
+        """Return a common name for all variables that can refer to the same vector."""
         while name in self._same:
             name = self._same[name]
         return name
@@ -652,7 +653,7 @@ class _Dependences:
         return Inputs().union(*(self._variables[n] for n in alike))
 
     def _vectors(self, value: ast.expr) -> set[str]:
-        """Return the local variables that the value can share a vector with."""
+        """Return the local variables with which the value can share a vector."""
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant)):
             return set()
         code = self._function.__code__
@@ -664,7 +665,7 @@ class _Dependences:
         return isinstance(node, ast.Name) and node.id == name
 
     def _inputs_of(self, node: ast.AST, around: Inputs = frozenset()) -> Inputs:
-        """Return the inputs on which the value of ``node`` depends; note what its calls change."""
+        """Return the inputs on which the value of ``node`` depends; record changes by its calls."""
         if isinstance(node, ast.Subscript) and self._is(node.value, self._read):
             try:
                 return frozenset({range(self._inputs)[_index(self._function, node.slice)]})
@@ -700,7 +701,7 @@ class _Dependences:
         return Inputs().union(*(self._inputs_of(one, around) for one in ast.iter_child_nodes(node)))
 
     def _called(self, node: ast.Call, around: Inputs) -> Inputs:
-        """Return the inputs on which a call depends; it may write each vector that it is given."""
+        """Return the inputs on which a call depends; the call may write to its vector arguments."""
         given = [*node.args, *(k.value for k in node.keywords)]
         names = [i for i, one in enumerate(given) if self._is(one, self._written)]
         others = [one for one in given if not self._is(one, self._written)]

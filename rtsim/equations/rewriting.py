@@ -1,9 +1,9 @@
-"""Functions of the user that are read from their source, changed, and made into functions again.
+"""Functions of the user that are parsed, changed, and turned into functions again.
 
-A rewritten function has the globals, the closure, the defaults and the line numbers of the original
-one, so that changed constants, debuggers and tracebacks act as they did before.  Its attribute
-``definition`` is the changed syntax tree, which :mod:`rtsim.equations.reading_functions` reads.
-``rewritten`` says that rtsim made the function, with all arguments in their order.
+A rewritten function has the globals, the closure, the defaults and the line numbers of the
+original. Changed constants, debuggers and tracebacks therefore work as before. The attribute
+``definition`` is the changed syntax tree, for :mod:`rtsim.equations.reading_functions`. The
+attribute ``rewritten`` marks a function that rtsim made, with all arguments in order.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def where(function: Any, node: ast.AST | None = None) -> str:
 def definition_of(function: Any) -> ast.FunctionDef:
     """Return the parsed definition of ``function``, with the line numbers of its file.
 
-    Decorators, annotations and defaults are left out.  Raises :class:`ModelError` if the source is
-    missing, or is not that of the running function.
+    Decorators, annotations and defaults are omitted. Raises :class:`ModelError` if the source is
+    missing or differs from the running function.
     """
     code = function.__code__
     for lines in _sources(function):
@@ -55,7 +55,7 @@ def definition_of(function: Any) -> ast.FunctionDef:
 
 
 def _sources(function: Any) -> Iterator[list[str]]:
-    """Yield the lines to the last instruction of ``function``, then those to its end."""
+    """Yield the lines up to the last instruction of ``function``, then the lines up to its end."""
     code = function.__code__
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
@@ -78,7 +78,7 @@ def _last_line(code: types.CodeType) -> int:
 
 
 def _parsed(lines: list[str], first: int) -> ast.FunctionDef | None:
-    """Return the bare definition in ``lines``, of which the first has the number ``first``."""
+    """Return the bare definition in ``lines``, whose first line has the number ``first``."""
     inside = lines[0][:1].isspace()
     above = "\n" * (first - 2) + "if 1:\n" if inside else "\n" * (first - 1)
     tree = ast.parse(above + "".join(lines))
@@ -98,7 +98,7 @@ _CALLS = {"PUSH_NULL", "PRECALL", "NOP", "EXTENDED_ARG"}
 
 
 def _same(one: types.CodeType, other: types.CodeType) -> bool:
-    """Return whether two codes do the same; they may have been compiled in different files."""
+    """Return whether two codes do the same, even if they were compiled in different files."""
     return _equal(one, other) or _steps(one) == _steps(other)
 
 
@@ -118,9 +118,9 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _steps(code: types.CodeType) -> list[Any]:
-    """Return what ``code`` does, in a form that does not depend on the file around it.
+    """Return the instructions of ``code`` in a form that is independent of the surrounding file.
 
-    Jumps, and the parts of a ``try``, name the number of a step in place of an offset.
+    Jumps, and the parts of a ``try``, contain instruction numbers instead of offsets.
     """
     jumps = {*dis.hasjrel, *dis.hasjabs}
     bytecode = dis.Bytecode(code)
@@ -143,7 +143,7 @@ def _steps(code: types.CodeType) -> list[Any]:
 
 
 def code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
-    """Return the code of ``definition`` within a function that has the variables ``free``."""
+    """Return the code of ``definition`` inside a function with the variables ``free``."""
     known = like.__globals__
     modules = [n for n in like.__code__.co_names if isinstance(known.get(n), types.ModuleType)]
     imports = f"import {', '.join(modules)}\n" if modules else ""  # Python calls their names so
@@ -167,7 +167,7 @@ _NO_NAME = "method of rtsim"
 
 
 def generated_name(text: str) -> str:
-    """Return a name for a variable that rtsim adds; no source text can have a name with a space."""
+    """Return a name for a variable that rtsim adds; no source name can contain its spaces."""
     return f"{text}{_ADDED}"
 
 
@@ -175,7 +175,7 @@ _ADDED = " of rtsim"
 
 
 def told(text: str) -> str:
-    """Return a text of source without the mark of :func:`generated_name`."""
+    """Return a source text without the mark of :func:`generated_name`."""
     return text.replace(_ADDED, "")
 
 
@@ -185,7 +185,7 @@ def argument_names(definition: ast.FunctionDef) -> list[str]:
 
 
 class Outside:
-    """The global names of a function, and the variables of functions around it."""
+    """The global names of a function, and the variables of enclosing functions."""
 
     def __init__(self, function: Any) -> None:
         code = function.__code__
@@ -193,7 +193,7 @@ class Outside:
         self.names: dict[str, Any] = function.__globals__
 
     def __getitem__(self, name: str) -> Any:
-        """Return the value of a name; raises :class:`KeyError` if it has none yet."""
+        """Return the value of a name; raise :class:`KeyError` if it has no value yet."""
         if name not in self.cells:
             return self.names[name]
         try:
@@ -219,7 +219,8 @@ def rebuilt(
 ) -> Any:
     """Return the function of ``definition``, with the globals and the closure of ``original``.
 
-    ``own`` are further variables around it.  ``defaults`` are those of its last arguments.
+    ``own`` contains further variables of the enclosing scope, and ``defaults`` the default values
+    of the last arguments.
     """
     at(definition.args, definition)
     cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
@@ -240,11 +241,11 @@ def rebuilt(
 
 N = TypeVar("N", bound=ast.AST)
 LEAVES = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
-"""Nodes that name nothing."""
+"""Nodes that contain no names."""
 
 
 def at(new: N, old: Any) -> N:
-    """Return ``new``, in which nodes without a place have that of ``old``."""
+    """Return ``new`` with the location of ``old`` for all nodes without a location."""
     waiting: list[ast.AST] = [new]
     while waiting:
         node = waiting.pop()
@@ -263,7 +264,7 @@ def calling(
 ) -> Any:
     """Return a function of ``arguments`` whose ``lines`` call ``functions`` as _f0, _f1, ...
 
-    It has the module of ``like``.
+    The function has the module of ``like``.
     """
     text = f"def events({', '.join(arguments)}):\n" + "\n".join(f"    {line}" for line in lines)
     space: dict[str, Any] = {f"_f{k}": one for k, one in enumerate(functions)}
@@ -275,10 +276,9 @@ def calling(
 
 
 def read_helper(function: Any) -> None:
-    """Read the definition of a function marked with ``@rtsim.compiled``, and of those it calls.
+    """Parse a function that is marked with ``@rtsim.compiled``, and the functions that it calls.
 
-    With these definitions at hand, a run can begin as plain Python
-    (:mod:`rtsim.equations.same_bits`).
+    With these definitions, a run can begin as plain Python (:mod:`rtsim.equations.same_bits`).
     """
     if not isinstance(function, Compiled) or hasattr(function.py_func, "definition"):
         return

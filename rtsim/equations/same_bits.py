@@ -1,19 +1,19 @@
-"""Functions that give equal bits as plain Python and as machine code.
+"""Detection of functions that give equal bits as plain Python and as machine code.
 
-A run that starts with plain Python and continues with machine code may use only such functions.
-:func:`same_bits` reads the source of a function and is cautious: it answers False unless each
-operation is one that Python and the compiler compute alike, or one for which
-:mod:`rtsim.equations.plain_operations` has a function that computes as machine code does:
+A run that begins with plain Python and continues with machine code may use only such functions.
+:func:`same_bits` reads the source of a function. It returns False unless Python and the compiler
+compute each operation alike, or :mod:`rtsim.equations.plain_operations` has a function that
+computes the operation like machine code. The allowed operations are:
 
-- the four basic operations, comparisons and choices, on numbers that are floats in both, and on
-  vectors, element by element;
-- powers with a number in the source as exponent, ``%`` and ``//``;
-- whole numbers that stay small, as constants, counters of loops and indices;
+- the four basic operations, comparisons and choices, on values that are floats in both languages,
+  and on vectors element by element;
+- powers whose exponent is a number in the source, ``%`` and ``//``;
+- whole numbers that stay small, as constants, loop counters and indices;
 - the functions of :mod:`rtsim.equations.plain_operations`;
-- helpers that are marked with ``@rtsim.compiled`` and hold to the same rules.
+- helpers that are marked with ``@rtsim.compiled`` and follow the same rules.
 
-Products of matrices and ``np.linalg`` are not among them: machine code calls another library than
-NumPy does.  Nor are functions of NumPy that have code of their own.
+Matrix products and ``np.linalg`` are excluded, because machine code calls another library than
+NumPy. NumPy functions that NumPy implements by itself are excluded too.
 """
 
 from __future__ import annotations
@@ -45,22 +45,29 @@ from rtsim.equations.other_math import (
 from rtsim.equations.rewriting import code_of, definition_of
 
 _LARGEST = 2.0**52
-"""Whole numbers up to this one are floats without rounding, and far from an overflow."""
+"""Whole numbers up to this limit are exact as floats and far from an overflow."""
 
 
 class _Unsure(Exception):
-    """The source does not show that the results are equal."""
+    """Raised if the source does not prove that the results are equal."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """What is known of a value.
+    """The properties of a value that the source proves.
 
-    ``name`` is one of: ``float``; ``constant``, a float of Python that no vector went into, by
-    which a division can raise an error; ``whole``, a whole number up to ``bound``; ``mixed``, a
-    float of machine code that can be a whole number of Python; ``long``, a whole number of 64 bits;
-    ``truth``; ``vector``; ``nothing``.  ``known``: the compiler may know the value, because it
-    follows from constants, or because the function wrote it to a vector before.
+    ``name`` is one of the following:
+
+    - ``float``: a float that depends on a vector.
+    - ``constant``: a Python float that does not depend on a vector. A division by a constant can
+      raise an error.
+    - ``whole``: a whole number up to ``bound``.
+    - ``mixed``: a float in machine code that can be a whole number in Python.
+    - ``long``: a 64-bit whole number.
+    - ``truth``, ``vector``, ``nothing``.
+
+    If ``known`` is true, the compiler may know the value, because the value follows from constants
+    or was written to a vector earlier in the function.
     """
 
     name: str
@@ -97,10 +104,11 @@ def _whole(bound: float) -> _Kind:
 
 
 def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
-    """Return whether ``function`` surely gives equal bits as plain Python and as machine code.
+    """Return whether ``function`` is certain to give equal bits as plain Python and as machine
+    code.
 
-    The answer for :func:`plain_at_first`, which replaces operations, and only if the source of the
-    function can be read.
+    The answer applies to the functions of :func:`plain_at_first`, in which operations are replaced.
+    The answer is False if the source of the function cannot be read.
     """
     kinds = tuple(map(_argument, signature))
     try:
@@ -117,12 +125,11 @@ def _argument(kind: str) -> _Kind:
 
 
 def plain_at_first(functions: Mapping[str, tuple[Any, Signature, bool]]) -> dict[str, Native]:
-    """Return functions as plain Python that gives the bits of compiled code.
+    """Return functions as plain Python with the bits of compiled code.
 
-    ``functions`` are given by name, with their signatures, and whether their machine code checks
-    indices.  As in compiled code, their global numbers and arrays are constants.  The result is
-    empty if a bit can differ, or if the machine code of all is in the cache, so that nothing is
-    gained.
+    ``functions`` contains, by name, each function, its signature, and whether its machine code
+    checks indices. As in compiled code, global numbers and arrays are constants. The result is
+    empty if a bit can differ, or if the cache already contains the machine code of all functions.
     """
     plain = {name: (getattr(f, "py_func", f), *rest) for name, (f, *rest) in functions.items()}
     if vectors_have_their_own_functions():
@@ -142,11 +149,11 @@ def plain_at_first(functions: Mapping[str, tuple[Any, Signature, bool]]) -> dict
 
 
 _definitions: WeakKeyDictionary[Any, ast.FunctionDef] = WeakKeyDictionary()
-"""The sources of functions that are no methods; each was compared with the function's code."""
+"""Sources of functions that are not methods. Each source was compared with the function's code."""
 
 
 def _definition(function: Any) -> ast.FunctionDef:
-    """Return the source of a function; raises ``_Unsure`` if there is none."""
+    """Return the source of a function; raise ``_Unsure`` if it has none."""
     if not isinstance(function, FunctionType):
         raise _Unsure
     found = getattr(function, "definition", None) or _definitions.get(function)
@@ -159,7 +166,7 @@ def _definition(function: Any) -> ast.FunctionDef:
 
 
 def _code(function: Any) -> CodeType:
-    """Return the code of ``function`` with the operations of machine code."""
+    """Return the code of ``function`` with operations that compute like machine code."""
     try:
         changed = operations.in_operations_of_machine_code(_definition(function))
     except _Unsure:  # a function that the equations do not call
@@ -171,9 +178,9 @@ def _code(function: Any) -> CodeType:
 
 @cache
 def _copies() -> tuple[Replacements, Replacements]:
-    """Return what makes copies with the operations of machine code.
+    """Return two replacers that copy functions with operations that compute like machine code.
 
-    The second makes copies that give inf or nan where those of the first raise an error.
+    Copies of the second replacer give inf or nan where copies of the first raise an error.
     """
 
     def safe(function: Any, result: str) -> Any:
@@ -200,7 +207,7 @@ def _copies() -> tuple[Replacements, Replacements]:
 
 
 class _Reader:
-    """Follows the kinds of the variables of one function."""
+    """Interpreter that follows the kinds of the variables of one function."""
 
     def __init__(
         self, function: Any, definition: ast.FunctionDef, kinds: Sequence[_Kind], callers: Any
@@ -232,7 +239,7 @@ class _Reader:
         self._sure = True
 
     def _written_by_helpers(self, definition: ast.FunctionDef) -> Iterator[ast.expr]:
-        """Yield the arguments of helpers that the helpers write to."""
+        """Yield the call arguments that helpers write to."""
         for node in ast.walk(definition):
             if not isinstance(node, ast.Call):
                 continue
@@ -244,19 +251,19 @@ class _Reader:
                 inside = _definition(helper)
                 reader = _Reader(helper, inside, [_VECTOR] * len(node.args), self._callers)
             except _Unsure:
-                continue  # it is refused where it is called
+                continue  # rejected at the call itself
             names = [one.arg for one in inside.args.args]
             yield from (a for n, a in zip(names, node.args, strict=False) if n in reader._written)
 
     @classmethod
     def of(cls, function: Any, kinds: Sequence[_Kind], callers: tuple[Any, ...]) -> _Kind:
-        """Return the kind of the result; raises ``_Unsure`` if bits can differ."""
+        """Return the kind of the result; raise ``_Unsure`` if bits can differ."""
         if function in callers:
             raise _Unsure
         definition = _definition(function)
         found = cls(function, definition, kinds, callers)
         body = definition.body
-        for _ in range(8):  # a loop can use a variable before the line that gives it a value
+        for _ in range(8):  # a loop can read a variable above the line that assigns it
             before, found._sure = (dict(found._kinds), found.result), True
             found._block(body)
             if before == (found._kinds, found.result):
@@ -305,7 +312,6 @@ class _Reader:
             raise _Unsure
 
     def _loop(self, node: ast.For) -> None:
-        """Follow ``for i in range(...)``."""
         call = node.iter
         if not (
             isinstance(call, ast.Call)
@@ -375,7 +381,7 @@ class _Reader:
         return kind
 
     def _kind(self, node: ast.expr) -> _Kind:
-        """Return the kind of an expression; raises ``_Unsure`` if its bits can differ."""
+        """Return the kind of an expression; raise ``_Unsure`` if its bits can differ."""
         if isinstance(node, ast.Constant):
             return _constant(node.value)
         if isinstance(node, ast.Name):
@@ -440,7 +446,7 @@ class _Reader:
         return _constant(value)
 
     def _part(self, bounds: ast.Slice) -> None:
-        """Check that a part of a vector lies within it, from a number to a number."""
+        """Check that a part of a vector has numbers as bounds and no step."""
         ends = [bounds.lower, bounds.upper]
         if bounds.step is not None or not all(
             end is None or (isinstance(end, ast.Constant) and type(end.value) is int)
@@ -486,9 +492,9 @@ class _Reader:
         return _FLOAT if "float" in names else _CONSTANT
 
     def _power(self, base: _Kind, by: ast.expr) -> _Kind:
-        """Return the kind of a power with a number in the source as exponent.
+        """Return the kind of a power whose exponent is a number in the source.
 
-        The compiler replaces some of these numbers, and computes a power of numbers that it knows.
+        The compiler replaces powers with some exponents, and evaluates a power of known numbers.
         """
         number = operations.exponent(by)
         if base.name not in {"float", "mixed", "constant"} or number is None:
@@ -542,7 +548,7 @@ class _Reader:
         raise _Unsure
 
     def _value(self, node: ast.expr) -> Any:
-        """Return what a name outside the function stands for."""
+        """Return the value of a name that is defined outside the function."""
         if isinstance(node, ast.Attribute):
             module = self._value(node.value)
             if module is not math and module is not np:
@@ -567,19 +573,19 @@ _TABLES = ((math, operations.MATH), (np, operations.NUMPY), (builtins, operation
 
 
 def _base(node: ast.expr) -> str:
-    """Return the name of the vector of which ``node`` is a part; empty if it has none."""
+    """Return the name of the vector that ``node`` is a part of, or ""."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _fresh(node: ast.expr) -> bool:
-    """Return whether ``node`` makes a new vector."""
+    """Return whether ``node`` creates a new vector."""
     return isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call))
 
 
 def _apart(target: ast.expr, value: ast.expr) -> bool:
-    """Return whether a vector is copied into another one."""
+    """Return whether a vector is copied into another vector."""
     return isinstance(target, ast.Subscript) and _base(target) != _base(value) != ""
 
 
@@ -594,12 +600,11 @@ def _constant(value: object) -> _Kind:
 
 
 def _unsigned(node: ast.expr) -> ast.expr:
-    """Return ``node`` without a sign."""
     return node.operand if isinstance(node, ast.UnaryOp) else node
 
 
 def _read(node: ast.expr) -> ast.expr:
-    """Return the expression that reads what ``node`` writes."""
+    """Return the expression that reads the target ``node``."""
     if isinstance(node, ast.Subscript):
         return ast.Subscript(node.value, node.slice, ast.Load())
     if isinstance(node, ast.Name):

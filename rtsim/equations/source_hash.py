@@ -1,16 +1,17 @@
-"""A hash of a function's bytecode and of all objects that the function uses.
+"""Hash of a function's bytecode and of all objects that the function uses.
 
-The hash is the key of the cache of compiled models.  A recording also contains it, so that a replay
-can check that it runs the same equations.
+The hash is the key of the cache of compiled models. A recording also contains the hash, so that a
+replay can check that it runs the same equations.
 
-From a function, the hash follows the global names, the defaults and the closure.  It covers helpers
+From a function, the hash follows global names, defaults and the closure. The hash covers helpers
 (the Python function of a numba dispatcher), tables (the bytes of an array), constants, classes and
-instances.  The hash is equal in all processes: it does not depend on file names, line numbers,
-docstrings, addresses or the order of sets.
+instances. The hash is equal in all processes, because file names, line numbers, docstrings,
+addresses and the order of sets have no influence.
 
-The standard library and installed packages enter by name and version only.  The hash does not cover
-modules imported inside a function, registrations by ``numba.extending.overload``, and names that a
-function looks up as text.  The hash differs between versions of Python, because bytecode does.
+The standard library and installed packages contribute only their names and versions. The hash does
+not cover modules imported inside a function, registrations by ``numba.extending.overload``, and
+names that a function looks up as text. The hash differs between versions of Python, because
+bytecode does.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ import numpy as np
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _SHIFTED = {"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LOAD_GLOBAL"}
-"""Instructions whose argument is twice the number of a name, or one more."""
+"""Instructions whose argument is twice the index of a name, or one more."""
 
 
 def _opcodes(*names: str) -> dict[int, int]:
-    """Return the opcodes that Python has of ``names``, and by how many bits the argument moves."""
+    """Return the opcodes of ``names`` in this Python, with the shift of their argument in bits."""
     return {dis.opmap[n]: int(n in _SHIFTED) for n in names if n in dis.opmap}
 
 
@@ -86,11 +87,11 @@ _WEAK = frozenset(
 
 
 class _Walk:
-    """One traversal: it writes each object as length-prefixed tokens into one SHA-256.
+    """Traversal that writes each object as length-prefixed tokens into one SHA-256.
 
     ``seen`` numbers objects with identity (functions, classes, mutable containers, instances), so
-    that cycles end.  Values without identity are written each time, because it depends on the
-    interpreter whether two equal tuples are one object.
+    that cycles end. Values without identity are written each time, because the interpreter decides
+    whether two equal tuples are one object.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -124,7 +125,7 @@ class _Walk:
             self._instance(value)
 
     def _plain(self, value: object) -> bool:
-        """Write ``value`` if it is a scalar or similar; return whether it was written."""
+        """Write ``value`` if it is a scalar or similar, and return whether it was written."""
         kind = type(value)
         if kind in _WEAK:  # a cache, or an object that another one owns
             self.token("weak", kind.__name__)
@@ -147,7 +148,9 @@ class _Walk:
         return True
 
     def _sequence(self, value: object) -> bool:
-        """Write ``value`` if it is an immutable collection or code; return whether it is."""
+        """Write ``value`` if it is an immutable collection or code, and return whether it was
+        written.
+        """
         if isinstance(value, np.ndarray):
             self.token(f"array {value.dtype.str}", repr(value.shape))
             if value.dtype.hasobject:
@@ -171,7 +174,7 @@ class _Walk:
         self.token("end")
 
     def _unordered(self, values: Iterable[object]) -> None:
-        """Write the sorted hashes of the elements: the order of a set has no meaning."""
+        """Write the sorted hashes of the elements, because the order of a set has no meaning."""
         digests = []
         for one in values:
             inner = _Walk(self.own)
@@ -310,7 +313,7 @@ class _Walk:
                 self.add(item)
 
     def _opaque(self, module: str | None, name: str) -> bool:
-        """Write an installed object by its name and version; return whether it was written."""
+        """Write an installed object by name and version, and return whether it was written."""
         if not self._is_installed(module):
             return False
         top = str(module).partition(".")[0]
@@ -340,7 +343,7 @@ def _packages_of(objects: Iterable[object]) -> frozenset[str]:
 
 @functools.cache
 def lies_in_packages(top: str) -> bool:
-    """Return whether the package ``top`` is installed, or is of the standard library."""
+    """Return whether the package ``top`` is installed or part of the standard library."""
     if top in sys.stdlib_module_names:
         return True
     module = sys.modules.get(top)
@@ -372,7 +375,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:
-    """Yield opcode and argument of each instruction; :mod:`dis` takes ten times as long."""
+    """Yield opcode and argument of each instruction, ten times as fast as :mod:`dis`."""
     bytecode, more = code.co_code, 0
     for at in range(0, len(bytecode), 2):
         opcode, argument = bytecode[at], bytecode[at + 1] | more
@@ -382,7 +385,7 @@ def _instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:
 
 @functools.lru_cache(maxsize=4096)
 def _names_used(code: types.CodeType) -> tuple[set[str], set[str]]:
-    """Return the global names and the attribute names in ``code`` and in all code within it."""
+    """Return the global names and the attribute names in ``code`` and in all nested code."""
     loads: set[str] = set()
     attributes: set[str] = set()
     for one in _codes(code):
@@ -414,11 +417,12 @@ def _state(value: object) -> dict[str, object]:
 
 
 def _reduced(value: object) -> Iterator[object]:
-    """Return the state of an instance of an installed class, as ``copy`` would take it.
+    """Yield the state of an instance of an installed class, as ``copy`` would copy it.
 
-    The state contains no addresses.  An object that cannot be copied (a lock, an open file, a
-    pointer) has no state on which equations could depend.  Python 3.14 does not copy objects of
-    ``itertools``: their state is what they refer to, and the text of ``count`` and ``repeat``.
+    The state contains no addresses. An object that cannot be copied (a lock, an open file, a
+    pointer) has no state on which equations could depend. Python 3.14 does not copy objects of
+    ``itertools``. Their state consists of the objects to which they refer, and of the text of
+    ``count`` and ``repeat``.
     """
     if type(value).__module__ == "itertools":
         if isinstance(value, (itertools.count, itertools.repeat)):

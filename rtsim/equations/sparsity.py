@@ -1,8 +1,9 @@
-"""The sparsity of a Jacobian: which elements can be non-zero, and which columns share a group.
+"""The sparsity of a Jacobian: its possible non-zero elements, and groups of columns.
 
-The columns of a group have no row in common, so one evaluation of the derivative with all their
-states changed gives the difference quotients of all of them.  SciPy's ``group_columns`` forms the
-groups.  Source: Curtis, Powell, Reid, J. Inst. Maths Applics 13, 1974, p. 117.
+The columns of a group have no row in common. One evaluation of the derivative, with all states of a
+group changed, therefore gives the difference quotients of all columns of this group. SciPy's
+``group_columns`` forms the groups. Source: Curtis, Powell, Reid, J. Inst. Maths Applics 13, 1974,
+p. 117.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ class Sparsity:
 
     @classmethod
     def of(cls, pattern: Any, size: int, what: str) -> Sparsity:
-        """Return the sparsity of ``pattern``: an array or a SciPy sparse matrix of (size, size).
+        """Return the sparsity of ``pattern``, an array or a SciPy sparse matrix of shape (size,
+        size).
 
-        ``what`` names the pattern in the :class:`ModelError` for another shape.
+        ``what`` names the pattern in the :class:`ModelError` that is raised for any other shape.
         """
         if isinstance(pattern, cls):
             found, shape = pattern, (pattern.size, pattern.size)
@@ -77,12 +79,12 @@ class Sparsity:
 
     @cached_property
     def by_rows(self) -> Indices:
-        """The order in which the elements are sorted by row, and in a row by column."""
+        """The order that sorts the elements by row, and within a row by column."""
         return np.argsort(self.rows, kind="stable")
 
     @property
     def band(self) -> tuple[int, int]:
-        """The number of diagonals below and above the main diagonal that have an element."""
+        """The numbers of diagonals below and above the main diagonal that contain elements."""
         off = self.rows - self.columns
         return (max(0, int(off.max())), max(0, int(-off.min()))) if off.size else (0, 0)
 
@@ -97,7 +99,7 @@ class Sparsity:
         return tuple(np.split(order, np.cumsum(np.bincount(number))[:-1]))
 
     def matrix(self, values: Vector) -> Any:
-        """Return SciPy's sparse matrix with the elements ``values`` (count,)."""
+        """Return a SciPy sparse matrix with the elements ``values``, shape (count,)."""
         with needs("scipy", "a sparse Jacobian"):
             import scipy.sparse
 
@@ -113,19 +115,19 @@ class Sparsity:
 Function = Callable[[Vector], Vector]
 """The derivative (n,) as a function of the state (n,)."""
 _DENSE_FROM = 64
-"""From this number of blocks on, a probed pattern that is too full ends the probing."""
+"""From this number of blocks on, probing ends if the pattern is too full."""
 
 
 def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
-    """Return the states that each element of ``function`` is seen to depend on near ``x`` (n,).
+    """Return which states each element of ``function`` depends on near ``x`` (n,), or ``None``.
 
-    Blocks of states are changed by ``changes`` (n,) and halved down to single states.  Blocks that
-    reach different elements are changed together, so a banded pattern takes some 10 log2(n)
-    evaluations.  An element depends on a state if its value changes in any bit.  Returns ``None``
-    if a quarter of the elements are not zero, or the dependences at ``x`` do not add up.
+    Blocks of states are changed by ``changes`` (n,) and halved down to single states. Blocks that
+    affect different elements are changed together, so a banded pattern takes some 10 log2(n)
+    evaluations. An element depends on a state if its value changes in any bit.
 
-    A dependence is missed if it has no effect at ``x``, such as that on a product with a zero, or
-    that of a branch which is not taken.
+    Returns ``None`` if a quarter of the elements are not zero, or if the results of different
+    blocks contradict each other. A dependence without effect at ``x`` is missed, such as a product
+    with zero or a branch that is not taken.
     """
     n, base = x.size, function(x)
     if not np.all(np.isfinite(base)):
@@ -144,7 +146,7 @@ def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
 
 
 def _columns(reach: Sparsity, which: Indices) -> Sparsity:
-    """Return the sparsity with the columns ``which`` of ``reach``, and empty columns after them."""
+    """Return the sparsity with the columns ``which`` of ``reach``, followed by empty columns."""
     sizes = np.diff(reach.starts)[which]
     rows = [reach.rows[reach.starts[k] : reach.starts[k + 1]] for k in which]
     ends = np.cumsum(sizes)
@@ -155,9 +157,9 @@ def _columns(reach: Sparsity, which: Indices) -> Sparsity:
 def _reached(
     function: Function, x: Vector, base: Vector, changes: Vector, edges: Indices, within: Sparsity
 ) -> tuple[Indices, Indices] | None:
-    """Return the rows that each block of columns changes, and the numbers of these blocks.
+    """Return the rows that change with each block of columns, and the numbers of these blocks.
 
-    ``within`` has the rows that can change.  Returns ``None`` if another row changes.
+    ``within`` contains the rows that may change. Returns ``None`` if another row changes.
     """
     rows, blocks = [], []
     for group in within.groups:

@@ -85,6 +85,7 @@ def peaks(x: Any) -> Any:
     return out
 
 
+@pytest.mark.long
 def test_a_search_of_a_scenario_needs_fewer_runs_than_monte_carlo(tmp_path: Path) -> None:
     """About 3 of 10,000 random runs miss the requirement.
 

@@ -34,7 +34,7 @@ class Room(rt.Plant):
 
 
 class Switch(rt.Controller):
-    """Switches the lamp on below ``dark`` and off above ``bright``; counts and times this."""
+    """A switch for the lamp, which turns on below ``dark`` and off above ``bright``."""
 
     light = rt.input("lx")
     lamp = rt.output()
@@ -62,7 +62,7 @@ class Switch(rt.Controller):
 
 
 def scenario(until: float = 2.4) -> rt.Scenario:
-    """Return a scenario of a day on which the shutter is nearly closed for 0.2 s before noon."""
+    """Return a scenario of one day, with the shutter nearly closed for 0.2 s before noon."""
     loop = rt.Scenario("illumination", until=until)
     shutter = loop.source("shutter", rt.Signals(rt.Signal("open", "1", initial=1.0)))
     loop.at(0.6, shutter.open, 0.1)

@@ -11,7 +11,7 @@ STIFFNESS, DAMPING, MOST, TRUST = 60.0, 12.0, 20.0, 0.02
 
 
 class Pendulum(rt.Plant):
-    """A pendulum, with a sensor at its pivot that feels gravity."""
+    """A pendulum with a sensor at its pivot that measures gravity."""
 
     angle = rt.state("rad", 0.1, description="from upright")
     rate = rt.state("rad/s")
@@ -33,7 +33,7 @@ class Pendulum(rt.Plant):
 
 
 class Balance(rt.Controller):
-    """Estimates the angle from the rate and the tilt, and pushes it back."""
+    """A controller that estimates the angle from rate and tilt, and drives it to 0."""
 
     rate = rt.input("rad/s")
     tilt = rt.input("g")
@@ -49,7 +49,7 @@ class Balance(rt.Controller):
 
 
 def scenario(until: float = 2.0) -> rt.Scenario:
-    """Return a scenario that begins with a tilt of 0.1 rad, with a push from 1 s to 1.1 s."""
+    """Return a scenario with an initial tilt of 0.1 rad and a push from 1 s to 1.1 s."""
     loop = rt.Scenario("pendulum", until=until)
     hand = loop.source("hand", rt.Signals("push [rad/s^2]"))
     loop.at(1.0, hand.push, 5.0)

@@ -244,6 +244,7 @@ def test_make_builds_the_same_image(tmp_path: Path) -> None:
         assert made.path.read_bytes() == shipped.path.read_bytes()
 
 
+@pytest.mark.long
 def test_a_function_that_no_library_has_is_named(tmp_path: Path) -> None:
     (tmp_path / "far.c").write_text(
         '#include <math.h>\n#include "far.h"\ndouble far(double u) { return atan2(sin(u), 2.0); }\n'

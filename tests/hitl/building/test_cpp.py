@@ -184,7 +184,7 @@ BUILDS = [
     ("plain", "", "float"), ("plain", "", "double"), ("plain", "", "int"), ("plain", "", "long"),
     pytest.param("sanitize", "", "float", marks=with_gcc),
     pytest.param("coverage", "", "float", marks=with_gcc),
-    ("plain", "ziglang", "float"),
+    pytest.param("plain", "ziglang", "float", marks=pytest.mark.long),
 ]  # fmt: skip
 
 

@@ -25,8 +25,7 @@ from rtsim.solve.resident import NativeStep
 
 NONE_NS = -1
 _MOST_AT_ONCE = 64
-"""Limit of steps per call of a solver, because interrupts wait for the end of the call.
-"""
+"""Limit of steps per call of a solver, because interrupts wait for the end of the call."""
 
 
 class TooSlow(Exception):

@@ -165,7 +165,6 @@ class Bus:
         self, topic: Topic, sequence: int, initiated: Tag, completed: Tag, content: Vector,
         delays: tuple[int, ...],
     ) -> None:  # fmt: skip
-        """Add the message and its copies to the queue of their medium."""
         failures = getattr(topic.transport, "failures", 0)
         for copy, delay in enumerate(delays):
             parcel = Parcel(topic.name, sequence, initiated, completed, content, copy, failures)

@@ -236,7 +236,6 @@ class ControllerTask(Ticking):
         environment.send(self.name, request.tag, request.due, answer)
 
     def _received(self, request: ControllerRequest, environment: Environment) -> Vector | None:
-        """Return the checked answer, or ``None`` if the answer is late."""
         if self._unsent is not None:
             raise self._unsent
         answer = self.controller.receive(request.tag, self._patience(request, environment))

@@ -401,7 +401,6 @@ def _is_model(value: object) -> bool:
 
 
 def _attributes(model: object) -> dict[str, Any]:
-    """Return the attributes of ``model``, including those in ``__slots__``."""
     slots = (n for kind in type(model).__mro__ for n in getattr(kind, "__slots__", ()))
     found = {name: getattr(model, name) for name in slots if hasattr(model, name)}
     return {**found, **getattr(model, "__dict__", {})}

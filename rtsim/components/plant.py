@@ -100,7 +100,6 @@ class RunningPlant:
         self.sample()
 
     def _bind_functions(self) -> None:
-        """Bind the guards and the outputs of the model to the plant's vectors."""
         vectors, bound = (self.x, self.z, self.u, self.p), self.bound
         self._new_frame = getattr(self.stepper, "new_frame", None) if self.budgeted else None
         if bound.model.guards:

@@ -116,7 +116,6 @@ class RequestLog:
 
     @property
     def _spare(self) -> int:
-        """Number of free rows in the last array."""
         return -self.steps % _ROWS
 
     @property

@@ -177,7 +177,6 @@ class Ticking:
 
 
 def _read_inputs(plant: RunningPlant) -> Vector:
-    """Return the vector of the inputs of ``plant`` that its tasks read."""
     return plant.u if plant.wiring is None else plant.wiring.into
 
 
@@ -336,7 +335,6 @@ class TimerTask:
         )
 
     def _stream(self, name: str) -> str:
-        """Return the random stream of a signal that a timer draws."""
         return f"noise/{self.plant.name}.{name}"
 
     @property

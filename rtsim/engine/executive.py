@@ -356,7 +356,6 @@ class Executive:
         return True
 
     def _sample_first(self) -> None:
-        """Compute and record the first x-."""
         if self._sampled:
             return
         self._sampled = True
@@ -482,7 +481,6 @@ class Executive:
             handler.begin(self.system.ns, ns)
 
     def _commit(self, ns: int) -> bool:
-        """Commit the steps that end at ``ns``; return whether a guard fires."""
         fires = False
         for plant in self.system.plants:
             if plant.target_ns == ns:

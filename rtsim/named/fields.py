@@ -147,10 +147,6 @@ def _field(
 
 
 def _check_range(role: str, signal: Signal) -> None:
-    """Raise :class:`ModelError` for an initial value outside the range.
-
-    An initial value of 0 is always allowed, because it can mean that none was given.
-    """
     low, high, first = signal.low, signal.high, np.atleast_1d(signal.initial)
     if low > high:
         raise ModelError(f"the range of this {role} is empty: low={low:g} is above high={high:g}")
@@ -550,7 +546,6 @@ class NamedSignals:
 
 
 def _taken(cls: type, name: str) -> bool:
-    """Return whether a base class of ``cls`` in rtsim already uses ``name``."""
     return any(
         name in vars(base)
         for base in cls.__mro__
@@ -563,7 +558,6 @@ def _kind(cls: type) -> str:
 
 
 def _called(name: str, field: Field[Any, Any], cls: type) -> Field[Any, Any]:
-    """Return ``field`` with the name that it has in its class."""
     try:
         return replace(field, signal=replace(field.signal, name=field.alias or name))
     except ScenarioError as error:

@@ -571,7 +571,6 @@ class _Lowering(FieldNames):
         ]
 
     def _above(self, node: ast.Attribute) -> Any:
-        """Return the method that ``super()`` finds."""
         order = self.cls.__mro__
         own = next((i for i, c in enumerate(order) if _has(c, self.original)), 0)
         for base in order[own + 1 :]:

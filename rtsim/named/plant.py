@@ -187,8 +187,6 @@ def crossing(level: Level | None = None, **options: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Ticks:
-    """A method that is called at times that the plant declares."""
-
     level: Method
     timer: Timer
 

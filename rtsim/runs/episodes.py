@@ -160,7 +160,6 @@ class Environment(gymnasium.Env[Array, Array]):
 
 
 def _named(what: str, names: Sequence[SignalName]) -> tuple[str, ...]:
-    """Return names of signals as texts."""
     if isinstance(names, str) or not names:
         raise ScenarioError(f"{what} is {names!r}; give a list of signals: {what}=[cart.x]")
     return tuple(str(name) for name in names)

@@ -162,7 +162,6 @@ class ResetRuns:
         return True
 
     def _until_ns(self, order: Order) -> int:
-        """Return the end of the run, ns; a wrong seed or end raises :class:`ScenarioError`."""
         if order.until != self._until[0] or order.seed < 0:
             self._until = order.until, order.request().until_ns
         return self._until[1]
@@ -368,7 +367,6 @@ class Prepared:
         return self._anew(order, begin) if result is None else result
 
     def _anew(self, order: Order, begin: Begin) -> RunResult:
-        """Build the scenario with the values of ``order`` and run it."""
         recorder = begin(TrackPool())
         result = run(replace(order.request(), output=Output(recorder)))
         recorder.release()

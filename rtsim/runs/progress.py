@@ -57,7 +57,6 @@ class TerminalLine:
 
 
 def _columns() -> int:
-    """Return the width of the terminal in characters, or 80 if it is unknown."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80
     except (OSError, ValueError):

@@ -257,7 +257,6 @@ def fed_controller(recording: Recording, name: str) -> FedController:
 
 
 def _constant(name: str, value: float | list[float]) -> Signal:
-    """Return a recorded parameter as a signal with the recorded value."""
     if isinstance(value, list):
         return Signal(name, shape=(len(value),), initial=tuple(value))
     return Signal(name, initial=value)

@@ -158,5 +158,4 @@ def _on_to(recording: Recording, start: Checkpoint | None, ns: int, pace: Pace |
 
 
 def _seconds(ns: int) -> str:
-    """Return ``ns`` in seconds as an exact fraction."""
     return f"{ns}/{NS_PER_S}"

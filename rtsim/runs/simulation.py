@@ -406,7 +406,6 @@ class Loop:
 
 
 def _reason(executive: Executive) -> str:
-    """Return the reason why the loop ended without an error."""
     handler = executive.handler
     if executive.ended_by:
         return "terminal"
@@ -480,7 +479,6 @@ def footer_of(result: RunResult, figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _saved(checkpoints: CheckpointSchedule | None) -> tuple[Path, ...]:
-    """Return the files of the saved checkpoints."""
     kept = None if checkpoints is None else checkpoints.keeper
     return tuple(kept.paths) if isinstance(kept, Files) else ()
 

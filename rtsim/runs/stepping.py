@@ -192,7 +192,6 @@ class Simulation:
         return not self._run.over
 
     def _target(self, duration: Duration | None, until: Duration | None) -> int:
-        """Return the time to which to advance, ns."""
         if (duration is None) == (until is None):
             raise ScenarioError(
                 "give a duration or a time: advance(0.1) or advance(until=2.5), in s"
@@ -240,7 +239,6 @@ class Simulation:
         self._run.advance(before_ns)
 
     def _raise_what_ended(self) -> None:
-        """Raise the error or the interrupt that ended the run."""
         if self._run.interrupted:
             raise Interrupted
         if self._run.error is not None:
@@ -307,7 +305,6 @@ class Simulation:
         self._assigned[component] = whole
 
     def _checked(self, target: str, value: object) -> Vector:
-        """Return ``value`` as a vector (n,) of the declared size and range."""
         signal = self._signals[target]
         try:
             given = as_float64(value, target).ravel()
@@ -374,7 +371,6 @@ class Simulation:
 
     @cached_property
     def _signals(self) -> Mapping[str, Signal]:
-        """Declarations of all readable values, by name."""
         system = self._system
         changeable = {name: one.signals[one.name] for name, one in system.changeable.items()}
         read = {f"{name}.{s.name}": s for name, port in system.ports.items() for s in port.signals}
@@ -447,7 +443,6 @@ class Simulation:
         self._seen, self._raised = None, False
 
     def _recorder_from(self, saved: SavedSimulation) -> Recorder:
-        """Return the recorder of the run after a restore."""
         recorder = self._request.output.recorder
         if isinstance(recorder, NullRecorder):
             return recorder
@@ -516,7 +511,6 @@ class Simulation:
 
 
 def _first(names: Iterable[str]) -> list[str]:
-    """Return the first names, for an error message."""
     found = list(names)
     return found if len(found) <= _SHOWN else [*found[:_SHOWN], "..."]
 

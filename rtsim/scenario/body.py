@@ -172,7 +172,7 @@ class Ground:
 
 _PLACE = ("latitude", "longitude")
 _PER_M = 100.0
-"""Resolution of heights in data for other processes: integers of 1 cm."""
+"""Number of units of height per m in data for other processes, where heights are whole cm."""
 
 
 def _packed(array: NDArray[Any]) -> str:
@@ -449,7 +449,6 @@ class Body:
             object.__setattr__(self, name, tuple(map(self._place, getattr(self, name))))
 
     def _place(self, given: object) -> Place:
-        """Return the checked element ``given`` of a position or attitude."""
         if isinstance(given, str):
             return given
         if isinstance(given, int | float) and math.isfinite(given):

@@ -116,7 +116,6 @@ class Builder:
         )
 
     def _put(self, name: str, built: Built) -> None:
-        """Add the result of component ``name`` to the system."""
         check_built(name, built)
         if built.port is not None:
             built.port.awaited = built.topic is not None or built.external is not None
@@ -169,7 +168,6 @@ class Builder:
         return out
 
     def _listeners(self) -> dict[str, list[MessageListener]]:
-        """Return the listeners of each topic and each guard."""
         guards = {
             f"{name}.{guard.name}"
             for name, plant in self.plants.items()

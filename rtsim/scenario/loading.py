@@ -79,7 +79,6 @@ def _is_beside(name: str) -> bool:
 
 
 def _origin(name: str) -> str | None:
-    """Return the file that Python would now import for module ``name``."""
     for finder in sys.meta_path:
         spec = finder.find_spec(name, None)
         if spec is not None:

@@ -260,7 +260,6 @@ class Scenario(NamedComponents, Presented, Drawn):
     # -- components ----------------------------------------------------------------------------
 
     def _handle(self, name: str, part: object = None) -> Handle:
-        """Return the handle of the new component ``name``."""
         if isinstance(part, NamedSignals):
             self._fields[name] = part.aliases()
         return self[name]

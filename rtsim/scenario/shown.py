@@ -337,7 +337,6 @@ class Presentation:
 
 
 def _units(signals: Mapping[str, Signals]) -> dict[str, str]:
-    """Return the unit of each element of each signal, by its name ``component.signal``."""
     return {
         f"{name}.{column}": signal.unit
         for name, some in signals.items()

@@ -131,8 +131,7 @@ class CanBus:
 
         Args:
             of: Codec of the frame, such as a message of a DBC file, or only the identifier.
-            signals: Names of signals of the frame by names of signals of the message, where they
-                differ.
+            signals: Names in the frame by names in the message, for signals whose names differ.
             length: Length of a frame without codec, bytes.
             extended: True for a long identifier without codec (29 bits).
         """
@@ -285,9 +284,10 @@ class PeriodicFrame(NamedTuple):
 
 
 def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
-    """Return the longest time from ready to arrival of each frame of one bus, ns, by sender.
+    """Return the worst-case latency of each frame of one bus, ns, by sender.
 
-    The value is None if the frame and those of higher priority need all the time of the bus.
+    The latency lasts from the time at which the frame is ready until its arrival.  A latency is
+    None if the frame and the frames of higher priority need all the time of the bus.
     """
     ordered = sorted(frames, key=lambda f: arbitration(f.frame.identifier, f.frame.extended))
     out: dict[str, int | None] = {}

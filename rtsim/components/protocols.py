@@ -1,9 +1,9 @@
 """Optional protocols of controllers, in addition to ``ControllerProtocol``.
 
-Each protocol describes one ability of a controller.  A controller has a protocol if it has all
-members of the protocol; it need not derive from the class.  If a controller has only some members
-of a protocol, the build of the scenario fails (:func:`check_controller`).  The table shows what
-applies without a protocol.
+Each protocol describes one ability of a controller.  A controller has this ability if the
+controller has all members of the protocol; inheritance is not necessary.  With only some of the
+members, the build of the scenario fails (:func:`check_controller`).  The last column of the table
+describes controllers without the protocol.
 
 ================  =====================================  ==========================================
 protocol          members                                without it

@@ -31,7 +31,7 @@ RECORDING_LOST = "recording lost"
 
 
 class StatePublisher(Protocol):
-    """Receiver of the start and the provisional end of each step, for example to draw them."""
+    """Receiver of the states at the start and the provisional end of each step."""
 
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None: ...
 

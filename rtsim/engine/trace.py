@@ -30,7 +30,7 @@ COMMAND = "Command"
 RESTORED = "Restored"
 """Kind of the last event of a recording whose run continues from a checkpoint."""
 UNBOUNDED = "Unbounded"
-"""Kind of the event that a solver with a budget reached a tag without an error bound."""
+"""Kind of the event for a solver with a budget that reached a tag without an error bound."""
 TIMING = "timing"
 _MEASURED = ("step", "sent", "begun", "ended", "received")
 _STAMPED = ("step", "initiated", "completed", "latched")

@@ -400,7 +400,7 @@ def delayed(
     least: float = 0.0,
     most: float | None = None,
 ) -> Field[float, float]:
-    """Declare the value that a signal of the same class had a time ``lag`` ago.
+    """Declare a delayed signal: the value that a signal of the class had ``lag`` s before.
 
     Args:
         signal: Name of the signal.

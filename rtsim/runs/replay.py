@@ -312,8 +312,8 @@ def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
     """Return the requests and events of a controller in order, as tag, kind and text.
 
     At one tag, Late and Discarded come first because they concern an earlier request.  Next comes
-    the request of this tag, which can fail within the tag.  Missed replaces a request that was not
-    sent.
+    the request of this tag, which can fail within the tag.  ``Missed`` replaces a request that was
+    not sent.
     """
     requests = recording.track(f"messages/{request_topic(name)}")
     tags = {

@@ -104,7 +104,7 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def reason(self) -> str:
-        """The reason of the end in one or two words."""
+        """Reason for the end of the run, in one or two words."""
         return self.ending.reason
 
     @property

@@ -207,9 +207,8 @@ class RunningPlant:
         The caller ensures that no other event lies between these steps.  Results equal those of
         single steps.
 
-        Returns:
-            The times (k,), ns, and ``values`` at each time (k, n).  None if the solver has no
-            method ``run``, or if fewer than two steps remain.
+        Returns the times (k,), ns, and ``values`` at each time (k, n).  Returns None if the solver
+        has no method ``run``, or if fewer than two steps remain.
         """
         run = getattr(self.stepper, "run", None)
         if (

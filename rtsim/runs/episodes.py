@@ -129,9 +129,8 @@ class Environment(gymnasium.Env[Array, Array]):
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Set ``action`` (m,) and advance by one step.
 
-        Returns:
-            The observation (n,), the reward, whether the episode terminated, whether its time is
-            over, and a dict with the simulated time.
+        The result contains the observation (n,), the reward, whether the episode terminated,
+        whether its time is over, and a dict with the simulated time.
         """
         run = self.simulation
         given = np.asarray(action, dtype=np.float64).ravel()

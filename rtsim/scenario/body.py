@@ -227,9 +227,9 @@ class Mesh:
         up: The file's upward axis.  The default is ``+y`` for glTF and ``+z`` for other formats.
         scale: Length of one unit of the file, m.
 
-    Attributes:
-        corners: Corners of the triangles in body axes (forward, right, down), m, shape (n, 3, 3).
-        colours: Colours of the triangles (red, green, blue), 0 to 255, shape (n, 3).
+    The attribute ``corners``, shape (n, 3, 3), contains the corners of the triangles in body axes
+    (forward, right, down), m.  ``colours``, shape (n, 3), contains their colours (red, green,
+    blue), 0 to 255.
 
     Example:
         rover = Mesh("rover.obj", forward="+x", up="+z", scale=0.001)

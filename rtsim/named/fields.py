@@ -147,6 +147,10 @@ def _field(
 
 
 def _check_range(role: str, signal: Signal) -> None:
+    """Raise :class:`ModelError` for an initial value outside the range, unless it is 0.
+
+    A value of 0 can mean that no initial value was given.
+    """
     low, high, first = signal.low, signal.high, np.atleast_1d(signal.initial)
     if low > high:
         raise ModelError(f"the range of this {role} is empty: low={low:g} is above high={high:g}")

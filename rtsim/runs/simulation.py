@@ -88,7 +88,7 @@ def simulate(
         until: End of the run, s.  The default is the scenario's end.
         recorder: Recorder of the run.  The default keeps all rows in memory.
         record: If False and ``recorder`` is not given, no rows are kept.
-        compile: Whether and when models are compiled.
+        compile: True compiles models to machine code; False runs them as plain Python.
         start: Checkpoint from which the run continues.
         stop_ns: Earlier end: the run stops at the first tag at or after this time, ns.
         fed: Recorded inputs that replace live inputs.
@@ -331,7 +331,7 @@ class Loop:
         """Run all tags before ``before_ns``."""
         executive, clock, system = self._executive, self._pacer.clock, self._executive.system
         compiled = all(plant.bound.compiled for plant in system.plants)
-        # compiled code never warns
+        # Compiled code never warns, so it needs no suppression of warnings.
         quiet = nullcontext() if compiled else np.errstate(all="ignore")
         with (
             self._scheduled() as self._granted,

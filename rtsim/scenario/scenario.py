@@ -652,7 +652,7 @@ class Scenario(NamedComponents, Presented, Drawn):
 
         Args:
             seed: Seed of all random streams.
-            compile: Whether and when models are compiled.
+            compile: True compiles models to machine code; False runs them as plain Python.
             external_inputs: External inputs that replace the declared ones in a replay, by name.
             controllers: Controllers that replace the declared ones in a replay, by name.
             inserted: Tags that event inputs inserted into the recorded run, ns.

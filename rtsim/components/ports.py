@@ -121,7 +121,7 @@ class Wiring:
             value = port.early if port.name in early else port.value
             if apart:
                 value = port.hold(where, own, early=port.name in early)
-            # Inputs from one port are copied together, except those with an initial value of their own.
+            # Inputs from one port are copied together, except those with their own initial value.
             into, out, _ = runs.setdefault((port.name, name if apart else ""), ([], [], value))
             into.extend(range(here.start, here.stop))
             out.extend(range(where.start, where.stop))

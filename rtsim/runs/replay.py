@@ -334,7 +334,7 @@ _DUE_AT_ONCE = ("slip", "freeze")
 
 @dataclass
 class _Frame:
-    """One frame of the loop, for the tag at simulated time ``ns``; other times are wall-clock ns."""
+    """One frame of the loop; ``ns`` is simulated time, all other times are wall-clock ns."""
 
     ns: int
     arrived: int = -1

@@ -1,4 +1,4 @@
-"""The components of a run: plants, controllers, tasks, ports, the message bus, external inputs."""
+"""Components of a run: plants, controllers, tasks, ports, the message bus and external inputs."""
 
 from __future__ import annotations
 

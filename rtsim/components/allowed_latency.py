@@ -1,7 +1,7 @@
-"""The latency that a user allows a controller: seconds, a named model, or measured delays.
+"""Latencies that a user allows a controller: seconds, a named model, or measured delays.
 
-Models with a name, as in ``--latency gamma:2,0.001``, are in :data:`LATENCY_MODELS`; other packages
-add models by the entry point ``rtsim.latency_models`` (docs/extending.md).
+Named models, as in ``--latency gamma:2,0.001``, are in :data:`LATENCY_MODELS`.  Other packages add
+models by the entry point ``rtsim.latency_models`` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def names_a_model(text: str) -> bool:
 
 
 def read_latency_model(text: str) -> LatencyModel:
-    """Return a model from text like ``gamma:2,0.001`` or ``gamma:shape=2,scale=0.001``.
+    """Return the model for a text like ``gamma:2,0.001`` or ``gamma:shape=2,scale=0.001``.
 
-    The numbers are arguments of the model's class.  Raises :class:`ScenarioError`.
+    The numbers are arguments of the model's class.  An invalid text raises :class:`ScenarioError`.
     """
     name, _, rest = (part.strip() for part in text.partition(":"))
     make = LATENCY_MODELS.get_or_raise(name)
@@ -97,19 +97,18 @@ def _number(text: str, number: str) -> float:
 
 
 Allowed = Duration | Empirical
-"""An allowed latency: seconds, text such as ``gamma:2,0.001`` (:func:`read_latency_model`), or
-measured delays."""
+"""An allowed latency: seconds, measured delays, or text for :func:`read_latency_model`."""
 
 
 def allowing(latency: Allowed) -> LatencyModel:
-    """Return the latency model of ``latency``: seconds, ``NAME:VALUES``, or measured delays."""
+    """Return the latency model for seconds, ``NAME:VALUES``, or measured delays."""
     if isinstance(latency, str) and names_a_model(latency):
         return read_latency_model(latency)
     return latency if isinstance(latency, Empirical) else Fixed(latency)
 
 
 Latencies = Allowed | Mapping[str, Allowed] | None
-"""One latency for all controllers, or a latency for each name; ``None``: the declared latencies."""
+"""One latency for all controllers, latencies by name, or ``None`` for the declared latencies."""
 
 
 def latency_of(name: str, latency: Latencies) -> Allowed | None:
@@ -118,7 +117,7 @@ def latency_of(name: str, latency: Latencies) -> Allowed | None:
 
 
 def latency_in_words(latency: Latencies) -> str:
-    """Return ``latency`` as text, for example ``0.02 s``, with names if controllers differ."""
+    """Return ``latency`` as text, such as ``0.02 s``, with names if controllers differ."""
     if latency is None or latency == {}:
         return "as declared"
     if isinstance(latency, Mapping):
@@ -140,7 +139,10 @@ def to_plain(latency: Allowed) -> str | dict[str, object]:
 
 
 def from_plain(data: object) -> Allowed:
-    """Return the latency that :func:`to_plain` stored; raises :class:`LatencyError`."""
+    """Return the latency from the output of :func:`to_plain`.
+
+    Invalid data raises :class:`LatencyError`.
+    """
     if isinstance(data, str):
         return data
     samples = data.get("samples") if isinstance(data, Mapping) else None

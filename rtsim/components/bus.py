@@ -1,8 +1,8 @@
-"""The message bus: messages between components, with three time stamps.
+"""The message bus, which carries messages between components with three time stamps.
 
-``initiated``: the sender sampled its inputs.  ``completed``: the sender finished its computation.
-``arrival``: the message takes effect.  The bus holds messages in transit and delivers them in one
-total order.
+The stamps are ``initiated`` (the sender sampled its inputs), ``completed`` (the sender finished its
+computation) and ``arrival`` (the message takes effect).  The bus holds messages in transit and
+delivers them in one total order.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LOST_ARRIVAL = Tag(-1, 0)
 
 @dataclass(frozen=True)
 class Topic:
-    """The name, sender, signals and transport latency of messages of one kind."""
+    """Name, sender, signals and transport latency of messages of one kind."""
 
     name: str
     source: str
@@ -83,7 +83,7 @@ class Topic:
 
 
 class Bus:
-    """The topics and the messages in transit."""
+    """The topics of a run and the messages in transit."""
 
     def __init__(self, streams: RandomStreams) -> None:
         self._streams = streams
@@ -92,9 +92,9 @@ class Bus:
         self._last_arrival: dict[str, Tag] = {}
         self._flight: list[tuple[Tag, str, str, int, int, Message]] = []
         self._media: dict[str, MediumQueue] = {}
-        """The media of the run, by name."""
+        """Queues of the media of the run, by name."""
         self._on: dict[str, tuple[SharedTransport, MediumQueue]] = {}
-        """The transports on media and their media, by topic."""
+        """Transports on media and the queues of their media, by topic."""
 
     def add(self, topic: Topic) -> None:
         if topic.name in self.topics:
@@ -124,11 +124,11 @@ class Bus:
         self._on[topic.name] = transport, queue
 
     def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> list[Message]:
-        """Send a message with a copy of ``payload`` (n,).
+        """Send a message with a copy of ``payload`` (n,) and return the messages to record.
 
-        Returns the messages to record: the message and its copies, or the lost message.  A message
-        that waits for a medium is returned by :meth:`transmit`.  Raises :class:`LatencyError` if
-        the latency model of the topic returns an impossible delay.
+        These are the message and its copies, or the lost message.  A message that waits for a
+        medium is returned later by :meth:`transmit`.  An impossible delay raises
+        :class:`LatencyError`.
         """
         topic = self.topics[name]
         sequence = self._sequence[name]
@@ -165,7 +165,6 @@ class Bus:
         self, topic: Topic, sequence: int, initiated: Tag, completed: Tag, content: Vector,
         delays: tuple[int, ...],
     ) -> None:  # fmt: skip
-        """Let the message and its copies wait for their medium."""
         failures = getattr(topic.transport, "failures", 0)
         for copy, delay in enumerate(delays):
             parcel = Parcel(topic.name, sequence, initiated, completed, content, copy, failures)
@@ -173,15 +172,15 @@ class Bus:
 
     @property
     def next_transmission_ns(self) -> int:
-        """Time at which a medium is next free for a message that waits, ns."""
+        """Time at which a medium is next free for a waiting message, ns."""
         if not self._media:  # asked for at each tag, mostly without a medium
             return NEVER.ns
         return min(queue.next_ns for queue in self._media.values())
 
     def transmit(self, ns: int) -> list[Message]:
-        """Begin the transmissions that are due at ``ns``; call it after the instant.
+        """Begin the transmissions that are due at ``ns``, and return the messages to record.
 
-        Returns the messages to record, whose arrivals are now known.
+        Call this method after the instant.  The arrivals of the returned messages are known.
         """
         begun: list[Message] = []
         for queue in self._media.values():
@@ -199,17 +198,16 @@ class Bus:
         return begun
 
     def waiting(self, ns: int) -> dict[str, dict[str, int]]:
-        """Return the number of messages that wait for each medium at ``ns``, by its name and by
-        topic."""
+        """Return the number of waiting messages at ``ns``, by medium and topic."""
         found = {name: queue.waiting(ns) for name, queue in self._media.items()}
         return {name: senders for name, senders in found.items() if senders}
 
     def on_medium(self, name: str) -> bool:
-        """Return whether messages of the topic ``name`` wait for a medium."""
+        """Return whether messages of topic ``name`` wait for a medium."""
         return name in self._on
 
     def inject(self, name: str, tag: Tag, payload: Vector) -> Message:
-        """Add a message from a command; it arrives at ``tag`` without latency or loss."""
+        """Add a message from a command, which arrives at ``tag`` without latency or loss."""
         topic = self.topics[name]
         sequence = self._sequence[name]
         self._sequence[name] = sequence + 1
@@ -222,8 +220,8 @@ class Bus:
     def _arrival(
         self, topic: Topic, initiated: Tag, completed: Tag, delay: int, first: bool
     ) -> Tag:
-        # The delay of computation and transport together decides the microstep: if both are zero
-        # the message arrives one microstep later, and a reply that took time arrives at (ns, 0).
+        # The total delay of computation and transport decides the microstep.  Without any delay,
+        # the message arrives one microstep later; a reply that took time arrives at (ns, 0).
         if delay == 0 and (topic.immediate or completed.ns > initiated.ns):
             arrival = completed
         else:
@@ -247,15 +245,15 @@ class Bus:
         return out
 
     def position(self, name: str) -> tuple[int, Tag]:
-        """Return the next sequence number and the last arrival of the topic ``name``."""
+        """Return the next sequence number and the last arrival of topic ``name``."""
         return self._sequence[name], self._last_arrival[name]
 
     def adopt_position(self, name: str, sequence: int, last_arrival: Tag) -> None:
-        """Continue at this :meth:`position` after messages were sent without :meth:`send`."""
+        """Set the :meth:`position` of a topic after messages were sent without :meth:`send`."""
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """Return the first arrival (ns) on topics not in ``names`` as a list; empty if none."""
+        """Return the first arrival (ns) on topics not in ``names``, as a list of at most one."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:

@@ -1,8 +1,8 @@
-"""CAN buses: the latency of frames that compete for one bus by their identifiers.
+"""Model of a CAN bus, whose frames compete for transmission by their identifiers.
 
-The model is classical CAN (ISO 11898-1) without CAN FD.  A frame takes the time of its bits with
-the stuff bits of its own contents, or with the most stuff bits possible.  It arrives at the end of
-its end-of-frame field.  The bus is free again after three further bits, the intermission.
+The model covers classical CAN (ISO 11898-1) without CAN FD.  The transmission time of a frame
+includes its stuff bits, either exactly or in the worst case.  A frame arrives at the end of its
+end-of-frame field.  The bus is free again after three further bits, the intermission.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rtsim.core.tag import NS_PER_S
 
 EXACT, WORST = STUFFING = ("exact", "worst")
 INTERMISSION = 3
-"""Bits after a frame, in which no frame begins."""
+"""Bits after a frame in which no frame can begin."""
 TAIL = 10
 """Bits of a frame that are never stuffed: CRC delimiter, acknowledgement (2), end of frame (7)."""
 ERROR_FRAME = 20
-"""Bits of an error frame: flags of two nodes one after the other (6 + 6), and delimiter (8)."""
+"""Bits of an error frame: two successive error flags (6 + 6) and a delimiter (8)."""
 MOST_BYTES = 8
 _POLYNOMIAL = 0x4599
 
@@ -42,7 +42,7 @@ def crc15(bits: int, count: int) -> int:
 def stuffed_part(identifier: int, extended: bool, data: bytes) -> tuple[int, int]:
     """Return the bits from the start of the frame to the end of its CRC, and their number.
 
-    These bits are sent with stuff bits, which are not included.
+    The result does not contain the stuff bits that are inserted into these bits.
     """
     size = len(data)
     if extended:
@@ -57,7 +57,7 @@ def stuffed_part(identifier: int, extended: bool, data: bytes) -> tuple[int, int
 
 
 def stuff_bits(bits: int, count: int) -> int:
-    """Return the number of stuff bits in ``count`` bits: one after five equal bits in a row."""
+    """Return the number of stuff bits in ``count`` bits: one after each run of five equal bits."""
     added, run, last = 0, 0, -1
     for at in range(count - 1, -1, -1):
         bit = bits >> at & 1
@@ -68,19 +68,19 @@ def stuff_bits(bits: int, count: int) -> int:
 
 
 def frame_bits(identifier: int, extended: bool, data: bytes) -> int:
-    """Return the number of bits of a frame from its start to its end, with its stuff bits."""
+    """Return the number of bits of a frame, including its stuff bits."""
     bits, count = stuffed_part(identifier, extended, data)
     return count + stuff_bits(bits, count) + TAIL
 
 
 def worst_frame_bits(extended: bool, length: int) -> int:
-    """Return the most bits that a frame of ``length`` bytes can have, with its stuff bits."""
+    """Return the maximum number of bits of a frame of ``length`` bytes, including stuff bits."""
     count = (54 if extended else 34) + 8 * length
     return count + (count - 1) // 4 + TAIL
 
 
 def arbitration(identifier: int, extended: bool) -> tuple[int, int, int]:
-    """Return the sort key of the bits that decide an arbitration; the smallest key wins.
+    """Return the key by which frames are sorted in an arbitration; the smallest key wins.
 
     A short identifier wins against a long one that begins with the same 11 bits.
     """
@@ -91,10 +91,10 @@ def arbitration(identifier: int, extended: bool) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class CanBus:
-    """A CAN bus of ``bitrate`` bit/s, which all frames of this ``name`` share.
+    """A CAN bus of ``bitrate`` bit/s; frames on buses of the same ``name`` share one bus.
 
-    ``stuffing``: ``"exact"`` counts the stuff bits of each frame; ``"worst"`` counts the most that
-    a frame of its length can have.
+    With ``stuffing="exact"``, the stuff bits of each frame are counted; ``"worst"`` assumes the
+    maximum for the length of the frame.
 
     Example:
         body = CanBus(500_000, "body")
@@ -124,12 +124,16 @@ class CanBus:
         length: int = MOST_BYTES,
         extended: bool = False,
     ) -> CanFrame:
-        """Return the transport of messages that travel as frames on this bus.
+        """Return the transport of messages that are sent as frames on this bus.
 
-        ``of``: the codec of the frame, such as a message of a DBC file, or only its identifier.  A
-        codec rounds values to the bits of the frame.  ``signals`` gives, for a signal of the
-        message, the name of the frame's signal where the names differ.  Without a codec values
-        arrive as they were sent, in a frame of ``length`` bytes with the most stuff bits.
+        A codec rounds values to the bits of the frame.  Without a codec, values arrive unchanged,
+        and the frame has the maximum number of stuff bits.
+
+        Args:
+            of: Codec of the frame, such as a message of a DBC file, or only the identifier.
+            signals: Names in the frame by names in the message, for signals whose names differ.
+            length: Length of a frame without codec, bytes.
+            extended: True for a long identifier without codec (29 bits).
         """
         if isinstance(of, int):
             return CanFrame(self, of, extended, length)
@@ -137,7 +141,7 @@ class CanBus:
         return CanFrame(self, of.identifier, of.extended, of.length, of, names)
 
     def check(self, topics: Iterable[tuple[str, SharedTransport]]) -> None:
-        """Raise :class:`ScenarioError` if two senders have the same identifier."""
+        """Raise :class:`ScenarioError` if two senders use the same identifier."""
         known: dict[tuple[int, int, int], str] = {}
         for topic, frame in topics:
             assert isinstance(frame, CanFrame)
@@ -150,13 +154,13 @@ class CanBus:
                 )
 
     def ns(self, bits: int) -> int:
-        """Return the time that ``bits`` take, rounded up to a whole ns."""
+        """Return the duration of ``bits``, rounded up to a whole ns."""
         return -(-bits * NS_PER_S // self.bitrate)
 
 
 @dataclass(frozen=True)
 class CanFrame:
-    """A latency model: messages travel as frames with one identifier on ``bus``."""
+    """Latency model of messages that are sent as frames with one identifier on ``bus``."""
 
     bus: CanBus
     identifier: int
@@ -188,11 +192,11 @@ class CanFrame:
 
     @property
     def worst_bits(self) -> int:
-        """The most bits that the frame can have, with stuff bits and without the intermission."""
+        """Maximum number of bits of the frame, with stuff bits and without the intermission."""
         return worst_frame_bits(self.extended, self.length)
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return ``(0,)``: the frame is ready for the bus at once."""
+        """Return ``(0,)``, because the frame is ready for the bus at once."""
         return self._delays
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:
@@ -228,7 +232,7 @@ class CanFrame:
         return Transmission(priority, takes, whole - takes, failed, payload)
 
     def _positions(self, signals: Signals, codec: FrameCodec, topic: str) -> list[int]:
-        """Return the position in the codec's values of each element of a message."""
+        """Return the position of each element of a message in the values of the codec."""
         names = dict(self.names)
         for given in names:
             if given not in signals:
@@ -261,11 +265,8 @@ class CanFrame:
         return f"CanFrame({told} on {bus}, {what}{names}, {self.bus.stuffing} stuffing)"
 
 
-# The load of a CAN bus, and the longest latency of its periodic frames.
-
-
 class PeriodicFrame(NamedTuple):
-    """A frame that is ready for its bus every ``period_ns``, with its sender."""
+    """A frame that becomes ready for its bus every ``period_ns``, with its sender."""
 
     sender: str
     frame: CanFrame
@@ -273,19 +274,20 @@ class PeriodicFrame(NamedTuple):
 
     @property
     def taken_ns(self) -> int:
-        """The longest time that one frame takes on the bus, with the intermission, ns."""
+        """Longest time for which one frame occupies the bus, including the intermission, ns."""
         return self.frame.bus.ns(self.frame.worst_bits + INTERMISSION)
 
     @property
     def load(self) -> float:
-        """The greatest share of the time in which the bus carries this frame."""
+        """Largest share of time for which this frame occupies the bus."""
         return self.taken_ns / self.period_ns
 
 
 def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
-    """Return the longest time from ready to arrival of each frame of one bus, ns, by its sender.
+    """Return the worst-case latency of each frame of one bus, ns, by sender.
 
-    It is None if the frame and those of higher priority need all the time of the bus.
+    The latency lasts from the time at which the frame is ready until its arrival.  A latency is
+    None if the frame and the frames of higher priority need all the time of the bus.
     """
     ordered = sorted(frames, key=lambda f: arbitration(f.frame.identifier, f.frame.extended))
     out: dict[str, int | None] = {}
@@ -317,7 +319,8 @@ def _worst(own: PeriodicFrame, higher: Sequence[PeriodicFrame], blocking: int) -
         def queued(t: int, before: int = before) -> int:
             return before + interference(t + bit)
 
-        # What comes before an instance grows with it, so the search goes on from the last one.
+        # The time before an instance grows with its number, so the search continues from the last
+        # result.
         begins = _fixed_point(queued, max(begins, before))
         arrives = begins + own.frame.bus.ns(own.frame.worst_bits)
         worst = max(worst, arrives - instance * own.period_ns)

@@ -1,9 +1,8 @@
-"""Controllers: the interface of all controllers, and the controller that is a Python function.
-
-:mod:`rtsim.components.protocols` has the optional methods of a controller.
+"""The interface of all controllers, and a controller whose law is a Python function.
 
 The executive samples the inputs of a controller at a tag, sends them, and receives the answer when
-it is due.  The trace does not depend on the process or device that computes the answer.
+it is due.  The trace does not depend on the process or device that computes the answer.  Optional
+methods of controllers are in :mod:`rtsim.components.protocols`.
 """
 
 from __future__ import annotations
@@ -30,17 +29,19 @@ from rtsim.equations.reading_functions import check_locals, never_written
 from rtsim.equations.same_bits import plain_at_first
 
 Law = Callable[..., None]
-"""A control law ``law(t, u, s, p, y)`` with time t in s, inputs u (m,) and parameters p.
+"""A control law ``law(t, u, s, p, y)``.
 
-The control law updates the memory s (k,) and fills the outputs y.  It may take some of these
-arguments only, in any order (:mod:`rtsim.equations.named_arguments`)."""
+The arguments are time t in s, inputs u (m,), memory s (k,), parameters p and outputs y.  The law
+updates s and fills y.  Arguments may be omitted and given in any order (see
+:mod:`rtsim.equations.named_arguments`).
+"""
 
 
 _LAW = Arguments("t, u, s, p, y", "y", changes="s, y", does="updates s and fills y in place")
 
 
 class ControllerProtocol(Protocol):
-    """The interface of every controller; a controller has at most one pending request."""
+    """Interface of every controller; a controller has at most one pending request."""
 
     @property
     def inputs(self) -> Signals: ...
@@ -50,17 +51,17 @@ class ControllerProtocol(Protocol):
 
     @property
     def outside(self) -> bool:
-        """True if another process or a device computes the answers, so that their time can vary."""
+        """True if another process or a device computes the answers, in varying time."""
         ...
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Start a step with ``inputs`` (m,), sampled at ``tag``; must not block."""
+        """Start a step with ``inputs`` (m,), sampled at ``tag``; this method must not block."""
         ...
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to the request of ``tag``; ``None`` if no answer has arrived.
+        """Return the answer (n,) to the request of ``tag``, or ``None`` if no answer has arrived.
 
-        ``patience``: timeout in s of wall time.
+        ``patience`` is the timeout in s of wall-clock time.
         """
         ...
 
@@ -70,12 +71,19 @@ class ControllerProtocol(Protocol):
 class PythonController:
     """A controller whose control law is a Python function.
 
-    ``parameters`` and ``memory`` are declared like signals.  The control law updates its memory in
-    place and must be a pure function of ``(t, u, s, p)``.  It takes those of its arguments that it
-    needs, by name and in any order, and reads signals as ``u.temperature`` or ``u[0]``.  ``values``
-    are the parameters that differ from their declaration, by name.
+    The law must be a pure function of ``(t, u, s, p)`` that updates its memory s in place.  Signals
+    are ``u.temperature`` or ``u[0]``.  An unknown argument or signal raises :class:`ModelError`
+    with file and line.
 
-    Raises :class:`ModelError`, with file and line, for an argument or a signal that does not exist.
+    Args:
+        law: The control law; see :data:`Law`.
+        inputs: Inputs u.
+        outputs: Outputs y.
+        parameters: Parameters p, declared like signals.
+        memory: Memory s, declared like signals.
+        values: Parameter values that differ from the declaration, by name.
+        compile: If True, the law is compiled to machine code.
+        name: Name for messages.
 
     Example:
         def law(u, p, y):
@@ -128,7 +136,7 @@ class PythonController:
         }
 
     def _unwritten(self) -> Vector:
-        """Return the outputs before the first step: 0, or the initial value if optional."""
+        """Return the outputs before the first step: 0, or the initial value of optional outputs."""
         return Signals(
             *(s if s.optional else replace(s, initial=0.0) for s in self.outputs)
         ).initial()
@@ -146,11 +154,11 @@ class PythonController:
 
     @property
     def later(self) -> bool:
-        """True if the law is plain Python that gives the bits of its machine code."""
+        """True if the law runs in plain Python that gives the same bits as its machine code."""
         return self._compile == LATER and not isinstance(self._native.handle, np.intp)
 
     def to_machine_code(self) -> None:
-        """Continue with machine code after plain Python that gives the same bits."""
+        """Continue in machine code after plain Python that gives the same bits."""
         if self.later:
             self._compile = True
             for name in ("_native", "_law", "checked"):
@@ -158,7 +166,7 @@ class PythonController:
 
     @cached_property
     def _law(self) -> Callable[[float], object]:
-        """The control law bound to the controller's vectors, so that a call passes only t."""
+        """The law bound to the controller's vectors; a call passes only t."""
         vectors = (self._u, self.s, self.p, self._y)
         return first_checked(
             self._native, vectors, lambda law: vars(self).update(_law=law, checked=True)
@@ -167,7 +175,7 @@ class PythonController:
     def ready(self, compile: Compilation) -> PythonController:
         """Return a :meth:`fresh` copy, compiled according to ``compile``.
 
-        With ``compile=False`` in its constructor the controller runs as plain Python in each run.
+        A controller made with ``compile=False`` always runs in plain Python.
         """
         self._check_written()
         out = self.fresh()
@@ -178,7 +186,7 @@ class PythonController:
         return out
 
     def _check_written(self) -> None:
-        """Raise an error if the control law never writes an output, or reads an unset variable."""
+        """Raise an error if the law never writes an output or reads an unset variable."""
         check_locals(self.law, self.name)
         columns = [s.optional for s in self.outputs for _ in s.columns]
         for i in never_written(self.law, 4, self.outputs.size):
@@ -191,7 +199,7 @@ class PythonController:
                 )
 
     def fresh(self) -> PythonController:
-        """Return a copy in its initial state with its own memory, for one run."""
+        """Return a copy for one run, in its initial state and with its own memory."""
         out = copy(self)
         out.p = self.parameters.initial(self.values)
         out.s = self.memory.initial()
@@ -232,20 +240,20 @@ class PythonController:
 
     @cached_property
     def checked(self) -> bool:
-        """True if the first call was checked, or needs no check."""
+        """True if the first call was checked or needs no check."""
         return not self._native.unchecked
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return address and vectors u, s, p, y of the compiled function; None if not compiled."""
+        """Return address and vectors u, s, p, y of the law, or None if it is not compiled."""
         handle = self._native.handle
         if not isinstance(handle, np.intp):
             return None
         return int(handle), (self._u, self.s, self.p, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
-        """Set the pending request, whose answer compiled code computed; ``None`` if there is none.
+        """Set the pending request, whose answer compiled code computed, or ``None``.
 
-        All other memory of the controller is in the vectors that compiled code used.
+        The vectors that compiled code used hold all other memory of the controller.
         """
         self._pending = request
 
@@ -257,7 +265,7 @@ class PythonController:
 
     @property
     def resettable(self) -> bool:
-        """True, except for a derived class: it says itself whether it has further memory."""
+        """True for this class; a derived class must declare whether it has further memory."""
         return type(self) is PythonController
 
     def save(self) -> dict[str, Any]:
@@ -272,11 +280,15 @@ class PythonController:
 
 
 class FedController:
-    """Gives, in a replay, the recorded answers of a controller that ran outside this process.
+    """Controller that replays recorded answers of a controller outside this process.
 
-    ``script`` maps the tag of each request to the results of its ``receive`` calls: ``None`` if
-    there was no answer yet, a text for a failure, else the answer.  ``about`` is the recorded
-    description of the controller; the initial values of ``parameters`` are its recorded parameters.
+    Args:
+        inputs: Inputs of the recorded controller.
+        outputs: Outputs of the recorded controller.
+        script: Results of the ``receive`` calls of each request, by its tag: ``None`` for no answer
+            yet, text for a failure, otherwise the answer.
+        about: Recorded description of the controller.
+        parameters: Parameters, with the recorded values as initial values.
     """
 
     outside = False
@@ -323,15 +335,15 @@ class FedController:
         pass
 
     def save(self) -> dict[str, Any]:
-        """Return the request log in the format that external controllers save and restore."""
+        """Return the request log in the format of external controllers."""
         return self._history.save() if self._known else {"known": False}
 
     def asked_for(self, times: int) -> None:
-        """Set how many ``receive`` calls have found no answer to the pending request."""
+        """Set the number of ``receive`` calls that found no answer to the pending request."""
         self._history.open, self._history.asked = True, times
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the request log if ``saved`` has one; recorded answers need no other memory."""
+        """Restore the request log if ``saved`` contains one; no other memory is needed."""
         self._history = RequestLog(self.inputs.size)
         self._known = "steps" in saved
         if not self._known:

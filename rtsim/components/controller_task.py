@@ -1,6 +1,6 @@
-"""The task of a controller: it samples and sends the inputs and receives the answer when it is due.
+"""Task of a controller, which samples and sends its inputs and receives its due answers.
 
-Every deviation is an event in the recording: Late, Discarded, Missed or Failed.
+Deviations are recorded as events: Late, Discarded, Missed or Failed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ControllerRequest:
 
 
 class ControllerTask(Ticking):
-    """Samples a controller's inputs at its ticks and sends its answer when it is due."""
+    """Task that samples a controller's inputs at its ticks and sends its answer when due."""
 
     counts = ("k", "sequence")
 
@@ -82,16 +82,16 @@ class ControllerTask(Ticking):
         self.late = late
         self.failure = failure
         self.failed: str | None = None
-        """Reason of a failure after which the run continues without the controller; else None."""
+        """Reason of a failure after which the run continues without the controller, or None."""
         self.sequence = 0
         self.request: ControllerRequest | None = None
         self._stream, self._link = f"compute/{name}", f"the computation of {name}"
         self._unsent: ControllerError | None = None
         self._silence_s = silence_s(controller)
-        # done once, because isinstance with a protocol takes microseconds
+        # Done only once, because isinstance with a protocol takes microseconds.
         self._stamped = controller if isinstance(controller, Stamped) else None
         self._own = own_time(controller)
-        """The controller if its own clock decides whether an answer is late; else None."""
+        """The controller if its own clock decides whether an answer is late, otherwise None."""
         self._by_address = by_address(controller)
         self.successors = successors
         """Later controllers of a declared order, which receive the answer at the same tag."""
@@ -104,7 +104,7 @@ class ControllerTask(Ticking):
 
     @property
     def forgets(self) -> bool:
-        """True if the controller's memory cannot be saved; no run can then be resumed."""
+        """True if the controller's memory cannot be saved, so that runs cannot be resumed."""
         return not isinstance(self.controller, Savable)
 
     @property
@@ -121,7 +121,7 @@ class ControllerTask(Ticking):
         return CompiledReaction("controller", self.wiring, native[0], native[1], self.compute)
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return the controller's warm-up of a step; ``None`` if it has none."""
+        """Return a function that warms up the controller's step, or ``None``."""
         return self.controller.warm_up() if isinstance(self.controller, WarmedUp) else None
 
     @property
@@ -131,7 +131,7 @@ class ControllerTask(Ticking):
 
     @property
     def checked(self) -> bool:
-        """True if compiled code may run the next tick, or send the pending answer."""
+        """True if compiled code may run the next tick or send the pending answer."""
         checked: bool = getattr(self.controller, "checked", True)
         return checked and not self._failed_or_late
 
@@ -184,7 +184,7 @@ class ControllerTask(Ticking):
         return True
 
     def _discard_late(self, request: ControllerRequest, tag: Tag, environment: Environment) -> None:
-        """Discard the answer to a late request if the answer has arrived by now."""
+        """Discard the answer to a late request if the answer has arrived."""
         passed = 0.0 if self._own is None else (tag.ns - request.tag.ns) / NS_PER_S
         if self.controller.receive(request.tag, passed) is not None:
             text = f"the answer of {request.tag} was late"
@@ -217,7 +217,7 @@ class ControllerTask(Ticking):
             self.controller.close()
 
     def answer(self, environment: Environment) -> None:
-        """Send the controller's answer, which is due now, or record that the answer is late."""
+        """Send the controller's due answer, or record that the answer is late."""
         request = self.request
         assert request is not None
         try:
@@ -236,7 +236,6 @@ class ControllerTask(Ticking):
         environment.send(self.name, request.tag, request.due, answer)
 
     def _received(self, request: ControllerRequest, environment: Environment) -> Vector | None:
-        """Return the checked answer; ``None`` if it is late."""
         if self._unsent is not None:
             raise self._unsent
         answer = self.controller.receive(request.tag, self._patience(request, environment))
@@ -256,7 +255,7 @@ class ControllerTask(Ticking):
         return answer
 
     def _not_finite(self, tag: Tag, answer: Vector) -> ControllerError:
-        """Return the error for an answer that is not finite, with the inputs that led to it."""
+        """Return the error for an answer that is not finite, with the inputs that caused it."""
         bad = int(np.flatnonzero(~np.isfinite(answer))[0])
         text = f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]}"
         if isinstance(self.controller, Explaining):
@@ -305,7 +304,7 @@ class ControllerTask(Ticking):
         return None
 
     def _silent(self, tag: Tag) -> ControllerError:
-        """Return the error for a missing answer; a controller can provide a more detailed error."""
+        """Return the error for a missing answer, with the controller's explanation if available."""
         if isinstance(self.controller, Explaining):
             return self.controller.silent(tag)
         return ControllerError(
@@ -359,5 +358,5 @@ class ControllerTask(Ticking):
 
 
 def _on_the_clock(request: ControllerRequest, environment: Environment) -> int:
-    """Return the compute latency of ``request`` as wall-clock ns, at the present rate."""
+    """Return the compute latency of ``request`` in wall-clock ns at the present rate."""
     return environment.wall(request.due.ns) - environment.wall(request.tag.ns)

@@ -1,8 +1,8 @@
 """External inputs: signals that a person, a device or a network decides during a run.
 
 rtsim reads an external input at each tag, holds the value until the next tag, and records it.  A
-replay feeds the recorded values.  An external input does not insert a tag, except an event
-input (for example an edge on a rig's pin): an event input interrupts the wait and inserts a tag.
+replay uses the recorded values.  Only event inputs, such as an edge at a rig's pin, interrupt the
+wait and insert a tag.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from rtsim.core.signals import Signals, Vector
 
 
 class InputDevice(Protocol):
-    """The source of an external input; rtsim calls it once at each tag, and it must not block.
+    """Source of an external input; rtsim polls it once per tag, so polling must not block.
 
-    If the source has an attribute ``stamps``, its time stamps are recorded with each value; see
-    :attr:`ExternalInput.stamps`.
+    If the source has an attribute ``stamps``, its time stamps are recorded with each value (see
+    :attr:`ExternalInput.stamps`).
     """
 
     def poll(self) -> Vector | None:
-        """Return new values (n,), or ``None`` if nothing changed."""
+        """Return new values (n,), or ``None`` if nothing has changed."""
         ...
 
 
 class ExternalInput:
-    """A named external input; with ``wake`` it is an event input, which can insert a tag."""
+    """A named external input; with ``wake``, an event input, which can insert a tag."""
 
     def __init__(
         self, name: str, signals: Signals, device: InputDevice, wake: Wake | None = None
@@ -36,18 +36,21 @@ class ExternalInput:
         self.name = name
         self.signals = signals
         self.wake = wake
-        """The object that the device sets at an event; all event inputs of a scenario share it."""
+        """Object that the device sets at an event; all event inputs of a scenario share it."""
         self._device = device
 
     @property
     def stamped(self) -> bool:
-        """True if the device gives time stamps."""
+        """True if the device provides time stamps."""
         return hasattr(self._device, "stamps")
 
     @property
     def stamps(self) -> tuple[int, int, int]:
-        """Times at which the last values were read, decoded and sampled, in ns of
-        :data:`rtsim.core.clock.stopwatch`; only if :attr:`stamped`."""
+        """Times at which the last values were read, decoded and sampled, ns.
+
+        The clock is :data:`rtsim.core.clock.stopwatch`.  The times are available only if
+        :attr:`stamped`.
+        """
         stamps: tuple[int, int, int] = self._device.stamps  # type: ignore[attr-defined]
         return stamps
 
@@ -60,7 +63,7 @@ class ExternalInput:
 
 
 class FedInput(ExternalInput):
-    """An external input of a replay: gives the recorded values at the recorded tags."""
+    """External input of a replay, with the recorded values at the recorded tags."""
 
     def __init__(self, name: str, signals: Signals, values: Mapping[int, Vector]) -> None:
         super().__init__(name, signals, _Silent())

@@ -1,11 +1,9 @@
 """Latency models of computations and links, and decorators that lose, copy or reorder messages.
 
-A model draws random numbers only from the stream in its arguments.  It returns one delay in ns for
-each copy that arrives: none for a lost message, two for a duplicated message.  A model can keep
-state: each link of each run has a copy of its own, and checkpoints contain the state
-(:func:`latency_state`).
-
-Models with a name, as in ``--latency gamma:2,0.001``, are in
+A model returns one delay in ns for each copy that arrives: none for a lost message, two for a
+duplicated message.  Random numbers come only from the stream in the model's arguments.  A model can
+have state: each link of each run uses its own copy, and checkpoints contain the state
+(:func:`latency_state`).  Names of models, as in ``--latency gamma:2,0.001``, are in
 :data:`rtsim.components.allowed_latency.LATENCY_MODELS`.
 """
 
@@ -29,7 +27,10 @@ from rtsim.core.tag import LONGEST_NS, NS_PER_S, Duration, declared_ns, to_ns
 
 
 class LatencyModel(Protocol):
-    """A latency model; ``ordered``: a later message never overtakes an earlier one."""
+    """Interface of latency models.
+
+    If ``ordered`` is True, a later message never overtakes an earlier one.
+    """
 
     @property
     def ordered(self) -> bool: ...
@@ -42,9 +43,9 @@ class LatencyModel(Protocol):
 def draw(
     model: LatencyModel, streams: RandomStreams, stream: str, size_bytes: int, link: str
 ) -> tuple[int, ...]:
-    """Return delays in ns, drawn from random stream ``stream``.
+    """Return delays in ns, with random numbers from stream ``stream``.
 
-    Raises :class:`LatencyError` with the names of the model and the ``link`` for invalid delays.
+    Invalid delays raise :class:`LatencyError` with the names of the model and the link.
     """
     if type(model) is Fixed:  # the constructor of Fixed has checked the delay
         return model.constant
@@ -64,7 +65,7 @@ def draw(
 
 
 def _ns(seconds: float) -> int:
-    """Return ``seconds`` rounded to ns; raises :class:`LatencyError` if no time is so long."""
+    """Return ``seconds`` rounded to ns; a value out of range raises :class:`LatencyError`."""
     if not abs(seconds * NS_PER_S) < LONGEST_NS:
         raise LatencyError(
             f"the latency model drew a delay of {seconds} s; a delay must be finite and shorter "
@@ -87,7 +88,7 @@ def _probability(what: str, value: float) -> None:
 
 @dataclass(frozen=True)
 class Fixed:
-    """A constant latency; the default of every link is ``Fixed(0)``.
+    """A constant latency, s; the default of every link is ``Fixed(0)``.
 
     Example:
         Fixed(0.002)  # 2 ms
@@ -96,7 +97,7 @@ class Fixed:
     seconds: Duration = 0
     ordered: bool = field(default=True, init=False)
     constant: tuple[int, ...] = field(default=(), init=False, repr=False, compare=False)
-    """The constant delay of the model, in ns."""
+    """The constant delay of the model, ns."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "constant", (_at_least_zero("Fixed latency", self.seconds),))
@@ -106,9 +107,9 @@ class Fixed:
 
 
 def latency_model(given: LatencyModel | Duration, where: str) -> LatencyModel:
-    """Return ``given``, or the constant latency of so many s.
+    """Return ``given`` if it is a latency model, or a constant latency for a number of s.
 
-    Raises :class:`ScenarioError` for anything else; ``where`` begins its message.
+    Anything else raises :class:`ScenarioError`, whose message begins with ``where``.
     """
     if isinstance(given, int | float | str | Fraction) and not isinstance(given, bool):
         return Fixed(given)
@@ -123,7 +124,7 @@ def latency_model(given: LatencyModel | Duration, where: str) -> LatencyModel:
 
 @dataclass(frozen=True)
 class Uniform:
-    """A uniform distribution from ``low`` to ``high``, s.
+    """Latency with a uniform distribution from ``low`` to ``high``, s.
 
     Example:
         Uniform(0.001, 0.004)  # 1 ms to 4 ms
@@ -143,7 +144,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class TruncatedNormal:
-    """A normal distribution truncated to ``low`` .. ``high``; all values in s.
+    """Latency with a normal distribution truncated to ``low`` ..  ``high``; all values in s.
 
     Example:
         TruncatedNormal(mean=0.005, deviation=0.001, low=0.003)
@@ -179,7 +180,9 @@ class TruncatedNormal:
 
 @dataclass(frozen=True)
 class Gamma:
-    """``minimum`` s plus a gamma distribution of ``shape`` and ``scale`` s, as in many networks.
+    """Latency of ``minimum`` plus a gamma distribution, as in many networks.
+
+    ``minimum`` and ``scale`` are in s.
 
     Example:
         Gamma(shape=2.0, scale=0.001, minimum=0.0005)  # 2.5 ms on average
@@ -203,7 +206,7 @@ class Gamma:
 
 @dataclass(frozen=True)
 class SerialLine:
-    """The latency of a serial line: (payload + ``overhead``) bytes at ``baud`` bits per s.
+    """Latency of a serial line: payload and ``overhead`` (bytes) at ``baud`` bits per s.
 
     Example:
         SerialLine(115200, overhead=4)
@@ -229,9 +232,9 @@ class SerialLine:
 
 @dataclass(frozen=True, repr=False)
 class Empirical:
-    """Draws from measured delays (ns), independently and with equal probability.
+    """Latency drawn from measured delays (ns), independently and with equal probability.
 
-    ``source``: where the delays were measured.
+    ``source`` describes where the delays were measured.
 
     Example:
         Empirical.of([1_200_000, 1_350_000, 1_280_000], source="bench of 4 May")
@@ -278,7 +281,7 @@ class Empirical:
 
 @dataclass(frozen=True)
 class Loss:
-    """Loses each message with ``probability``; lost messages are still recorded.
+    """Decorator that loses each message with ``probability``; lost messages are still recorded.
 
     Example:
         Loss(Gamma(2.0, 0.001), probability=0.01)
@@ -295,7 +298,7 @@ class Loss:
         return self.inner.ordered
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
-        # Draw loss and delay in any case, so that a loss does not change later delays.
+        # Draw both numbers in any case, so that a loss does not change later delays.
         lost = stream.random() < self.probability
         delays = self.inner.delays(stream, size_bytes)
         return () if lost else delays
@@ -303,7 +306,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """Sends a second copy ``gap`` s later with ``probability``.
+    """Decorator that sends, with ``probability``, a second copy ``gap`` s later.
 
     Example:
         Duplicate(Fixed(0.002), probability=0.01, gap=0.001)
@@ -329,7 +332,7 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Reorder:
-    """Delays a message by ``extra`` s with ``probability``; later messages can overtake it.
+    """Decorator that delays a message with ``probability`` by ``extra`` s, so others can overtake.
 
     Example:
         Reorder(Uniform(0.001, 0.002), probability=0.05, extra=0.01)
@@ -352,9 +355,6 @@ class Reorder:
 ZERO: LatencyModel = Fixed(0)
 
 
-# The state of latency models: each link of each run has a copy, and checkpoints contain it.
-
-
 @runtime_checkable
 class SavableLatency(Protocol):
     """A latency model that saves its state itself, as plain data."""
@@ -365,9 +365,9 @@ class SavableLatency(Protocol):
 
 
 def for_one_run(model: LatencyModel, link: str) -> LatencyModel:
-    """Return the model that one ``link`` of one run uses: a copy, unless ``model`` has no state.
+    """Return the model for one ``link`` of one run: a copy, unless ``model`` has no state.
 
-    Raises :class:`ScenarioError` if the model cannot be copied.
+    A model that cannot be copied raises :class:`ScenarioError`.
     """
     if remembers_nothing(model):
         return model
@@ -382,7 +382,7 @@ def for_one_run(model: LatencyModel, link: str) -> LatencyModel:
 
 
 def remembers_nothing(model: object) -> bool:
-    """Return whether the model has no state, so that its delays can be drawn ahead."""
+    """Return whether the model has no state, so that delays can be drawn in advance."""
     options: Any = getattr(type(model), "__dataclass_params__", None)
     if not is_dataclass(model) or isinstance(model, type) or not options.frozen:
         return False
@@ -401,7 +401,6 @@ def _is_model(value: object) -> bool:
 
 
 def _attributes(model: object) -> dict[str, Any]:
-    """Return the attributes of ``model``, also those in ``__slots__``."""
     slots = (n for kind in type(model).__mro__ for n in getattr(kind, "__slots__", ()))
     found = {name: getattr(model, name) for name in slots if hasattr(model, name)}
     return {**found, **getattr(model, "__dict__", {})}
@@ -414,7 +413,7 @@ def _never_changes(value: object) -> bool:
 
 
 def _packed(value: object) -> Any:
-    """Return ``value`` as plain data; raises :class:`TypeError` if it has another type."""
+    """Return ``value`` as plain data; an unsupported type raises :class:`TypeError`."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, tuple):
@@ -441,7 +440,7 @@ def _can_be_packed(value: object) -> bool:
 
 
 def latency_state(model: LatencyModel) -> dict[str, Any]:
-    """Return the state of ``model`` and of the models in it, as plain data for a checkpoint."""
+    """Return the state of ``model`` and of inner models as plain data for a checkpoint."""
     if remembers_nothing(model):
         return {}
     if isinstance(model, SavableLatency):
@@ -456,7 +455,7 @@ def latency_state(model: LatencyModel) -> dict[str, Any]:
 
 
 def put_latency_back(model: LatencyModel, saved: dict[str, Any]) -> None:
-    """Set the state of ``model`` to what :func:`latency_state` returned."""
+    """Restore the state that :func:`latency_state` returned."""
     if remembers_nothing(model):
         return
     if isinstance(model, SavableLatency):
@@ -473,7 +472,7 @@ def put_latency_back(model: LatencyModel, saved: dict[str, Any]) -> None:
 
 
 def not_saved(model: LatencyModel) -> Iterator[str]:
-    """Yield the attributes that can hold state but are not plain data, as ``Class.name``."""
+    """Yield attributes that can hold state but are not plain data, as ``Class.name``."""
     if remembers_nothing(model) or isinstance(model, SavableLatency):
         return
     for name, value in _attributes(model).items():

@@ -1,9 +1,9 @@
-"""A medium that several topics share, such as a CAN bus: one message at a time, by priority.
+"""A medium shared by several topics, such as a CAN bus, with one message at a time by priority.
 
-A latency model on a medium is a :class:`SharedTransport`.  The time of arrival of its messages is
-not known when they are sent, because a more important message can come before them.  The message
-bus therefore keeps one :class:`MediumQueue` for each medium of a run.  The medium is not
-preemptive: a transmission that has begun is not interrupted.
+A latency model on a medium is a :class:`SharedTransport`.  The arrival time of a message is unknown
+when it is sent, because messages of higher priority can precede it.  The message bus therefore
+keeps one :class:`MediumQueue` for each medium.  The medium is not preemptive: a transmission in
+progress is not interrupted.
 """
 
 from __future__ import annotations
@@ -21,45 +21,47 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NEVER, Tag
 
 MOST_WAITING = 10_000
-"""The most messages that wait for one medium; more of them mean that it is overloaded."""
+"""Limit of the messages that wait for one medium; more indicate an overload."""
 
 
 class Transmission(NamedTuple):
-    """What the transmission of one message needs of its medium."""
+    """Requirements of one message for its transmission on a medium."""
 
     priority: tuple[int, ...]
-    """The smallest goes first."""
+    """Sort key; the smallest goes first."""
     takes_ns: int
-    """Time from the beginning of the transmission to the arrival, ns; > 0."""
+    """Time from the start of the transmission to the arrival, ns; > 0."""
     gap_ns: int
     """Time after the arrival until the medium is free again, ns."""
     failed_ns: int
-    """Time from the beginning of a transmission that fails until the medium is free again, ns."""
+    """Time from the start of a failing transmission until the medium is free again, ns."""
     payload: Vector
-    """The values (n,) that arrive, for example after rounding to the bits of a frame; NaN for a
-    value that the transmission does not carry, so that its receivers keep the last one."""
+    """Values (n,) that arrive, for example after rounding to the bits of a frame.
+
+    NaN marks a value that is not transmitted, so receivers keep the last one.
+    """
 
 
 Carrier = Callable[[Vector], Transmission]
-"""Returns the transmission of a message with the given values (n,)."""
+"""Function that returns the transmission of a message with the given values (n,)."""
 
 
 class Medium(Protocol):
-    """A medium as declared; equal media with one name are one medium."""
+    """Declaration of a medium; equal media with the same name are one medium."""
 
     @property
     def name(self) -> str: ...
 
     def check(self, topics: Iterable[tuple[str, SharedTransport]]) -> None:
-        """Raise :class:`ScenarioError` if these topics, with their names, cannot share it."""
+        """Raise :class:`ScenarioError` if these topics cannot share the medium."""
         ...
 
 
 @runtime_checkable
 class SharedTransport(Protocol):
-    """A latency model on a medium.
+    """Latency model of messages on a medium.
 
-    Its ``delays`` are the times from the completion of a message until it is ready for the medium:
+    ``delays`` gives the times from the completion of a message until it is ready for the medium:
     ``(0,)`` unless a fault changes them.  All copies of a message use the medium.
     """
 
@@ -70,9 +72,9 @@ class SharedTransport(Protocol):
     def medium(self) -> Medium: ...
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:
-        """Return the carrier of messages with ``signals``; errors name ``topic``.
+        """Return the carrier of messages with ``signals``; errors mention ``topic``.
 
-        Raises :class:`ScenarioError` if the messages do not fit.
+        Messages that do not fit raise :class:`ScenarioError`.
         """
         ...
 
@@ -80,7 +82,7 @@ class SharedTransport(Protocol):
 
 
 def shared(model: object) -> SharedTransport | None:
-    """Return the model on a medium that ``model`` is or decorates (``inner``), else None."""
+    """Return ``model``, or the inner model that it decorates, if that is on a medium, else None."""
     found: Any = model
     while found is not None and not isinstance(found, SharedTransport):
         found = getattr(found, "inner", None)
@@ -98,7 +100,7 @@ class Parcel(NamedTuple):
     """The values as they were sent, (n,)."""
     copy: int
     failures: int
-    """How many transmissions of it will fail before one succeeds."""
+    """Number of transmissions of the message that will fail before one succeeds."""
 
     def save(self) -> list[Any]:
         return [
@@ -114,7 +116,7 @@ class Parcel(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """A parcel whose transmission has begun, and when and with which values it arrives."""
+    """A parcel whose transmission has begun, with its arrival time and values."""
 
     parcel: Parcel
     arrival: Tag
@@ -123,7 +125,7 @@ class Delivery(NamedTuple):
 
 @dataclass(frozen=True)
 class _Entry:
-    """A parcel in a queue, with its place in the order of the queue."""
+    """A parcel in a queue, with its position in the order of the queue."""
 
     ready_ns: int
     number: int
@@ -132,17 +134,17 @@ class _Entry:
 
 
 class MediumQueue:
-    """The messages that wait for one medium, and the time at which the medium is free.
+    """Messages that wait for one medium, and the time at which the medium becomes free.
 
-    The queue decides after each instant, so that all messages of an instant compete, in whichever
-    microstep they were sent.
+    The queue decides after each instant, so all messages of an instant compete, regardless of their
+    microsteps.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._carriers: dict[str, Carrier] = {}
         self._last: dict[str, Vector] = {}
-        """The last values that arrived, by topic."""
+        """Last values that arrived, by topic."""
         self.free_ns = 0
         self._coming: list[tuple[int, int, _Entry]] = []
         self._waiting: list[tuple[tuple[int, ...], int, int, _Entry]] = []
@@ -153,9 +155,9 @@ class MediumQueue:
         self._carriers[topic], self._last[topic] = carrier, values
 
     def put(self, ready_ns: int, parcel: Parcel) -> None:
-        """Let ``parcel`` compete for the medium from ``ready_ns`` on.
+        """Add ``parcel`` to the competition for the medium from ``ready_ns`` on.
 
-        Raises :class:`LatencyError` if too many messages wait.
+        Too many waiting messages raise :class:`LatencyError`.
         """
         if len(self._coming) + len(self._waiting) >= MOST_WAITING:
             raise LatencyError(
@@ -176,9 +178,10 @@ class MediumQueue:
         return max(self.free_ns, self._coming[0][0]) if self._coming else NEVER.ns
 
     def decide(self, ns: int) -> Delivery | None:
-        """Begin the next transmission if the medium is free at ``ns``; call it after the instant.
+        """Begin the next transmission if the medium is free at ``ns``.
 
-        Returns None if no transmission begins, or if the one that begins will fail.
+        Call this method after the instant.  The result is None if no transmission begins or if the
+        new transmission will fail.
         """
         while self._coming and self._coming[0][0] <= ns:
             entry = heapq.heappop(self._coming)[-1]
@@ -203,12 +206,12 @@ class MediumQueue:
         heapq.heappush(self._waiting, (*order, entry))
 
     def waiting(self, ns: int) -> dict[str, int]:
-        """Return the number of messages that wait at ``ns``, by topic."""
+        """Return the number of waiting messages at ``ns``, by topic."""
         entries = [e[-1] for e in self._coming if e[0] <= ns] + [e[-1] for e in self._waiting]
         return dict(sorted(Counter(entry.parcel.topic for entry in entries).items()))
 
     def save(self) -> dict[str, Any]:
-        """Return all that waits as plain data."""
+        """Return the waiting messages as plain data."""
         entries = [e[-1] for e in sorted(self._coming, key=lambda e: e[:2])]
         entries += [e[-1] for e in sorted(self._waiting, key=lambda e: e[:3])]
         rows = [[e.ready_ns, e.number, e.parcel.save()] for e in entries]

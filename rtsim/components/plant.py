@@ -25,18 +25,18 @@ from rtsim.solve.resident import NativeStep
 
 NONE_NS = -1
 _MOST_AT_ONCE = 64
-"""Most steps in one call of a solver; an interrupt or the progress line waits until it returns."""
+"""Limit of steps per call of a solver, because interrupts wait for the end of the call."""
 
 
 class TooSlow(Exception):
-    """A step in plain Python takes so long that the run continues with machine code."""
+    """Exception for a step in plain Python that is slow enough to switch to machine code."""
 
 
 class RunningPlant:
     """One plant of a run.
 
-    ``values`` is ``[x, z, u, y]`` in one vector, so that one copy records all; ``x``, ``z``, ``u``
-    and ``y`` are views of it.  ``target_ns`` is the end of the provisional step.
+    ``values`` is the vector ``[x, z, u, y]``, so that one copy records everything.  ``x``, ``z``,
+    ``u`` and ``y`` are views of it.  ``target_ns`` is the end of the provisional step.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RunningPlant:
         self.x, self.z, self.u, self.y = np.split(self.values, np.cumsum(sizes)[:-1])
         x, z, u, p = vectors
         self.p = p if bound.history is None else bound.history.parameters(p)
-        """The parameters; if the model has delays, one more element finds the past."""
+        """Parameters; a model with delays has one more element, which identifies its history."""
         self.x[:], self.z[:], self.u[:] = x, z, u
         self.port = SignalPort(name, self.signals, self.values)
         self.wiring = wiring
@@ -77,7 +77,7 @@ class RunningPlant:
         self._grid_ns = step.tick(1)
         self.next_x = np.zeros(sizes[0])
         self.reads_plants = False
-        """True if the plant reads another plant; it then samples its inputs at each tag."""
+        """True if the plant reads another plant and therefore samples its inputs at each tag."""
         self.stale = True
         """True if a port that the plant reads has changed since the last :meth:`read_wires`."""
         self.unsettled = False
@@ -87,12 +87,12 @@ class RunningPlant:
         self.sources: Set[str] = set()
         """Names of the ports that the plant's inputs read."""
         self.budgeted = getattr(self.stepper, "unbounded", None) is not None
-        """True if the plant's solver has a budget; steps beyond the budget are recorded."""
+        """True if the solver has a budget; steps beyond the budget are recorded."""
         self.watch: GuardWatch | None = None
         self.sampled = self.y
-        """What the output function fills: the outputs, or else the algebraic values, if any."""
+        """Vector that the output function fills: outputs, or otherwise algebraic values."""
         self._guess = np.zeros(0)
-        """The values at which the first search for the algebraic values begins."""
+        """Values at which the first search for the algebraic values begins."""
         if model.origin is not None:
             self._guess = self.z[model.origin.discrete.size :].copy()
             self.sampled = self.y if self.y.size else self.z[model.origin.discrete.size :]
@@ -100,7 +100,6 @@ class RunningPlant:
         self.sample()
 
     def _bind_functions(self) -> None:
-        """Bind the guards and the outputs of the model to the plant's vectors."""
         vectors, bound = (self.x, self.z, self.u, self.p), self.bound
         self._new_frame = getattr(self.stepper, "new_frame", None) if self.budgeted else None
         if bound.model.guards:
@@ -108,9 +107,9 @@ class RunningPlant:
         self._evaluate_output = resident(bound.output, *vectors, self.sampled)
 
     def to_machine_code(self) -> None:
-        """Continue with machine code after plain Python that gives the same bits.
+        """Continue in machine code after plain Python that gives the same bits.
 
-        The committed state stays; a provisional step is discarded, and is computed again.
+        The committed state remains; a provisional step is discarded and computed again.
         """
         if not self.bound.later:
             return
@@ -126,7 +125,7 @@ class RunningPlant:
             self.begin_run(self._interrupt_check)
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
-        """Set the names of the ports that the inputs read; ``plants`` names all plants."""
+        """Set the names of the ports that the inputs read; ``plants`` contains all plants."""
         self.sources = ports
         self.reads_plants = any(name in plants for name in ports)
 
@@ -152,14 +151,14 @@ class RunningPlant:
         self.target_ns = reached
 
     def _advance(self, target: int) -> tuple[int, int]:
-        """Return the result of a step to ``target``, and the time at which the step ends (ns)."""
+        """Return the result of a step to ``target`` and the time at which the step ended, ns."""
         if self.watch is not None:
             return self.watch.advance(self.ns, target)
         vectors = (self.x, self.z, self.u, self.p, self.next_x)
         return self.stepper.advance(self.ns, target, *vectors), target
 
     def _raise_attributed(self, error: BaseException) -> NoReturn:
-        """Raise an error for an exception of the model, with the time interval of the step."""
+        """Raise an error for an exception of the model, with the time of the step."""
         attribute_to(f"{self.name} (model {self.bound.model.name})", Tag(self.ns), error)
 
     def _complain(self, bad: int, target: int) -> NoReturn:
@@ -176,20 +175,20 @@ class RunningPlant:
         )
 
     def begin_run(self, interrupt_check: Callable[[], object]) -> None:
-        """Let the solver call ``interrupt_check`` in each pause of a step that takes long."""
+        """Begin a run; the solver calls ``interrupt_check`` in each pause of a long step."""
         self.give_up()
         self._interrupt_check = interrupt_check
         if hasattr(self.stepper, "interrupt_check"):
             self.stepper.interrupt_check = interrupt_check
 
     def give_up(self) -> None:
-        """Give up a provisional step that is paused, if there is one."""
+        """Abandon a paused provisional step, if there is one."""
         give_up = getattr(self.stepper, "give_up", None)
         if give_up is not None:
             give_up()
 
     def _refuse(self, from_ns: int, to_ns: int, when: str) -> None:
-        """Raise an error if algebraic equations or a mass matrix have no solution there."""
+        """Raise an error if algebraic equations or a mass matrix have no solution."""
         model, times = self.bound.model, (from_ns / NS_PER_S, to_ns / NS_PER_S)
         said = trouble_in_step(model, times, self.x, self.z, self.u, self.p)
         if said:
@@ -198,16 +197,18 @@ class RunningPlant:
             )
 
     def unsolve(self) -> None:
-        """Put back the values at which the first search for the algebraic values begins."""
+        """Restore the values at which the first search for the algebraic values begins."""
         if self._guess.size:
             self.z[-self._guess.size :] = self._guess
 
     def take_steps(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
-        """Take several steps on the plant's own grid, all before ``limit_ns``, and commit them.
+        """Take and commit several steps on the plant's own grid, all before ``limit_ns``.
 
-        The caller ensures that no other event lies between these steps.  The results are the same
-        as those of single steps.  Returns the times (k,) in ns and ``values`` at each time (k, n).
-        Returns ``None`` if the solver has no method ``run``, or fewer than two steps are left.
+        The caller ensures that no other event lies between these steps.  Results equal those of
+        single steps.
+
+        Returns the times (k,), ns, and ``values`` at each time (k, n).  Returns None if the solver
+        has no method ``run``, or if fewer than two steps remain.
         """
         run = getattr(self.stepper, "run", None)
         if (
@@ -241,7 +242,7 @@ class RunningPlant:
         return at[1 : good + 1], rows
 
     def native_step(self) -> NativeStep | None:
-        """Return the solver's step for compiled code; None if the solver has no such step."""
+        """Return the solver's step for compiled code, or None."""
         native = getattr(self.stepper, "native", None)
         if native is None or self.budgeted:
             return None
@@ -258,7 +259,7 @@ class RunningPlant:
 
     @property
     def position(self) -> tuple[int, int]:
-        """The present time [ns], and the number of the next tick of the plant's own grid."""
+        """The present time, ns, and the number of the next tick of the plant's own grid."""
         return self.ns, self._k
 
     def adopt_compiled_state(self, ns: int, k: int) -> None:
@@ -285,7 +286,7 @@ class RunningPlant:
             self.watch.fired = ()
 
     def commit(self) -> int:
-        """Make the result of the provisional step the state, and compute the outputs.
+        """Commit the provisional step and compute the outputs.
 
         Returns the number of solver steps beyond the budget or without an error bound.
         """
@@ -308,7 +309,7 @@ class RunningPlant:
         return getattr(self.stepper, "unbounded", None) or 0
 
     def sample(self) -> None:
-        """Compute the outputs, and the algebraic values, at the present state and inputs."""
+        """Compute outputs and algebraic values at the present state and inputs."""
         if not self.sampled.size:
             return
         try:
@@ -325,7 +326,7 @@ class RunningPlant:
             )
 
     def changed(self) -> None:
-        """Tell the solver that x, z, u or p has changed, and compute the outputs."""
+        """Inform the solver that x, z, u or p has changed, and compute the outputs."""
         self.stepper.forget()
         if self.watch is not None:
             try:
@@ -353,7 +354,7 @@ class RunningPlant:
         return written
 
     def save(self) -> dict[str, Any]:
-        """Return the committed state; after a restore the provisional step is computed again."""
+        """Return the committed state; after a restore, the provisional step is computed again."""
         return {
             "ns": self.ns,
             "k": self._k,

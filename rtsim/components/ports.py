@@ -1,7 +1,8 @@
-"""Ports and wires: the connections between components.
+"""Ports and wirings, which connect components.
 
 A port is a named vector that other components read: the values of a plant, the latest message of a
-controller, the values of a source.  A wiring copies values of ports into the inputs of a component.
+controller, or the values of a source.  A wiring copies values of ports into the inputs of a
+component.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ class SignalPort:
     signals: Signals
     value: Vector
     early: Vector = field(init=False)
-    """The values for later controllers of a declared order.  After an answer they are newer than
-    ``value`` until the end of the microstep."""
+    """Values for later controllers of a declared order.
+
+    After an answer, they are newer than ``value`` until the end of the microstep.
+    """
     awaited: bool = False
-    """True if the values come with messages or from a device, so that the first can come late."""
+    """True if the values come from messages or a device, so that the first can be delayed."""
     held: list[Vector] = field(default_factory=list)
-    """Copies of ``value`` for readers that have other values until the first :meth:`put`."""
+    """Copies of ``value`` for readers with other values before the first :meth:`put`."""
     held_early: list[Vector] = field(default_factory=list)
-    """The same for ``early``."""
+    """Copies of ``early`` for readers with other values before the first :meth:`put`."""
 
     def __post_init__(self) -> None:
         self.early = self.value.copy()
@@ -48,14 +51,16 @@ class SignalPort:
         self.put_early(payload)
 
     def put_early(self, payload: Vector) -> None:
-        """Write the values of an answer for the later controllers of a declared order only."""
+        """Write the values of an answer, only for later controllers of a declared order."""
         self.early[:] = payload
         for held in self.held_early:
             held[:] = payload
 
     def hold(self, where: slice, values: Vector, early: bool) -> Vector:
-        """Return a vector (n,) like ``value`` for one reader, with ``values`` in the elements
-        ``where`` until the first :meth:`put`."""
+        """Return a copy of ``value`` (n,) for one reader, which follows each :meth:`put`.
+
+        Before the first :meth:`put`, the elements ``where`` have the given ``values``.
+        """
         held = self.value.copy()
         held[where] = values
         (self.held_early if early else self.held).append(held)
@@ -63,10 +68,11 @@ class SignalPort:
 
 
 class Wiring:
-    """Copies elements of ports into the vector ``into``, as ``sources`` declares by name.
+    """Connection that copies elements of ports into the inputs of a component.
 
-    Until the first message of its source has arrived, an input has the value that ``initial`` gives
-    by its name, or else its declared initial value, or else the one of the signal that it reads.
+    ``sources`` maps inputs to signals or numbers.  Before the first message, an input has the value
+    in ``initial``.  Without such a value, the input has its declared initial value or, failing
+    that, the initial value of the signal that it reads.
     """
 
     def __init__(
@@ -91,9 +97,9 @@ class Wiring:
                 into[:] = np.where(_mask(signals, name), signals.initial({name: source}), into)
 
     def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
-        """Find the ports and elements of the sources; return the names of the ports that are read.
+        """Find the ports and elements of the sources, and return the names of the ports.
 
-        ``early``: ports of the controllers that come before the owner in a declared order.
+        ``early`` contains the controllers before the owner in a declared order.
         """
         runs: dict[tuple[str, str], tuple[list[int], list[int], Vector]] = {}
         for name, source in sorted(self.sources.items()):
@@ -115,7 +121,7 @@ class Wiring:
             value = port.early if port.name in early else port.value
             if apart:
                 value = port.hold(where, own, early=port.name in early)
-            # inputs of one port are copied together, except those that begin apart
+            # Inputs from one port are copied together, except those with their own initial value.
             into, out, _ = runs.setdefault((port.name, name if apart else ""), ([], [], value))
             into.extend(range(here.start, here.stop))
             out.extend(range(where.start, where.stop))
@@ -124,7 +130,7 @@ class Wiring:
         return {port for port, _ in runs}
 
     def copies(self) -> list[tuple[Vector, Vector]]:
-        """Return the pairs of vectors (into, from), of equal length, that :meth:`gather` copies."""
+        """Return pairs of vectors (into, from) of equal length that :meth:`gather` copies."""
         found = []
         for here, value, there in self._links:
             if isinstance(here, slice) and isinstance(there, slice):
@@ -161,7 +167,7 @@ def _mask(signals: Signals, name: str) -> NDArray[np.bool_]:
 
 
 def _compact(indices: Iterable[int]) -> Any:
-    """Return a slice if the indices are consecutive (much faster to copy), else an array."""
+    """Return a slice for consecutive indices (which is much faster to copy), otherwise an array."""
     listed = list(indices)
     if listed == list(range(listed[0], listed[0] + len(listed))):
         return slice(listed[0], listed[0] + len(listed))

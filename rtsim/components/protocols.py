@@ -1,9 +1,9 @@
 """Optional protocols of controllers, in addition to ``ControllerProtocol``.
 
-Each protocol describes one ability of a controller.  A controller has a protocol if it has all
-members of the protocol; it need not derive from the class.  If a controller has only some members
-of a protocol, the build of the scenario fails (:func:`check_controller`).  The table shows what
-applies without a protocol.
+Each protocol describes one ability of a controller.  A controller has this ability if the
+controller has all members of the protocol; inheritance is not necessary.  With only some of the
+members, the build of the scenario fails (:func:`check_controller`).  The last column of the table
+describes controllers without the protocol.
 
 ================  =====================================  ==========================================
 protocol          members                                without it
@@ -43,12 +43,12 @@ from rtsim.core.tag import Tag
 from rtsim.equations.compiling import Compilation
 
 SILENCE_S = 10.0
-"""Timeout in s of wall time for a controller in lockstep."""
+"""Timeout for a controller in lockstep, s of wall-clock time."""
 
 
 @runtime_checkable
 class Fresh(Protocol):
-    """A controller that gives each run a new copy of itself."""
+    """A controller that provides a new copy of itself for each run."""
 
     def fresh(self) -> ControllerProtocol:
         """Return a copy in its initial state."""
@@ -66,15 +66,15 @@ class Prepared(Protocol):
 
 @runtime_checkable
 class OwnTime(Protocol):
-    """A controller with its own clock, such as an emulated board; this clock decides lateness.
+    """A controller whose own clock decides lateness, such as an emulated board.
 
-    ``patience`` of ``receive`` is then the allowed time since the tag of the request, in s of this
+    ``patience`` of ``receive`` is then the allowed time after the tag of the request, in s of this
     clock.
     """
 
     @property
     def own_time(self) -> bool:
-        """True if the controller's own clock decides lateness, not the clock of the run."""
+        """True if the controller's own clock decides lateness instead of the clock of the run."""
         ...
 
     def advance(self, tag: Tag) -> None:
@@ -92,7 +92,7 @@ class Patient(Protocol):
 
     @property
     def silence(self) -> float:
-        """Timeout in s of wall time, or of its own clock if it has one."""
+        """Timeout in s of wall-clock time, or of the controller's own clock if there is one."""
         ...
 
 
@@ -101,11 +101,11 @@ class Explaining(Protocol):
     """A controller that can explain its failures."""
 
     def silent(self, tag: Tag) -> ControllerError:
-        """Return an error that says why the request of ``tag`` has no answer."""
+        """Return an error that explains why the request of ``tag`` has no answer."""
         ...
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error``, about the request of ``tag``, with instructions to reproduce it."""
+        """Return ``error`` with instructions to reproduce the request of ``tag``."""
         ...
 
 
@@ -118,47 +118,48 @@ class Savable(Protocol):
         ...
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore memory that :meth:`save` returned, also of another object of this class."""
+        """Restore memory that :meth:`save` of any object of this class returned."""
         ...
 
 
 @runtime_checkable
 class Resettable(Protocol):
-    """A :class:`Savable` controller that prepared runs put back instead of starting it anew."""
+    """A :class:`Savable` controller that prepared runs reset instead of starting it again."""
 
     @property
     def resettable(self) -> bool:
-        """True if :meth:`Savable.restore` of its first state makes it equal to a new copy.
+        """True if :meth:`Savable.restore` of the first state gives the state of a new copy.
 
-        If it is :class:`ByAddress`, all its memory is in the vectors of ``by_address()``.
+        All memory of a :class:`ByAddress` controller must then be in the vectors of
+        ``by_address()``.
         """
         ...
 
 
 @runtime_checkable
 class Replayed(Protocol):
-    """A controller that gives recorded answers and needs their position after a restore."""
+    """A controller that replays recorded answers and needs its position after a restore."""
 
     def asked_for(self, times: int) -> None:
-        """Set how many ``receive`` calls have found no answer to the pending request."""
+        """Set the number of ``receive`` calls that found no answer to the pending request."""
         ...
 
 
 @runtime_checkable
 class Stamped(Protocol):
-    """A controller that measures its response times; the track ``measured/NAME`` records them."""
+    """A controller that measures its response times for the track ``measured/NAME``."""
 
     def stamps(self) -> tuple[int, ...]:
-        """Return when the latest request was sent, begun, ended, received (ns of one clock)."""
+        """Return when the last request was sent, begun, ended and received, ns of one clock."""
         ...
 
 
 @runtime_checkable
 class WarmedUp(Protocol):
-    """A controller whose code can be run without effect, before it is needed in a paced run."""
+    """A controller whose code can run without effect before a paced run needs it."""
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function of less than 40 us that the pacer calls after a sleep; or ``None``."""
+        """Return a function of less than 40 us that the pacer calls after a sleep, or ``None``."""
         ...
 
 
@@ -173,7 +174,7 @@ class Described(Protocol):
 
 @runtime_checkable
 class Parametrised(Protocol):
-    """A controller with declared parameters; the recording has their values."""
+    """A controller with declared parameters, whose values are recorded."""
 
     @property
     def parameters(self) -> Signals: ...
@@ -192,7 +193,7 @@ class Tunable(Assignable, Protocol):
     """A controller whose parameters ``Scenario.set`` can set and a run can change."""
 
     def tunable(self) -> Vector:
-        """Return the parameters in use (k,), in declared order; rtsim changes this vector."""
+        """Return the parameters in use (k,) in declared order; rtsim changes this vector."""
         ...
 
 
@@ -201,21 +202,21 @@ class Sourced(Protocol):
     """A controller that names its functions, so that a replay can check their source."""
 
     def functions(self) -> Sequence[Any]:
-        """Return functions or classes; an empty sequence if this process computes nothing."""
+        """Return functions or classes; empty if they do not run in this process."""
         ...
 
 
 class Places(Protocol):
-    """The declaration of a controller's signals, for example an interface file."""
+    """Source of the declarations of a controller's signals, such as an interface file."""
 
     def place(self, table: str, key: str) -> str:
-        """Return file and line of ``key`` in ``table`` ("inputs", "outputs")."""
+        """Return file and line of ``key`` in ``table`` ("inputs" or "outputs")."""
         ...
 
 
 @runtime_checkable
 class Interfaced(Protocol):
-    """A controller whose signals are declared in a file; errors name the line."""
+    """A controller whose signals are declared in a file; errors contain the line."""
 
     @property
     def interface(self) -> Places: ...
@@ -227,7 +228,7 @@ class FreeRunning(Protocol):
 
     @property
     def free_running(self) -> bool:
-        """True if the controller cannot be paused; pauses, rates, checkpoints are then refused."""
+        """True if the controller cannot be paused; rtsim then rejects pauses and checkpoints."""
         ...
 
 
@@ -243,35 +244,35 @@ class Paced(Protocol):
 
 @runtime_checkable
 class Prompt(Protocol):
-    """A controller outside this process that has an answer at any time."""
+    """A controller outside this process that always has an answer ready."""
 
     @property
     def prompt(self) -> bool:
-        """True if ``receive`` never waits; its compute latency may be 0 s in real time."""
+        """True if ``receive`` never waits, which allows a compute latency of 0 s in real time."""
         ...
 
 
 @runtime_checkable
 class ByAddress(Protocol):
-    """A controller whose step compiled code can call, without :meth:`ControllerProtocol.send`.
+    """A controller whose step compiled code can call instead of :meth:`ControllerProtocol.send`.
 
-    Compiled code may have to leave a step that it has called to the interpreter, which then calls
-    ``send`` with the same tag and inputs.  A controller with memory outside of its vectors has to
-    keep the answer of this step, and must not compute the step again.
+    Compiled code may pass a step that it has already called on to the interpreter, which then calls
+    ``send`` with the same tag and inputs.  A controller with memory outside its vectors must keep
+    the answer of this step and must not compute the step again.
     """
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return the address of the step and its vectors u, s, p, y; ``None`` if there is none.
+        """Return the address of the step and its vectors u, s, p, y, or ``None``.
 
-        The step has the arguments (t, u, s, p, y), with t in s.  Compiled code restores u, s and y
-        if it leaves a step to the interpreter.  It does so if y is not finite after the step.
+        The step has the arguments (t, u, s, p, y) with t in s.  If y is not finite after the step,
+        compiled code restores u, s and y and passes the step on to the interpreter.
         """
         ...
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Note that compiled code ran ``steps`` steps; ``request`` is the pending request's tag.
+        """Record that compiled code ran ``steps`` steps; ``request`` is the pending request's tag.
 
-        A further step, which compiled code has left to the interpreter, is not in ``steps``.
+        ``steps`` does not include a step that was passed on to the interpreter.
         """
         ...
 
@@ -283,7 +284,7 @@ OPTIONAL: tuple[tuple[type, tuple[str, ...], tuple[str, ...]], ...] = (
     (Tunable, ("tunable",), ("parameters", "values")),
     (ByAddress, ("by_address", "ran_by_address"), ()),
 )
-"""For each protocol with several members: its methods, and its other members."""
+"""Methods and other members of each protocol that has several members."""
 
 _METHODS = ("send", "receive", "close")
 _VALUES = ("inputs", "outputs", "outside")
@@ -343,9 +344,9 @@ def _list(names: Sequence[str]) -> str:
 
 
 def by_address(controller: ControllerProtocol) -> ByAddress | None:
-    """Return the controller if compiled code can call its step, else None.
+    """Return the controller if compiled code can call its step, otherwise None.
 
-    A subclass that sends or receives in its own way needs a ``by_address`` of its own.
+    A subclass that overrides ``send`` or ``receive`` needs its own ``by_address``.
     """
     if not isinstance(controller, ByAddress):
         return None
@@ -357,7 +358,7 @@ def by_address(controller: ControllerProtocol) -> ByAddress | None:
 
 
 def own_time(controller: ControllerProtocol) -> OwnTime | None:
-    """Return the controller if its own clock decides lateness, else None."""
+    """Return the controller if its own clock decides lateness, otherwise None."""
     return controller if isinstance(controller, OwnTime) and controller.own_time else None
 
 
@@ -367,12 +368,12 @@ def silence_s(controller: ControllerProtocol) -> float:
 
 
 def parameters_of(controller: ControllerProtocol) -> Signals:
-    """Return the declared parameters of ``controller``; empty if there are none."""
+    """Return the declared parameters of ``controller``, which can be empty."""
     return controller.parameters if isinstance(controller, Parametrised) else Signals()
 
 
 def memory_of(controller: ControllerProtocol) -> Signals:
-    """Return the declared memory of ``controller``; empty if there is none, or it is not known."""
+    """Return the declared memory of ``controller``; empty if none is declared."""
     found = getattr(controller, "memory", None)
     return found if isinstance(found, Signals) else Signals()
 
@@ -400,5 +401,5 @@ def paced(controller: ControllerProtocol) -> bool:
 
 
 def prompt(controller: ControllerProtocol) -> bool:
-    """Return whether ``controller`` has an answer at any time, although it runs elsewhere."""
+    """Return whether ``controller`` always has an answer ready, although it runs elsewhere."""
     return isinstance(controller, Prompt) and controller.prompt

@@ -1,7 +1,7 @@
-"""The log of all requests to an external controller, to restore it by repeating them.
+"""Log of all requests to an external controller, which restores the controller by repetition.
 
-The memory of an external controller cannot be read.  After a new start the same inputs in the same
-order give the same memory; a checksum of the answers verifies this.
+The memory of an external controller cannot be read.  A new controller that receives the same inputs
+in the same order reaches the same memory; a checksum of the answers verifies this.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rtsim.core.tag import Tag
 
 _ROWS = 1024
 MOST_BYTES = 256 << 20
-"""The most bytes of inputs that a run keeps: 90 minutes at 1 kHz with four inputs."""
+"""Limit of the stored inputs of a run, bytes: 90 minutes at 1 kHz with four inputs."""
 
 
 class RequestLog:
-    """Tags and inputs of the latest requests (steps), at most ``most_bytes``."""
+    """Tags and inputs of the latest requests (steps), limited to ``most_bytes``."""
 
     def __init__(self, inputs: int, most_bytes: int = MOST_BYTES) -> None:
         self.width = inputs
@@ -33,7 +33,7 @@ class RequestLog:
         self._flat: tuple[list[NDArray[Any]], list[NDArray[Any]]] = [], []
         """Flat views of all arrays of tags and inputs, made early to speed up checkpoints."""
         self.steps = 0
-        """Number of steps since the start, including steps that are no longer kept."""
+        """Number of steps since the start, including steps that are no longer stored."""
         self.open = False
         """True if the last step has no answer yet."""
         self.asked = 0
@@ -60,7 +60,7 @@ class RequestLog:
 
     @property
     def checksum(self) -> int | None:
-        """CRC-32 of all answers; ``None`` if the value of an answer is not known."""
+        """CRC-32 of all answers, or ``None`` if the value of an answer is unknown."""
         self._sum()
         return self._checksum
 
@@ -69,7 +69,7 @@ class RequestLog:
         self._checksum, self._unsummed = value, b""
 
     def _begin(self) -> int:
-        """Begin a block, and return its first row, 0."""
+        """Begin a block and return its first row, 0."""
         self._tags.append(np.empty((_ROWS, 2), np.int64))
         self._values.append(np.empty((_ROWS, self.width)))
         self._flat[0].append(self._tags[-1].reshape(-1))
@@ -83,7 +83,7 @@ class RequestLog:
     ) -> None:
         """Add k requests at microstep 0 of the times ``ns`` (k,), with ``inputs`` (k, m).
 
-        ``answers`` has a row for each of them; the last request may have no answer yet.
+        ``answers`` has one row per request; the answer to the last request can be missing.
         """
         done = 0
         while done < len(ns):
@@ -100,7 +100,7 @@ class RequestLog:
             self.checksum = zlib.crc32(np.ascontiguousarray(answers).tobytes(), self.checksum)
 
     def heard(self, answer: Vector | None) -> None:
-        """Add the answer (n,) to the last step; ``None`` if there is no answer yet."""
+        """Add the answer (n,) to the last step, or record a poll without answer (``None``)."""
         if answer is None:
             self.asked += 1
             return
@@ -111,23 +111,22 @@ class RequestLog:
 
     @property
     def forgotten(self) -> int:
-        """Number of steps that are no longer kept."""
+        """Number of steps that are no longer stored."""
         return self.steps - (len(self._tags) * _ROWS - self._spare)
 
     @property
     def _spare(self) -> int:
-        """Number of free rows in the last array."""
         return -self.steps % _ROWS
 
     @property
     def tags(self) -> NDArray[np.int64]:
-        """Tags of the kept steps, (k, 2): ns and microstep."""
+        """Tags of the stored steps, shape (k, 2): ns and microstep."""
         rows: NDArray[np.int64] = self._joined(self._tags, (0, 2), np.int64)
         return rows
 
     @property
     def inputs(self) -> NDArray[np.float64]:
-        """Inputs of the kept steps, (k, m)."""
+        """Inputs of the stored steps, shape (k, m)."""
         rows: NDArray[np.float64] = self._joined(self._values, (0, self.width), np.float64)
         return rows
 
@@ -158,8 +157,7 @@ class RequestLog:
 def steps_of(saved: Mapping[str, Any], width: int, name: str) -> list[tuple[Tag, Vector]]:
     """Return tag and inputs (m,) of every step of a saved log.
 
-    Raises :class:`ControllerError` if the first steps are missing, or if the log has another number
-    of inputs than the controller.
+    Missing first steps or a different number of inputs raise :class:`ControllerError`.
     """
     tags = _rows(saved["tags"], 2, np.int64)
     inputs = _rows(saved["inputs"], width, np.float64) if width else np.empty((len(tags), 0))
@@ -193,8 +191,9 @@ def feed(
 ) -> None:
     """Repeat every step of ``saved`` with a newly started controller.
 
-    ``send`` and ``receive`` must add each step to ``history``.  An open request stays open.  Raises
-    :class:`ControllerError` if the controller does not answer, or if its answers differ.
+    ``send`` and ``receive`` must add each step to ``history``.  A request without an answer stays
+    pending.  A controller that does not answer, or answers differently, raises
+    :class:`ControllerError`.
     """
     steps = steps_of(saved, history.width, name)
     for k, (tag, inputs) in enumerate(steps):

@@ -1,7 +1,7 @@
 """Tasks that react at tags: discrete updates, timers, sensors and noise.
 
-A reaction reads the values from before its microstep.  Its writes take effect together with all
-others at the end of the microstep (:meth:`Environment.write`).  The task of a controller is in
+A reaction reads the values from before its microstep.  The writes of all reactions take effect
+together at the end of the microstep (:meth:`Environment.write`).  The task of a controller is in
 :mod:`rtsim.components.controller_task`.
 """
 
@@ -26,14 +26,12 @@ from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.equations.calls import check, first_checked
 from rtsim.equations.compiling import ABSENT
 
-# The data that the compiled engine needs about a task: the function's address and vectors.
-
 Kind = Literal["controller", "sensor", "update", "noise", "timers"]
 
 
 @dataclass(frozen=True)
 class CompiledReaction:
-    """A task whose reactions run in compiled code.
+    """Reaction of a task in compiled code.
 
     ``vectors`` are the function's four vectors, in the order of its arguments after the time.
     """
@@ -43,27 +41,26 @@ class CompiledReaction:
     function: int = 0
     vectors: tuple[Vector, ...] = ()
     compute: LatencyModel = Fixed(0)
-    """The latency of a controller's computation."""
+    """Compute latency of a controller."""
     plant: RunningPlant | None = None
     due: Vector | None = None
-    """For timers: a vector with one element for each timer, 1 if the timer ticks now, else 0."""
+    """For timers: a vector with the element 1 for each timer that ticks now, otherwise 0."""
     timers: tuple[tuple[Period | None, int], ...] = ()
-    """Period and offset [ns] of each timer; a timer without a period ticks once."""
+    """Period and offset of each timer, ns; a timer without a period ticks once."""
     port: SignalPort | None = None
-    """For noise: the port to which the noise writes."""
+    """For noise: the port to which the noise is written."""
     draws: Callable[[np.random.Generator, int], NDArray[np.float64]] | None = None
     """For noise: a function that returns the values (k, n) of the next k ticks."""
     drawn: tuple[str, Vector] | None = None
-    """For timers: a random stream, and the elements of a vector that get numbers from N(0, 1) from
-    this stream before each tick."""
+    """For timers: a random stream, and the elements that it fills with N(0, 1) before each tick."""
 
 
 FAR = 2**63 - 1
-"""A time (ns) later than the end of every run."""
+"""A time later than the end of every run, ns."""
 
 
 class Environment(Protocol):
-    """The services that a reaction can use: streams, clock, messages, writes and records."""
+    """Services for reactions: random streams, clock, messages, writes and records."""
 
     @property
     def streams(self) -> RandomStreams:
@@ -72,7 +69,7 @@ class Environment(Protocol):
 
     @property
     def paced(self) -> bool:
-        """True if the run is paced to the wall clock now; a command can change this."""
+        """True if the run currently follows the wall clock; a command can change this."""
         ...
 
     def now(self) -> int:
@@ -80,7 +77,7 @@ class Environment(Protocol):
         ...
 
     def wall(self, ns: int) -> int:
-        """Return the time of the clock at which the simulated time ``ns`` is due, ns."""
+        """Return the clock time at which the simulated time ``ns`` is due, ns."""
         ...
 
     def stretch(self, ns: int) -> None:
@@ -111,7 +108,7 @@ class Environment(Protocol):
 
 
 class Task(Protocol):
-    """A task of a run; it reacts at its ticks."""
+    """A task of a run, which reacts at its ticks."""
 
     name: str
     period: Period | None
@@ -130,11 +127,13 @@ class Task(Protocol):
 
 
 class Ticking:
-    """The ticks of a task, at ``offset + round(k * period)``; a task without a period has none."""
+    """Ticks of a task at ``offset + round(k * period)``; without a period, there are none."""
 
     counts: tuple[str, ...] = ("k",)
-    """Attributes with whole numbers that a checkpoint saves and that compiled code continues; the
-    records of compiled code (:mod:`rtsim.engine.compiled.records`) name them too."""
+    """Names of integer attributes that checkpoints save and compiled code updates.
+
+    The records of compiled code (:mod:`rtsim.engine.compiled.records`) use the same names.
+    """
 
     def __init__(self, name: str, period: Period | None, offset_ns: int, priority: int) -> None:
         if offset_ns < 0:
@@ -156,17 +155,17 @@ class Ticking:
         self.next_ns = self._tick()
 
     def adopt_compiled_state(self, counts: Mapping[str, int]) -> None:
-        """Continue after compiled code ran ticks; ``counts`` has the :attr:`counts` after them."""
+        """Continue after compiled code ran ticks; ``counts`` has the resulting :attr:`counts`."""
         vars(self).update(counts)
         self.next_ns = self._tick()
 
     def compiled(self) -> CompiledReaction | str:
-        """Return the task's reaction for the compiled engine, or the reason why it has none."""
+        """Return the task's reaction for the compiled engine, or the reason why there is none."""
         return f"{self.name} reacts in Python"
 
     @property
     def checked(self) -> bool:
-        """True if the first call of the compiled function was checked, or no check is needed."""
+        """True if the first call of the compiled function was checked or needs no check."""
         return True
 
     def save(self) -> dict[str, Any]:
@@ -178,12 +177,11 @@ class Ticking:
 
 
 def _read_inputs(plant: RunningPlant) -> Vector:
-    """Return the vector with the inputs of ``plant`` that its tasks read."""
     return plant.u if plant.wiring is None else plant.wiring.into
 
 
 class UpdateTask(Ticking):
-    """The discrete update of a model, with its own period."""
+    """Discrete update of a model, with its own period."""
 
     def __init__(
         self, plant: RunningPlant, period: Period, offset_ns: int = 0, priority: int = 0
@@ -231,7 +229,7 @@ class UpdateTask(Ticking):
 
 
 class TimerTask:
-    """The timers of a model; the task reacts once at each time at which timers tick."""
+    """Timers of a model; the task reacts once at each time at which timers tick."""
 
     period: Period | None = None
 
@@ -314,7 +312,7 @@ class TimerTask:
         environment.write(plant.z, z.copy(), plant)
 
     def compiled(self) -> CompiledReaction | str:
-        """Return the task's reaction for the compiled engine, or the reason why it has none."""
+        """Return the task's reaction for the compiled engine, or the reason why there is none."""
         plant = self.plant
         handle = plant.bound.tick.handle
         if not isinstance(handle, np.intp):
@@ -337,7 +335,6 @@ class TimerTask:
         )
 
     def _stream(self, name: str) -> str:
-        """Return the random stream of a signal that a timer draws."""
         return f"noise/{self.plant.name}.{name}"
 
     @property
@@ -347,16 +344,16 @@ class TimerTask:
 
     @property
     def ticks(self) -> list[int]:
-        """The number of the next tick of each timer."""
+        """Number of the next tick of each timer."""
         return list(self._ticks)
 
     @property
     def coming(self) -> list[int]:
-        """The time of the next tick of each timer [ns]."""
+        """Time of the next tick of each timer, ns."""
         return [self._at(i) for i in range(len(self._timers))]
 
     def adopt_compiled_state(self, ticks: list[int]) -> None:
-        """Continue after compiled code ran ticks; ``ticks`` numbers the next one of each timer."""
+        """Continue after compiled code ran ticks; ``ticks`` has the next tick of each timer."""
         self._ticks = ticks
         self._look()
 
@@ -369,7 +366,7 @@ class TimerTask:
 
 
 class SensorTask(Ticking):
-    """Samples signals at its period and sends them as messages."""
+    """Task that samples signals at its period and sends them as messages."""
 
     def __init__(
         self, name: str, wiring: Wiring, period: Period, offset_ns: int = 0, priority: int = 0
@@ -386,7 +383,7 @@ class SensorTask(Ticking):
 
 
 class NoiseTask(Ticking):
-    """White noise for continuous dynamics: N(mean, deviation^2 / period), constant over a period.
+    """White noise for continuous dynamics: N(mean, deviation^2 / period), held for a period.
 
     ``deviation`` is the root of the two-sided spectral density.  The noise does not depend on the
     steps of the plants that it drives.

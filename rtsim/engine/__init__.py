@@ -1,1 +1,1 @@
-"""The execution of a run: its state, main loop, microsteps, commands, faults and checkpoints."""
+"""Execution of a run: its state, main loop, microsteps, commands, faults and checkpoints."""

@@ -1,7 +1,7 @@
-"""What runs the tags of a run that Python need not see one by one.
+"""Interface of engines, which run several tags at once without the interpreter.
 
-The main loop asks each engine in turn to advance.  If none does, the next tag is one that Python
-must see, and the interpreter runs it; it defines the result of all engines.
+The main loop calls each engine in turn.  If no engine advances, the interpreter runs the next tag.
+The interpreter defines the result of all engines.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Protocol
 
 
 class Loop(Protocol):
-    """The main loop of a run, for an engine."""
+    """The main loop of a run, as engines see it."""
 
     @property
     def stopping(self) -> str:
-        """Why the loop ends after the present tag; empty if it continues."""
+        """Reason why the loop ends after the present tag; empty if the loop continues."""
         ...
 
     def limit_ns(self) -> int:
@@ -22,19 +22,19 @@ class Loop(Protocol):
         ...
 
     def between(self, ns: int) -> bool:
-        """Hand over the rows up to the tag at ``ns``; return whether the engine has to stop."""
+        """Pass on the rows up to the tag at ``ns``; return whether the engine must stop."""
         ...
 
     def interrupt_check(self) -> None:
-        """Raise :class:`Interrupted` to end the run at once; for a step that takes long."""
+        """Raise :class:`Interrupted` to end the run at once, during a step that takes long."""
         ...
 
 
 class Engine(Protocol):
-    """A way to run many tags: the compiled engine, or a batch of processes."""
+    """A way to run many tags at once: the compiled engine, or a batch of processes."""
 
     def advance(self, loop: Loop) -> bool:
-        """Run tags before ``loop.limit_ns()``, up to the next tag that Python must see.
+        """Run tags before ``loop.limit_ns()`` until one needs the interpreter.
 
         Returns False if no tag was run.
         """

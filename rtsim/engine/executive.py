@@ -27,26 +27,26 @@ from rtsim.timing.frames import RECORDING
 from rtsim.timing.pacing import CommandsInWait, Pacer
 
 RECORDING_LOST = "recording lost"
-"""Reason for the end of a run if its recording failed."""
+"""Reason for the end of a run whose recording failed."""
 
 
 class StatePublisher(Protocol):
-    """Receives the start and the provisional end of each step, for example to draw them."""
+    """Receiver of the states at the start and the provisional end of each step."""
 
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None: ...
 
     def withdraw(self, plant: str) -> None:
-        """Withdraw the pair published last for ``plant``, because its step was discarded."""
+        """Withdraw the last published pair of ``plant``, because its step was discarded."""
         ...
 
 
 class Executive:
-    """Runs a :class:`System` to ``until_ns`` on the pacer's clock.
+    """The main loop, which runs a :class:`System` to ``until_ns`` on the pacer's clock.
 
-    ``before``: for a restored system, the numbers of rows (by track) and of events so far.
-    ``checkpoints``: takes checkpoints between two tags.  ``engine``: one of
+    ``before`` gives, for a restored system, the numbers of rows (by track) and events so far.
+    ``checkpoints`` takes checkpoints between two tags.  ``engine`` is one of
     :data:`~rtsim.engine.compiled.eligibility.ENGINES`, or the compiled engine of an earlier run of
-    this system, which was reset.
+    this system, which has been reset.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Executive:
         self.compiled_engine: CompiledEngine | None = None
         """The compiled engine; ``None`` if a viewer is connected."""
         self.unrecorded = ""
-        """Time after which rows are lost, and the reason; empty if all is recorded."""
+        """Time after which rows are lost, and the reason; empty if all rows are recorded."""
         self.checkpoints = checkpoints
         self._before: tuple[Mapping[str, int], int] = before or ({}, 0)
         """Numbers of rows and of events in earlier recordings of this run."""
         self.started = before is not None or system.ns > 0
-        """True after the first instant; it is done already if the system was restored."""
+        """True after the first instant, and from the beginning for a restored system."""
         self._sampled = self.started
-        """True after the first x-."""
+        """True after the first x- has been recorded."""
         self._running = False
         """True after the first call of :meth:`run`."""
         self._before_ns = NEVER.ns
@@ -92,7 +92,7 @@ class Executive:
         self._observe = observe
         self._wake: Wake | None = system.wake
         self._asked = inbox is not None and not inbox.announced
-        """True if commands can come at any time."""
+        """True if commands can arrive at any time."""
         self._trace = Trace(system, recorder, pacer.clock.paced or self._asked)
         self.handler: CommandHandler | None = None
         if inbox is not None:
@@ -100,7 +100,10 @@ class Executive:
                 inbox, system, pacer, self._trace, checkpoints, lambda: self.stopping
             )
         self._commands_in_wait: CommandsInWait = None
-        """Executes commands in a long wait; None with event inputs, whose events it would delay."""
+        """Function that executes commands in a long wait.
+
+        The value is None if there are event inputs, because commands would delay their events.
+        """
         if system.wake is None and self.handler is not None:
             self._commands_in_wait = self._execute_in_wait
         latch = None if self.handler is None else self.handler.latch
@@ -113,8 +116,8 @@ class Executive:
         self._coupled = any(p.reads_plants for p in system.plants)
         self._looks = bool(system.external_inputs) or self._asked
         """True if inputs from outside can act at each tag."""
-        # If nothing can happen between the grid steps, the solver takes them all up to the next
-        # discrete tag at once.  Beyond 2^53 ns its times in s would be rounded differently.
+        # If nothing can happen between grid steps, the solver takes all of them up to the next
+        # discrete tag at once.  Beyond 2^53 ns, this would round the times in s differently.
         self._ahead = (
             not (pacer.clock.paced or self._coupled or self._looks or publisher)
             and len(system.plants) == 1
@@ -126,14 +129,14 @@ class Executive:
             self._sample = system.faults.telling(self._instant.sample)
 
         self._plain = PlainStart.of(system)
-        """The part of the run in plain Python that machine code may follow; ``None`` otherwise."""
+        """Part of the run in plain Python before machine code, or ``None``."""
         self._engines: list[Engine] = []
-        """What runs the tags that Python need not see one by one."""
+        """Engines that run several tags at once."""
         self._choose_engines(engine)
 
     def _choose_engines(self, engine: str | CompiledEngine) -> None:
         self._engines.clear()
-        # A viewer gets each step, so it needs single steps.
+        # A viewer receives each step, so single steps are necessary.
         if self._publisher is None:
             self.compiled_engine = self._compiled_engine(engine)
             if self.compiled_engine.usable:
@@ -143,17 +146,17 @@ class Executive:
                 self._engines += [] if batch is None else [batch]
 
     def _compile(self) -> None:
-        """Compile what ran as plain Python, and continue with machine code."""
+        """Compile the functions that ran as plain Python, and continue with machine code."""
         assert self._plain is not None
         self._plain.end()
         self._plain = None
         self._choose_engines(AUTO)
 
     def _compiled_engine(self, engine: str | CompiledEngine) -> CompiledEngine:
-        """Return the compiled engine, which is ready to run if the run surely uses it.
+        """Return the compiled engine, prepared already if the run will certainly use it.
 
-        Loading machine code can lose a Ctrl-C: not between the start of the recording and the first
-        tag.
+        Loading machine code can lose a Ctrl-C, so it must not happen between the start of the
+        recording and the first tag.
         """
         if isinstance(engine, CompiledEngine):
             return engine.again(self._trace, self._pacer)
@@ -165,10 +168,10 @@ class Executive:
         return made
 
     def run(self, before_ns: int = NEVER.ns) -> None:
-        """Run from the present state to the end; errors of components are not caught.
+        """Run from the present state to the end, without catching errors of components.
 
-        ``before_ns``: run only the tags before this time, ns; a further call goes on.  The stop
-        adds no tag.
+        With ``before_ns``, only tags before this time (ns) are run; a further call continues the
+        run.  The stop adds no tag.
         """
         self._before_ns = before_ns
         if self._plain is not None:
@@ -197,17 +200,16 @@ class Executive:
 
     @property
     def over(self) -> bool:
-        """True if the run has ended: at its end, at a guard, or because of a command."""
+        """True if the run has ended: at its end, at a guard, or by a command."""
         handler = self.handler
         told = handler is not None and handler.quitting
         at_end = self.started and self.system.ns >= min(self.until_ns, self.stop_ns)
         return at_end or told or bool(self.stopping or self.ended_by)
 
     def values_at(self, ns: int) -> dict[str, Vector]:
-        """Return the values (n,) of each plant at ``ns``, before what happens at this instant.
+        """Return the values (n,) of each plant just before ``ns``, without affecting the run.
 
-        All tags before ``ns`` have run, and none after them; the run goes on as if nobody had
-        looked.
+        All tags before ``ns`` must have run, and no later tag.
         """
         if not self._running:
             self._sample_first()
@@ -233,9 +235,9 @@ class Executive:
         return found
 
     def _tag(self) -> bool:
-        """Run the next tag in the interpreter, or handle a wait for it that ended early.
+        """Run the next tag in the interpreter, or handle a wait that ended early.
 
-        Returns False if the run has ended, or if the next tag is not to be run yet.
+        Returns False if the run has ended or if the next tag must not run yet.
         """
         system, pacer, trace, handler = self.system, self._pacer, self._trace, self.handler
         discrete = system.next_discrete_ns(self.until_ns)
@@ -280,16 +282,16 @@ class Executive:
 
     @property
     def failure(self) -> str:
-        """Name and text of the terminal guard that ended the run as failed; empty if none did."""
+        """Name and text of the guard that ended the run as failed; empty if there is none."""
         return f"{self.ended_by}: {self._instant.failure}" if self._instant.failure else ""
 
     @property
     def told(self) -> tuple[Event, ...]:
-        """The events with values that guards told."""
+        """Events with values that guards reported."""
         return tuple(self._instant.told)
 
     def save(self) -> dict[str, Any]:
-        """Return the state of the run; call it only between two tags."""
+        """Return the state of the run; call this method only between two tags."""
         return self.system.save()
 
     def position(self) -> tuple[dict[str, int], int]:
@@ -305,8 +307,8 @@ class Executive:
     def interrupt(self) -> None:
         """End the run after the present tag; for a signal handler.
 
-        Raises :class:`Interrupted` to end the run at once, if the loop is waiting, or if this is
-        the second call.  A pause ends, and the run ends after the tag at which it was paused.
+        A paused run ends at its tag.  If the loop is waiting, or at the second call, this method
+        raises :class:`Interrupted` to end the run at once.
         """
         if self._waiting or self.stopping:
             raise Interrupted
@@ -315,9 +317,10 @@ class Executive:
             raise Interrupted
 
     def lose_recording(self, cause: str, kept_ns: int | None, end: bool) -> str:
-        """Note that the recording failed with ``cause``, and has all rows up to ``kept_ns``.
+        """Record that the recording failed with ``cause`` after the rows up to ``kept_ns``.
 
-        ``None``: it is not known which rows it has.  With ``end`` the run ends after this tag.
+        ``kept_ns=None`` means that the recorded rows are unknown.  With ``end``, the run ends after
+        this tag.
         """
         since = "perhaps from the start on" if kept_ns is None else f"after {Tag(kept_ns)}"
         self.unrecorded = f"{since}: {cause}"
@@ -328,9 +331,9 @@ class Executive:
         return self.unrecorded
 
     def _begin(self, before_ns: int) -> bool:
-        """Begin the run; return whether its first tag is done.
+        """Begin the run; return whether its first tag has run.
 
-        After a restore the first tag is done already, and all open requests are sent now.
+        After a restore, the first tag has already run, and all pending requests are sent again.
         """
         system = self.system
         if not self._running:
@@ -353,12 +356,11 @@ class Executive:
         return True
 
     def _sample_first(self) -> None:
-        """Compute and record the first x-."""
         if self._sampled:
             return
         self._sampled = True
         plants = self.system.plants
-        for _ in plants:  # what passes at once through several plants reaches the last one
+        for _ in plants:  # a value can pass through all plants at once
             for plant in plants:
                 plant.read_wires()
             changed = [plant.settle() for plant in plants]
@@ -372,7 +374,7 @@ class Executive:
     def _after_first(self) -> None:
         """Take a first checkpoint, and pause if a command requested it."""
         ns, kept, handler = self.system.ns, self.checkpoints, self.handler
-        # a comparison of two runs starts with the first state
+        # A comparison of two runs starts with the first state.
         if kept is not None and ns >= kept.next_ns:
             kept.observe(ns)
         if handler is not None:
@@ -388,7 +390,7 @@ class Executive:
 
     @property
     def engine(self) -> str:
-        """One line for a person: which engine ran the tags, and why."""
+        """One line of text: which engine ran the tags, and why."""
         if self.compiled_engine is None:
             return "interpreted: a viewer gets each step"
         return str(self.compiled_engine)
@@ -403,7 +405,7 @@ class Executive:
         return limit if self.handler is None else min(limit, self.handler.quiet_until())
 
     def between(self, ns: int) -> bool:
-        """Hand over the rows up to the tag at ``ns``; returns whether the engine has to stop."""
+        """Pass on the rows up to the tag at ``ns``; return whether the engine must stop."""
         self._recorder.pump(wait=not self._clock.paced)
         if self._observe is not None:
             self._observe(ns)
@@ -413,7 +415,7 @@ class Executive:
         return bool(self.stopping)
 
     def interrupt_check(self) -> None:
-        """End the run at the last tag, if that was asked for while a step takes long."""
+        """End the run at the last tag, if this was requested during a long step."""
         if self.stopping:
             raise Interrupted
         if self._plain is not None and self._plain.over:
@@ -445,7 +447,7 @@ class Executive:
     def _wait(self, ns: int, first: bool = False) -> bool:
         """Wait until the tag at ``ns`` is due; return False if the wait ended early."""
         pacer, wake = self._pacer, self._wake
-        # the first tag is due within milliseconds: a signal ends the run after it
+        # The first tag is due within milliseconds, so a signal ends the run after it.
         self._waiting = pacer.frozen or not first
         try:
             due = pacer.begin(ns) if first else pacer.wait(ns, wake, self._commands_in_wait)
@@ -470,7 +472,7 @@ class Executive:
             self._waiting = True
 
     def _look_again(self, handler: CommandHandler, ns: int) -> None:
-        """Handle a wait for the tag at ``ns`` that ended early: a freeze or a command."""
+        """Handle a wait for the tag at ``ns`` that ended early, by a freeze or a command."""
         if self._pacer.frozen:
             handler.frozen(self.system.ns)
         elif self._wake is None:
@@ -479,7 +481,6 @@ class Executive:
             handler.begin(self.system.ns, ns)
 
     def _commit(self, ns: int) -> bool:
-        """Commit the steps that end at ``ns``; return whether a guard fires."""
         fires = False
         for plant in self.system.plants:
             if plant.target_ns == ns:

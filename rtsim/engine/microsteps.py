@@ -1,4 +1,4 @@
-"""Run the microsteps at one simulated time until nothing is due (docs/semantics.md, "The step")."""
+"""Execution of the microsteps of one instant (docs/semantics.md, "The step")."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rtsim.record.events import Event
 
 MAX_MICROSTEPS = 1000
 MOST_TOLD = 1000
-"""The most microsteps at one time; more microsteps raise a Zeno error."""
+"""Limit of the number of microsteps at one time; more raise a Zeno error."""
 
 
 Write = tuple[Vector, Vector, RunningPlant | SignalPort]
@@ -31,7 +31,7 @@ Write = tuple[Vector, Vector, RunningPlant | SignalPort]
 
 
 class _Surroundings:
-    """The services that a reaction can use; it records messages and events."""
+    """The services for reactions, which also record messages and events."""
 
     def __init__(
         self,
@@ -63,7 +63,10 @@ class _Surroundings:
 
 
 class Microsteps:
-    """Runs the microsteps of one time: messages arrive, tasks react, writes take effect."""
+    """Executor of the microsteps of one instant.
+
+    In each microstep messages arrive, tasks react, and writes take effect.
+    """
 
     def __init__(
         self,
@@ -84,16 +87,16 @@ class Microsteps:
         self._writes: list[Write] = []
         self._guarded = any(p.watch is not None for p in system.plants)
         self._readers: dict[str, list[RunningPlant]] = {}
-        """The plants whose inputs read a port, by its name."""
+        """Plants whose inputs read a port, by name of the port."""
         for plant in system.plants:
             for port in plant.sources:
                 self._readers.setdefault(port, []).append(plant)
         self.ended_by = ""
         """Name of the terminal guard that fired."""
         self.failure = ""
-        """Why the run counts as failed, by the terminal guard that fired."""
+        """Reason why the run counts as failed, from the terminal guard."""
         self.told: list[Event] = []
-        """The events with values that guards told, at most :data:`MOST_TOLD`."""
+        """Events with values that guards reported, at most :data:`MOST_TOLD`."""
         self.behind = True
         """True if a plant may have to read a message that arrived between two of its tags."""
         self._triggered: set[str] = set()
@@ -101,11 +104,11 @@ class Microsteps:
         self._set_off_next: set[str] = set()
         """Names of tasks that a message of the next microstep triggers."""
         self._happened: list[tuple[str, Vector | None]] = []
-        """Messages and fired guards for the listeners, which react in the next microstep."""
+        """Messages and fired guards for listeners, which react in the next microstep."""
         self._environment: Environment = _Surroundings(system, trace, clock, stretch, self._writes)
 
     def run(self, ns: int, discrete: bool) -> None:
-        """Run all microsteps at ``ns``; without ``discrete`` only external inputs can change."""
+        """Run all microsteps at ``ns``; without ``discrete``, only external inputs can change."""
         tag = Tag(ns)
         system = self._system
         if discrete and system.take_inserted(ns):
@@ -122,9 +125,9 @@ class Microsteps:
         self._repeat(tag, discrete or system.bus.next_ns <= ns)
 
     def sample(self, ns: int) -> None:
-        """Let the plants at ``ns`` read their inputs, where nothing else is due.
+        """Read the inputs of the plants at ``ns`` if nothing else is due.
 
-        If the samples move a guard across zero, it fires in the next microstep.
+        A guard that the new inputs move across zero fires in the next microstep.
         """
         self._refresh(Tag(ns))
         if self._fires(ns):
@@ -183,7 +186,7 @@ class Microsteps:
             self._writes += [(plant.x, x, plant), (plant.z, z, plant)]
 
     def _ended(self, plant: RunningPlant, guard: Guard | None) -> None:
-        """Let the run end at this tag, if a guard ends it."""
+        """End the run at this tag if ``guard`` is not None."""
         if guard is not None and not self.ended_by:
             self.ended_by, self.failure = f"{plant.name}.{guard.name}", guard.failure
 
@@ -232,7 +235,7 @@ class Microsteps:
                 self._wrote(change.owner.name)
 
     def _react(self, tag: Tag) -> None:
-        """Send the answers that are due, deliver messages, and run the tasks in their order."""
+        """Send due answers, deliver messages, and run the tasks in their order."""
         system = self._system
         if tag.step == 0:
             for controller in system.controllers:
@@ -260,7 +263,7 @@ class Microsteps:
                 self._triggered.add(listener.name)
 
     def _transmit(self, ns: int) -> None:
-        """Let the messages of this instant compete for their media, and record who begins."""
+        """Begin transmissions of this instant on their media, and record them."""
         for message in self._system.bus.transmit(ns):
             self._trace.message(message)
 
@@ -281,7 +284,7 @@ class Microsteps:
             self._lap(task.name)
 
     def _answer_in_order(self, task: ControllerTask, message: Message) -> None:
-        """Deliver an undelayed answer: to later controllers now, to others one microstep later."""
+        """Deliver an answer to later controllers now, and to others a microstep later."""
         port = self._system.ports[message.topic]
         port.put_early(message.payload)
         self._writes.append((port.value, message.payload, port))
@@ -316,9 +319,9 @@ class Microsteps:
             plant.stale = True
 
     def _refresh(self, tag: Tag) -> None:
-        """Let the plants at this tag read their inputs, and record x+ of the plants that changed.
+        """Read the inputs of the plants at this tag, and record x+ of plants that changed.
 
-        All plants read before any plant changes, so that the order of plants does not matter.
+        All plants read before any plant changes, so the order of plants does not matter.
         """
         here = [
             p

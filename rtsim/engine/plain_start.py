@@ -1,10 +1,10 @@
-"""Runs that begin with plain Python, and continue with machine code only if they take long.
+"""Runs that begin in plain Python and change to machine code only if they take long.
 
-Compiling a model takes 1 to 14 s of processor time, and many runs are over before that.  A run on
-no clock therefore begins with plain Python, if that gives the bits of machine code
-(:mod:`rtsim.equations.same_bits`).  If it has used up the allowance of this process, it compiles
-its functions between two tags and continues.  So no run takes longer than with compilation at its
-start, plus the allowance, and many runs in one process compile once.
+Compilation of a model takes 1 to 14 s of processor time, and many runs end sooner.  A run without a
+wall clock therefore begins in plain Python, provided that plain Python gives the same bits as
+machine code (:mod:`rtsim.equations.same_bits`).  When the process has used up its allowance, the
+run compiles its functions between two tags and continues.  A run thus takes at most the allowance
+longer than with compilation at its start.  Many runs in one process compile only once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from rtsim.engine.system import System
 from rtsim.solve.guarded import guards_kept
 
 MOST_STEPS = 20_000
-"""A run with more steps of its plants compiles at its start: plain Python would take over 1 s."""
+"""Limit of plant steps of a run that begins in plain Python; more would take over 1 s."""
 ALLOWED_NS = 3 * NS_PER_S // 2
-"""Processor time (ns) that the runs of one process may spend in plain Python."""
+"""Processor time that all runs of one process may spend in plain Python, ns."""
 GUARDS_NS = 6 * NS_PER_S
-"""The same for runs with guards whose machine code is not in the cache: compiling it takes 6 s."""
+"""Allowance for runs with guards that are not in the cache, ns; their compilation takes 6 s."""
 
 
 class _Spent:
-    """The processor time that plain Python has taken in this process."""
+    """Processor time that plain Python has used in this process."""
 
     def __init__(self) -> None:
         self.ns = 0
@@ -44,15 +44,15 @@ def _allowed_ns(guards: bool) -> int:
 
 
 def begins_plain(steps: float, guards: bool) -> bool:
-    """Return whether a run with this number of ``steps`` of plants may begin with plain Python.
+    """Return whether a run with this number of plant steps may begin in plain Python.
 
-    ``guards``: a plant has guards.
+    ``guards`` is True if a plant has guards.
     """
     return steps <= MOST_STEPS and _spent().ns < _allowed_ns(guards)
 
 
 class PlainStart:
-    """The plain part of one run."""
+    """The part of one run in plain Python."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -61,13 +61,13 @@ class PlainStart:
 
     @staticmethod
     def of(system: System) -> PlainStart | None:
-        """Return the plain part of a run; ``None`` if nothing in it is to be compiled later."""
+        """Return the plain part of a run, or ``None`` if the run needs no later compilation."""
         later = any(plant.bound.later for plant in system.plants)
         later = later or any(controller.later for controller in _controllers(system))
         return PlainStart(system) if later else None
 
     def resume(self) -> None:
-        """Do not count the processor time since the last look: the run did not go on."""
+        """Exclude the processor time since the last measurement, when the run did not advance."""
         self._seen = processor_time()
 
     @property
@@ -79,7 +79,7 @@ class PlainStart:
         return spent.ns >= self._allowed_ns
 
     def end(self) -> None:
-        """Compile what ran as plain Python; call this between two tags."""
+        """Compile the functions that ran in plain Python; call this method between two tags."""
         for plant in self._system.plants:
             plant.to_machine_code()
         for task in self._system.tasks:

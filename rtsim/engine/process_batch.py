@@ -1,10 +1,10 @@
-"""Run the reactions of processes at once while nothing else can happen in the run.
+"""Execution of many reactions of processes at once, while nothing else can happen in the run.
 
-An instant at which only processes react to their own events has two microsteps: the processes send
-messages at microstep 0, and the messages arrive at microstep 1.  If no component reacts to these
-messages, the instant does nothing else.  :class:`ProcessBatch` runs many such instants in one call
-of the task and records their messages as one batch.  Every other instant is run by
-:class:`rtsim.engine.microsteps.Microsteps`, which defines the result of both.
+At an instant at which only processes react to their own events, they send messages at microstep 0,
+which arrive at microstep 1.  If no component reacts to these messages, nothing else happens.
+:class:`ProcessBatch` runs many such instants in one call of the task and records the messages as
+one batch.  :class:`rtsim.engine.microsteps.Microsteps` runs all other instants and defines the
+result of both.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 
 MOST_REACTIONS = 1000
-"""The most reactions of one call; between two calls the rows go to the recorder."""
+"""Limit of reactions per call; between two calls, the rows go to the recorder."""
 
 RecordEvent = Callable[[Tag, str, str, str, Mapping[str, float]], None]
 
 
 Messages = list[tuple[bytes, bytes, int]]
-"""Messages: the topic (UTF-8), the values (float64) and the time in ns of each."""
+"""Topic (UTF-8), values (float64) and time (ns) of each message."""
 
 
 class Ran(NamedTuple):
-    """The result of reactions that ran ahead: their messages and number, and the last time, ns."""
+    """Result of reactions in advance: messages, number of reactions, and last time, ns."""
 
     messages: Messages
     reactions: int
@@ -45,22 +45,22 @@ class BatchedTask(Task, Protocol):
 
     wiring: Wiring
     sends: Mapping[bytes, str]
-    """The topics on which the task sends messages, by their names in UTF-8."""
+    """Topics on which the task sends messages, by their names in UTF-8."""
 
     def can_run_batch(self) -> bool:
-        """Return whether the task can run reactions ahead now."""
+        """Return whether the task can run reactions in advance now."""
         ...
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
         """Run up to ``most`` reactions before ``limit_ns``, each at its own time.
 
-        Events that the reactions record are given to ``event``.
+        ``event`` records the events of the reactions.
         """
         ...
 
 
 class ProcessBatch:
-    """Runs the reactions of ``tasks`` at once; made by :meth:`of`."""
+    """Batch of the reactions of ``tasks``, created by :meth:`of`."""
 
     def __init__(self, system: System, trace: Trace, tasks: tuple[BatchedTask, ...]) -> None:
         self._system = system
@@ -69,14 +69,14 @@ class ProcessBatch:
         self._sent: dict[str, tuple[list[int], list[bytes]]] = {
             topic: ([], []) for task in tasks for topic in task.sends.values()
         }
-        """Times and values of the messages that are not recorded yet, by topic."""
+        """Times and values of messages that are not recorded yet, by topic."""
 
     @classmethod
     def of(cls, system: System, trace: Trace) -> ProcessBatch | None:
-        """Return what runs the processes of an unpaced run at once; None if nothing can.
+        """Return the batch for the processes of an unpaced run, or None if there can be none.
 
-        Plants, faults, external inputs and event inputs act at each tag, so no task runs ahead
-        beside them.
+        Plants, faults, external inputs and event inputs act at each tag, so no task can run in
+        advance beside them.
         """
         if system.plants or system.faults or system.external_inputs or system.wake is not None:
             return None
@@ -132,7 +132,7 @@ class ProcessBatch:
 
 
 def _earliest(tasks: tuple[BatchedTask, ...], limit_ns: int) -> tuple[BatchedTask, int]:
-    """Return the task with the next reaction, and the next time of any other event, ns."""
+    """Return the task with the next reaction, and the time of the next other event, ns."""
     first = tasks[0]
     for task in tasks[1:]:
         if task.next_ns < first.next_ns:
@@ -148,7 +148,7 @@ def _has_batches(task: Task) -> TypeGuard[BatchedTask]:
 
 
 def _unheard(task: BatchedTask, system: System) -> bool:
-    """Return whether no component, the task included, acts on messages of ``task``.
+    """Return whether no component, including the task, acts on messages of ``task``.
 
     Other components may read the last values of these messages at their own tags.  The messages
     must arrive in the microstep after the reaction.

@@ -1,4 +1,4 @@
-"""The state of a whole run, which a checkpoint saves and restores."""
+"""The complete state of a run, which checkpoints save and restore."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from rtsim.engine.faults.schedule import Schedule
 
 @dataclass(frozen=True)
 class Change:
-    """A scheduled event: at ``ns`` elements of a vector get new values.
+    """Scheduled event that sets elements of a vector at time ``ns``.
 
-    ``owner`` is the plant or the port to which the vector belongs; ``None`` for the parameters of a
-    controller, which act at its next tick.
+    ``owner`` is the plant or port of the vector.  For parameters of a controller, ``owner`` is
+    ``None``, and the change takes effect at the next tick.
     """
 
     ns: int
@@ -43,7 +43,7 @@ class Change:
 class Changeable:
     """A value that can change during a run: ``name`` of ``signals``, stored in ``vector``.
 
-    ``owner`` has the same meaning as in :class:`Change`.
+    ``owner`` is as in :class:`Change`.
     """
 
     target: str
@@ -53,7 +53,7 @@ class Changeable:
     owner: RunningPlant | SignalPort | None
 
     def change(self, ns: int, value: object) -> Change:
-        """Return the change to ``value`` at ``ns``; raises if its shape or range is wrong."""
+        """Return the change to ``value`` at ``ns``; a wrong shape or range raises an error."""
         checked = self.signals.initial({self.name: value})
         where = self.signals.slice(self.name)
         return Change(ns, self.target, self.vector, where, checked[where].copy(), self.owner)
@@ -69,7 +69,7 @@ class InitialValue:
     """All vectors (n,) of the layout ``signals`` that hold the value when the run begins."""
 
     def write(self, value: object) -> None:
-        """Write ``value``; raises the errors of :meth:`Signals.initial` for a wrong one."""
+        """Write ``value``; errors are those of :meth:`Signals.initial`."""
         where = self.signals.slice(self.name)
         checked = self.signals.initial({self.name: value})[where]
         for vector in self.vectors:
@@ -77,7 +77,7 @@ class InitialValue:
 
 
 class MessageListener(Protocol):
-    """A task that reacts to each message of a topic, or to a guard that fired."""
+    """A task that reacts to each message of a topic or to a guard that fired."""
 
     @property
     def name(self) -> str: ...
@@ -87,18 +87,18 @@ class MessageListener(Protocol):
         ...
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Receive a message of the topic ``name``, or a guard ``name`` that fired (no payload)."""
+        """Receive a message of topic ``name``, or without payload, a fired guard ``name``."""
         ...
 
 
 @dataclass
 class System:
-    """Plants, tasks, ports and the messages in transit; each list is in a fixed order."""
+    """Plants, tasks, ports and messages in transit, with each list in a fixed order."""
 
     plants: list[RunningPlant]
     ports: dict[str, SignalPort]
     tasks: list[Task]
-    """The tasks in reaction order: by declared order, then priority, then name."""
+    """Tasks in reaction order: by declared order, then priority, then name."""
     controllers: list[ControllerTask]
     external_inputs: list[ExternalInput]
     bus: Bus
@@ -107,17 +107,17 @@ class System:
     changeable: dict[str, Changeable] = field(default_factory=dict)
     """Values that can change during the run, by ``component.name``."""
     initials: dict[str, InitialValue] = field(default_factory=dict)
-    """Values with which the run begins and that can be set, by ``component.name``."""
+    """Initial values that can be set, by ``component.name``."""
     triggers: dict[str, list[str]] = field(default_factory=dict)
     """Names of the tasks that react when a message of a topic arrives."""
     listeners: dict[str, list[MessageListener]] = field(default_factory=dict)
-    """Tasks that receive the messages of a topic, or a guard (``plant.guard``) that fired."""
+    """Tasks that receive the messages of a topic or a fired guard (``plant.guard``)."""
     inserted: list[int] = field(default_factory=list)
-    """Tags (ns) to insert for event inputs: the next tag, or in a replay all tags."""
+    """Tags to insert for event inputs, ns: the next tag, or all tags in a replay."""
     wake: Wake | None = None
-    """The object that event inputs set."""
+    """Object that event inputs set."""
     faults: Schedule | None = None
-    """The injected faults of the run."""
+    """Injected faults of the run."""
     next_change: int = 0
     postponed: list[Change] = field(default_factory=list)
     """Changes by commands that take effect at the end of a plant's present step."""
@@ -139,7 +139,7 @@ class System:
     def next_discrete_ns(self, until_ns: int, but: Collection[Task] = ()) -> int:
         """Return the time of the next event that is not a grid step of a plant, ns.
 
-        The ticks of the tasks in ``but`` do not count.
+        The ticks of the tasks in ``but`` are ignored.
         """
         ns = min(self.bus.next_ns, self.bus.next_transmission_ns)
         if until_ns < ns:
@@ -168,7 +168,7 @@ class System:
     def change(self, ns: int, target: str, value: object) -> Change:
         """Return the change of ``target`` to ``value`` at ``ns``.
 
-        Raises :class:`ScenarioError` for a wrong target, and for a value out of its range.
+        A wrong target or a value out of range raises :class:`ScenarioError`.
         """
         if target not in self.changeable:
             component, _, name = target.partition(".")
@@ -181,7 +181,7 @@ class System:
         return self.changeable[target].change(ns, value)
 
     def values(self) -> dict[str, Any]:
-        """Return the present value of each parameter and source: a number, or a list of numbers."""
+        """Return the present value of each parameter and source: a number or a list of numbers."""
         return {
             target: float(found[0]) if not one.signals[one.name].shape else found.tolist()
             for target, one in self.changeable.items()
@@ -194,7 +194,7 @@ class System:
         return known.change(self.ns, values[0] if scalar else values)
 
     def check_message(self, topic: str, payload: Vector) -> None:
-        """Raise unless ``payload`` (n,) is a valid message of ``topic``."""
+        """Raise an error unless ``payload`` (n,) is a valid message of ``topic``."""
         if topic not in self.bus.topics:
             raise UnknownName("topic", topic, self.bus.topics, "this run")
         signals = self.bus.topics[topic].signals
@@ -247,7 +247,7 @@ class System:
         }
 
     def _held(self) -> dict[str, list[list[float]]]:
-        """Return what readers of each port have instead of its values, before a first message."""
+        """Return, by port, the values of readers that differ before the first message."""
         return {
             name: [vector.tolist() for vector in (*port.held, *port.held_early)]
             for name, port in self.ports.items()
@@ -257,7 +257,8 @@ class System:
     def restore(self, saved: Mapping[str, Any], inserted: Sequence[int] = ()) -> None:
         """Restore the data from :meth:`save` in a system built from the same scenario.
 
-        ``inserted``: tags (ns) of event inputs that a replay inserts instead of the saved ones.
+        ``inserted`` contains tags of event inputs, ns, that a replay inserts instead of the saved
+        ones.
         """
         if set(saved["plants"]) != {p.name for p in self.plants} or set(saved["tasks"]) != {
             t.name for t in self.tasks
@@ -290,7 +291,7 @@ class System:
 def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> list[Task]:
     """Return tasks sorted by declared order, then priority, then name.
 
-    Raises :class:`ScenarioError` if the declared order has a cycle.
+    A cycle in the declared order raises :class:`ScenarioError`.
     """
     by_name = {t.name: t for t in tasks}
     after: dict[str, set[str]] = {n: set() for n in by_name}

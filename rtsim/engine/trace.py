@@ -30,7 +30,7 @@ COMMAND = "Command"
 RESTORED = "Restored"
 """Kind of the last event of a recording whose run continues from a checkpoint."""
 UNBOUNDED = "Unbounded"
-"""Kind of the event that a solver with a budget reached a tag without an error bound."""
+"""Kind of the event for a solver with a budget that reached a tag without an error bound."""
 TIMING = "timing"
 _MEASURED = ("step", "sent", "begun", "ended", "received")
 _STAMPED = ("step", "initiated", "completed", "latched")
@@ -53,7 +53,7 @@ class Trace:
         self.events = 0
         """Number of recorded events."""
         self.tally: Tally | None = None
-        """Counts latencies for clients; None without clients."""
+        """Statistics of latencies for clients; None without clients."""
         self._plants = {
             p.name: recorder.track(p.name, ("step", "side"), p.signals) for p in system.plants
         }
@@ -120,7 +120,7 @@ class Trace:
         return self._plants[plant.name]
 
     def topic_track(self, name: str) -> Track:
-        """Return the track that records the messages on the topic ``name``."""
+        """Return the track that records the messages on topic ``name``."""
         return self._topics[name]
 
     def request_track(self, controller: str) -> Track:
@@ -158,10 +158,10 @@ class Trace:
     def messages_at_once(
         self, topic: str, sequence: int, ns: NDArray[np.int64], payloads: NDArray[np.float64]
     ) -> None:
-        """Record messages without delay of one topic.
+        """Record k messages of one topic without delay.
 
-        They are numbered from ``sequence`` on, initiated at ``ns`` (k,), microstep 0, and have the
-        values ``payloads`` (k, n).
+        The messages are numbered from ``sequence`` on and initiated at ``ns`` (k,), microstep 0.
+        ``payloads`` (k, n) contains their values.
         """
         stamps = np.zeros((len(ns), len(STAMPS)), np.int64)
         stamps[:, 0] = np.arange(sequence, sequence + len(ns))
@@ -184,7 +184,7 @@ class Trace:
         self._external_inputs[name].append(tag.ns, (tag.step,), values)
 
     def given(self, port: SignalPort, tag: Tag) -> None:
-        """Record the values that a component gave, if its readers get others by a fault."""
+        """Record a component's own values if a fault gives its readers other values."""
         if port.name in self._given:
             self._given[port.name].append(tag.ns, (tag.step,), port.value)
 
@@ -209,7 +209,7 @@ class Trace:
         self.event(event.tag, event.kind, event.source, event.text, event.values)
 
     def caught_up(self, overruns: CaughtUp) -> None:
-        """Record overruns of compiled code, at once if the recorder can."""
+        """Record overruns of compiled code, all at once if the recorder supports this."""
         many: Callable[[CaughtUp], None] | None = getattr(self._recorder, "caught_up", None)
         if many is None or not _takes_many(self._recorder):
             for overrun in overruns:
@@ -220,7 +220,7 @@ class Trace:
 
     @property
     def timing_track(self) -> Track | None:
-        """Where the timing of frames is recorded; None if the run is not paced."""
+        """Track of the timing of frames; None if the run is not paced."""
         return self._timing
 
     def frame(self, ns: int, measured: tuple[int, ...]) -> None:
@@ -232,7 +232,7 @@ class Trace:
 def _unseen(system: System) -> list[str]:
     """Return the ports without a track whose values no reader records, because of a fault.
 
-    A source needs no track either: its values are those of the header and of the changes.
+    A source needs no track either, because its values are in the header and the changes.
     """
     if system.faults is None:
         return []
@@ -245,6 +245,6 @@ def _unseen(system: System) -> list[str]:
 
 
 def _takes_many(recorder: Recorder) -> bool:
-    """Return False if a subclass has an ``event`` of its own, which has to see each overrun."""
+    """Return False if a subclass overrides ``event``, which must then receive each overrun."""
     kinds = (vars(kind) for kind in type(recorder).__mro__)
     return "caught_up" in next((k for k in kinds if "event" in k or "caught_up" in k), ())

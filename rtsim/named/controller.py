@@ -1,4 +1,4 @@
-"""A controller as a class: fields for its signals and memory, and a method for its step."""
+"""Base class of controllers, with signals and memory as fields and the step as a method."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rtsim.named.lowering import TIME, VECTORS, Form, Lowered, lowered, made_onc
 
 
 class Controller(NamedSignals):
-    """A controller, whose method ``step(self)`` computes the outputs once per sample period.
+    """Base class of a controller whose method ``step(self)`` computes outputs once per period.
 
-    Fields: :func:`rtsim.input`, :func:`rtsim.output`, :func:`rtsim.parameter` and
-    :func:`rtsim.memory`.  ``step`` reads all of them, and assigns outputs and memory.
+    Declare fields with :func:`rtsim.input`, :func:`rtsim.output`, :func:`rtsim.parameter` and
+    :func:`rtsim.memory`.  ``step`` can read all fields, and assigns outputs and memory.
 
-    ``period = 0.1`` in the class is its sample period (s), which ``step`` reads as ``self.period``
-    and a scenario need not give.  ``class Brake(rtsim.Controller, compile=True)`` compiles the step
-    to machine code; otherwise it runs as Python.
+    ``period = 0.1`` in the class declares the sample period, s; ``step`` reads it as
+    ``self.period``, and the scenario need not give a period.  ``class Brake(rtsim.Controller,
+    compile=True)`` compiles ``step`` to machine code; the default is plain Python.
 
     Example:
         class Brake(Controller):
@@ -33,7 +33,7 @@ class Controller(NamedSignals):
 
     roles = frozenset((MEMORY, INPUT, PARAMETER, OUTPUT))
     given_roles = roles
-    """An output keeps its initial value until the first message arrives."""
+    """Roles with initial values, including outputs: these keep theirs until the first message."""
     _compile: ClassVar[bool] = False
 
     def __init_subclass__(cls, compile: bool | None = None, **more: Any) -> None:
@@ -45,9 +45,9 @@ class Controller(NamedSignals):
         raise NotImplementedError
 
     def sample_period(self, given: Duration | Period | None) -> Any:
-        """Return the period (s) that the class declares as ``period = 0.1``, or else ``given``.
+        """Return the period that the class declares, s, or otherwise ``given``.
 
-        Raises :class:`ModelError` if both are given and differ, because the step reads that of the
+        Two different periods raise :class:`ModelError`, because ``step`` reads the period of the
         class.
         """
         own = getattr(type(self), "period", None)
@@ -61,9 +61,9 @@ class Controller(NamedSignals):
         return own
 
     def controller(self, name: str = "") -> PythonController:
-        """Return the object as a :class:`rtsim.PythonController` with the values of this object.
+        """Return this object as a :class:`rtsim.PythonController` with its values.
 
-        Raises :class:`ModelError` for the mistakes of the class.
+        Mistakes in the class raise :class:`ModelError`.
         """
         cls: Any = type(self)
         inputs, outputs, memory = (

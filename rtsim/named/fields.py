@@ -1,8 +1,8 @@
-"""The fields of a plant or a controller that is written as a class.
+"""Fields of plants and controllers that are written as classes.
 
-A field declares one signal: its role, unit, initial value, range, shape and description.  The
-methods of the class read and write it as ``self.NAME``; :mod:`rtsim.named.lowering` turns the names
-into positions of vectors.
+A field declares the role, unit, initial value, range, shape and description of a signal.  Methods
+of the class read and write the field as ``self.NAME``.  :mod:`rtsim.named.lowering` replaces these
+names by elements of vectors.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER, OUTPUT, LINE, DELAYED = ROLES = (
     *("state", "algebraic variable", "memory", "input", "parameter", "output"),
     *("line", "delayed signal"),
 )
-"""What a field is to its class."""
+"""The roles of fields."""
 Shape = int | tuple[int, ...]
-"""The shape of an array; a number is the length of a vector."""
+"""Shape of an array, or the length of a vector."""
 Initial = float | Sequence[float] | Sequence[Sequence[float]] | Vector
 Elements = Vector | Sequence[float] | float
-"""What a method can assign to a vector."""
+"""Values that a method can assign to a vector."""
 
 
 R = TypeVar("R")
@@ -39,26 +39,26 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, eq=False)
 class Field(Generic[R, W]):
-    """A declared field; ``signal`` has the name "_" until the class has been made.
+    """A declared field; ``signal`` is named "_" until the class has been created.
 
-    Type checkers read a field as ``R`` and let a method assign ``W``.
+    For type checkers, reading the field gives ``R``, and methods can assign ``W``.
     """
 
     role: str
     signal: Signal
     modes: tuple[str, ...] = ()
-    """The names of the values 0, 1, ... of a memory that :func:`mode` declares."""
+    """Names of the values 0, 1, ... of a memory declared by :func:`mode`."""
     delay: tuple[str, Any, Any, float, float | None] | None = None
-    """Of a delayed signal: signal, lag, value before the run, least and longest lag."""
+    """For a delayed signal: signal, lag, value before the run, least and greatest lag."""
     alias: str = ""
-    """The name of the signal, if it is not that of the field."""
+    """Name of the signal, if it differs from the name of the field."""
 
     @overload
     def __get__(self, part: None, owner: type) -> Field[R, W]: ...
     @overload
     def __get__(self, part: object, owner: type) -> R: ...
     def __get__(self, part: Any, owner: type) -> Any:
-        """Return the field of a class; of an object, its initial value."""
+        """Return the field itself for a class, and the field's initial value for an object."""
         if part is None:
             return self
         return part._values.get(self._name(owner), self.signal.initial)
@@ -70,9 +70,9 @@ class Field(Generic[R, W]):
         return next(n for cls in owner.__mro__ for n, v in vars(cls).items() if v is self)
 
     def __iter__(self) -> Iterator[Field[Any, Any]]:
-        """Return a field for each element of a vector, or for each row of a matrix.
+        """Yield one field for each element of a vector or each row of a matrix.
 
-        Raises :class:`ModelError` for a field of one number.
+        A scalar field raises :class:`ModelError`.
         """
         signal = self.signal
         if not signal.shape:
@@ -100,14 +100,14 @@ class Field(Generic[R, W]):
 
 
 class VectorField(Field[Vector, Elements]):
-    """What type checkers take a vector for, whose elements can be fields: ``x, y = state(...)``."""
+    """Type of a vector for type checkers; its elements can be fields: ``x, y = state(...)``."""
 
     def __iter__(self) -> Iterator[Field[float, float]]:
         raise NotImplementedError
 
 
 class MatrixField(Field[Vector, Elements]):
-    """What type checkers take a matrix for, whose rows can be fields."""
+    """Type of a matrix for type checkers; its rows can be fields."""
 
     def __iter__(self) -> Iterator[VectorField]:
         raise NotImplementedError
@@ -147,7 +147,10 @@ def _field(
 
 
 def _check_range(role: str, signal: Signal) -> None:
-    """Raise :class:`ModelError` for an initial value outside the range; 0 can mean none."""
+    """Raise :class:`ModelError` for an initial value outside the range, unless it is 0.
+
+    A value of 0 can mean that no initial value was given.
+    """
     low, high, first = signal.low, signal.high, np.atleast_1d(signal.initial)
     if low > high:
         raise ModelError(f"the range of this {role} is empty: low={low:g} is above high={high:g}")
@@ -184,16 +187,20 @@ def state(
     shape: Shape | None = None,
     **more: Any,
 ) -> Any:
-    """Declare a state of a plant: a quantity that the method ``derivative`` integrates.
+    """Declare a state of a plant: a quantity whose derivative the method ``derivative`` computes.
 
-    ``unit``: the unit of the state; a state without a unit begins with its initial value,
-    ``state(1.0)``.  ``initial``: its value at the start; several numbers, or a ``shape``, declare a
-    vector or a matrix.  With several names in front, each element of a vector, or each row of a
-    matrix, is a field of its own.  ``low`` and ``high``: the range of the
-    initial value.  ``kind``: "angle" or "quaternion" (:class:`rtsim.core.signals.Signal`).
-    ``derivative_of``: the field whose time derivative this state is.
+    Several names declare one field for each element of a vector or each row of a matrix: ``x, y =
+    state("m", (0.0, 1.0))``.  An initial value that does not fit the shape raises
+    :class:`ModelError`.
 
-    Raises :class:`ModelError` for an initial value that is not numbers of that shape.
+    Args:
+        unit: Unit of the state.  For a state without a unit, the initial value can come first:
+            ``state(1.0)``.
+        initial: Initial value; several numbers declare a vector or a matrix.
+        shape: Shape of an array, or length of a vector.
+        more: ``low`` and ``high``, the range of the initial value; ``kind``, ``"angle"`` or
+            ``"quaternion"`` (see :class:`rtsim.core.signals.Signal`); ``derivative_of``, the field
+            whose time derivative this state is.
 
     Example:
         altitude = state("m", 1000.0, low=0.0)
@@ -228,10 +235,10 @@ def memory(
     shape: Shape | None = None,
     **more: Any,
 ) -> Any:
-    """Declare a memory: a value that a plant's events, or a controller's steps, keep and change.
+    """Declare a memory: a value that events of a plant or steps of a controller keep and change.
 
-    ``name``: the name of the signal, if it is not that of the field: another field can have that
-    name.  The other arguments are those of :func:`state`.
+    ``name`` is the name of the signal if it differs from the field's name; another field can then
+    have that name.  Other arguments are those of :func:`state`.
 
     Example:
         bounces = memory()
@@ -264,9 +271,9 @@ def parameter(
     shape: Shape | None = None,
     **more: Any,
 ) -> Any:
-    """Declare a parameter: a value that methods read and that only a scenario changes.
+    """Declare a parameter: a value that methods read and only a scenario changes.
 
-    ``value`` is its default.  The other arguments are those of :func:`state`.
+    ``value`` is the default.  Other arguments are those of :func:`state`.
 
     Example:
         mass = parameter("kg", 80.0, low=1.0)
@@ -301,12 +308,11 @@ def input(
     shape: Shape | None = None,
     **more: Any,
 ) -> Any:
-    """Declare an input: a value that another component or a number supplies.
+    """Declare an input: a value that another component or a constant supplies.
 
-    ``initial`` is its value before the first message has arrived; without it, the input has the
-    initial value of the signal that it reads.  ``optional``: the input may stay unconnected.
-    ``name``: the name of the signal, if it is not that of the field.  The other arguments are those
-    of :func:`state`.
+    ``initial`` is the value before the first message; the default is the initial value of the
+    connected signal.  An input with ``optional=True`` may stay unconnected.  ``name`` is the name
+    of the signal if it differs from the field's name.  Other arguments are those of :func:`state`.
 
     Example:
         force = input("N")
@@ -335,9 +341,9 @@ def output(
 ) -> Any:
     """Declare an output: a value that the method ``outputs`` or ``step`` computes.
 
-    ``optional``: the output may stay unwritten; it is ``initial`` then.  ``initial`` of a
-    controller's output is also its value before the first message has arrived.  ``name``: the name
-    of the signal, if it is not that of the field.  The other arguments are those of :func:`state`.
+    An output with ``optional=True`` may stay unwritten and then has the value ``initial``.  For a
+    controller, ``initial`` is also the value before the first message.  ``name`` is the name of the
+    signal if it differs from the field's name.  Other arguments are those of :func:`state`.
 
     Example:
         lift = output("N")
@@ -348,9 +354,9 @@ def output(
 def algebraic(
     unit: str | float = "1", initial: float = UNDECLARED, *, description: str = ""
 ) -> Field[float, float]:
-    """Declare an algebraic variable of a plant, for which the method ``residual`` is solved.
+    """Declare an algebraic variable of a plant, which the equations in ``residual`` determine.
 
-    ``initial`` is the value at which the first search begins.
+    The first search for its value starts at ``initial``.
 
     Example:
         current = algebraic("A")
@@ -360,7 +366,7 @@ def algebraic(
 
 
 def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
-    """Declare a value that the method ``lines`` computes only so that it can be delayed.
+    """Declare a value that the method ``lines`` computes only as the source of a delayed signal.
 
     Example:
         twice = line("m")
@@ -372,8 +378,8 @@ def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
 def mode(*names: str, initial: str = "", description: str = "") -> Field[str, str]:
     """Declare the mode of a plant: one of ``names``, which methods compare and assign as text.
 
-    ``initial`` is the first of ``names`` unless given.  Raises :class:`ModelError` for fewer than
-    two names, a name that is used twice, or an ``initial`` that is not one of them.
+    The default of ``initial`` is the first name.  Fewer than two names, equal names, or an unknown
+    ``initial`` raise :class:`ModelError`.
 
     Example:
         heating = mode("off", "on")
@@ -398,11 +404,16 @@ def delayed(
     least: float = 0.0,
     most: float | None = None,
 ) -> Field[float, float]:
-    """Declare the value that ``signal`` of the same class had ``lag`` s ago.
+    """Declare a delayed signal: the value that a signal of the class had ``lag`` s before.
 
-    ``lag``: a number (s), the name of a parameter, or the name of a method that returns the lag.
-    ``before``: the value before the run.  ``least`` and ``most`` (s): the bounds of a lag that is a
-    method.  See :class:`rtsim.equations.delays.Delayed`.
+    Args:
+        signal: Name of the signal.
+        lag: A number, s, the name of a parameter, or the name of a method that returns the lag.
+        before: Value before the run.
+        least: Lower bound of a lag computed by a method, s.
+        most: Upper bound of a lag computed by a method, s.
+
+    See :class:`rtsim.equations.delays.Delayed`.
 
     Example:
         late = delayed("altitude", 0.2, before=1000.0)
@@ -416,24 +427,24 @@ def snake_case(name: str) -> str:
 
 
 class NamedSignals:
-    """The base of :class:`rtsim.Plant` and :class:`rtsim.Controller`: a class with fields.
+    """Base class of :class:`rtsim.Plant` and :class:`rtsim.Controller`: a class with fields.
 
-    An object holds the values that differ from the declared ones: ``Cart(x=2.0)``.
+    Each object stores only the values that differ from the declared values: ``Cart(x=2.0)``.
     """
 
     t: float
-    """The simulated time (s)."""
+    """Simulated time, s."""
     roles: ClassVar[frozenset[str]] = frozenset()
-    """The roles that a field of this kind of class can have."""
+    """Roles that fields of this class can have."""
     given_roles: ClassVar[frozenset[str]] = frozenset((STATE, ALGEBRAIC, MEMORY, INPUT, PARAMETER))
-    """The roles whose initial value an object of the class can replace."""
+    """Roles whose initial values an object can replace."""
     reserved: ClassVar[tuple[str, ...]] = ()
-    """Names of methods that rtsim calls, which no field can have."""
+    """Names of methods that rtsim calls; fields cannot have these names."""
     fields: ClassVar[dict[str, Field[Any, Any]]] = {}
-    """The fields by name, those of base classes first."""
+    """Fields by name, with fields of base classes first."""
     _layouts: ClassVar[dict[str, Signals]] = {}
     _made: ClassVar[Any] = None
-    """What was made of the methods (:func:`rtsim.named.lowering.made_once`)."""
+    """Result of lowering the methods (see :func:`rtsim.named.lowering.made_once`)."""
 
     _name: ClassVar[str] = ""
 
@@ -485,7 +496,7 @@ class NamedSignals:
         self._values[name] = value
 
     def _check(self, name: str) -> None:
-        """Raise :class:`ModelError` unless ``name`` is a field whose value can be given."""
+        """Raise :class:`ModelError` unless ``name`` is a field that can have a given value."""
         field = self.fields.get(name)
         if field is None:
             raise ModelError(str(UnknownName("field", name, self.fields, type(self).__name__)))
@@ -496,9 +507,9 @@ class NamedSignals:
             )
 
     def given(self, *roles: str) -> dict[str, Any]:
-        """Return the values of this object for the fields of ``roles``, by name.
+        """Return the values of this object for fields with the given roles, by name.
 
-        From then on no value can be assigned.
+        After this call, values can no longer be assigned.
         """
         self.__dict__["_handed_over"] = True
         out = {}
@@ -510,17 +521,18 @@ class NamedSignals:
 
     @classmethod
     def default_name(cls) -> str:
-        """Return the name of the model, which is also that of a component without another name.
+        """Return the default name of the model and of its component.
 
-        It is that of the class in small letters, or ``class Cart(Plant, name="wagon")``.
+        The default is the name of the class in snake case, or a given name: ``class Cart(Plant,
+        name="wagon")``.
         """
         return cls._name
 
     @classmethod
     def signals(cls, role: str) -> Signals:
-        """Return the signals of a role, in the order of their declaration; a mode comes last.
+        """Return the signals of a role in the order of declaration, with a mode last.
 
-        Raises :class:`ModelError` if two of them have the same name.
+        Equal names raise :class:`ModelError`.
         """
         if role not in cls._layouts:
             chosen = [f for f in cls.fields.values() if f.role == role]
@@ -533,12 +545,11 @@ class NamedSignals:
 
     @classmethod
     def aliases(cls) -> dict[str, str]:
-        """Return the names of the signals that are not those of their fields, by field."""
+        """Return the names of signals that differ from the names of their fields, by field."""
         return {name: f.signal.name for name, f in cls.fields.items() if f.alias}
 
 
 def _taken(cls: type, name: str) -> bool:
-    """Return whether a class of rtsim from which ``cls`` derives already uses ``name``."""
     return any(
         name in vars(base)
         for base in cls.__mro__
@@ -551,7 +562,6 @@ def _kind(cls: type) -> str:
 
 
 def _called(name: str, field: Field[Any, Any], cls: type) -> Field[Any, Any]:
-    """Return ``field`` with the name that it has in its class."""
     try:
         return replace(field, signal=replace(field.signal, name=field.alias or name))
     except ScenarioError as error:
@@ -567,7 +577,7 @@ def _number_of(value: Any, field: Field[Any, Any], what: str) -> Any:
 
 
 def _described(cls: type[NamedSignals]) -> str:
-    """Return the fields of ``cls`` as lines of text, for its docstring."""
+    """Return the fields of ``cls`` as text for its docstring."""
     rows = []
     for name, field in cls.fields.items():
         signal = field.signal

@@ -1,9 +1,9 @@
-"""Methods of classes with fields, as the functions of vectors that rtsim compiles and runs.
+"""Translation of methods of classes with fields into functions of vectors.
 
-``self.speed`` becomes an element of a vector, and ``self.attitude`` a part of one.  A method, a
-property or a function that is given ``self`` becomes a function of the vectors too.  The result is
-an ordinary Python function, so compiled code, plain Python, the cache and linearisation treat it
-like every other model function (docs/decisions/200).
+``self.speed`` becomes an element of a vector, and ``self.attitude`` a slice of one.  Methods,
+properties and functions that receive ``self`` become functions of the vectors too.  The result is
+an ordinary Python function.  Compilation, plain execution, the cache and linearisation therefore
+treat the result like any other model function (docs/decisions/200).
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ VECTORS = {
     OUTPUT: "_y",
     LINE: "_v",
 }
-"""The argument of a lowered function that holds the fields of each role."""
+"""Argument of a lowered function that holds the fields of each role."""
 SELF = "self"
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a method may use: the arguments of its function, and the roles that it may write.
+    """The arguments of a lowered method, and the roles that the method may write.
 
-    ``second`` is the vector behind the method's second argument, with the role of its fields: the
-    derivative of each state, or the residual of each algebraic variable.
+    ``second`` names the vector of the method's second argument and the role of its fields.  This
+    vector holds the derivatives of the states or the residuals of the algebraic variables.
     """
 
     arguments: tuple[str, ...]
@@ -95,7 +95,7 @@ def places(cls: Any) -> dict[str, Place]:
 
 @dataclass(frozen=True)
 class _Helper:
-    """A method or function that was lowered: its arguments, and the roles that it writes."""
+    """A lowered method or function, with its arguments and the roles that it writes."""
 
     name: str
     function: Any
@@ -108,7 +108,7 @@ class _Helper:
 
 
 class Lowered:
-    """The helpers that the methods of one class share, and the names outside that were read."""
+    """Helpers shared by the methods of one class, and the outside names that the methods read."""
 
     def __init__(self, cls: type[NamedSignals]) -> None:
         self.places = places(cls)
@@ -117,12 +117,12 @@ class Lowered:
         self.read: list[tuple[Any, ast.expr, Any]] = []
         """Functions, dotted names in them, and the values that the names had."""
         self.constants: list[tuple[Any, Any]] = []
-        """Constants of the class that can change in place, and copies of them."""
+        """Mutable constants of the class, and copies of them."""
         self.repeatable: set[Any] = set()
-        """Functions whose results were found to depend on their arguments only."""
+        """Functions whose results depend only on their arguments, according to the check."""
 
     def current(self) -> bool:
-        """Return whether all names that were read still have the same values."""
+        """Return whether all outside names still have the same values."""
         for function, node, value in self.read:
             try:
                 if value_of(node, Outside(function)) is not value:
@@ -137,7 +137,7 @@ T = TypeVar("T")
 
 
 def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
-    """Return ``make(cls, ...)``, made again only if the class or what its methods read changed."""
+    """Return ``make(cls, ...)``, repeated only if the class or an outside name has changed."""
     known = vars(cls).get("_made")
     if known is not None and _unchanged(cls, known[0]) and known[1].current():
         out: T = known[2]
@@ -165,8 +165,9 @@ def lowered(
 
     Methods with the same ``made`` share their helpers.
 
-    Raises :class:`ModelError`, with file and line, for a name that is not a field of the class, for
-    a write to what the method only reads, and for a use of ``self`` that has no meaning here.
+    Raises:
+        ModelError: The method uses a name that is not a field, writes a value that it may only
+            read, or uses ``self`` in an unsupported way.  The message contains file and line.
     """
     bound = _bindings(method, form)
     function: Callable[..., Any] = _Lowering(cls, method, form, bound, made).function
@@ -175,7 +176,7 @@ def lowered(
 
 
 def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], ...]:
-    """Return which positional arguments of a method are ``self`` and the second vector."""
+    """Return the positions and meanings of a method's arguments: ``self`` and the second vector."""
     code = method.__code__
     names = code.co_varnames[: code.co_argcount]
     wanted = 1 + (form.second is not None)
@@ -191,12 +192,12 @@ def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], 
 
 
 class _Lowering(FieldNames):
-    """One function with the names of ``cls`` replaced; :attr:`function` is the result.
+    """Translation of one function; :attr:`function` is the result.
 
-    - ``bound`` gives the positions of arguments that stand for vectors.
-    - ``made`` has the helpers that were lowered before for the same class.
-    - ``whole``: the result has all arguments of the form, not only those that it uses.
-    - ``callers`` are the helpers that are being lowered.
+    - ``bound``: positions of the arguments that stand for vectors.
+    - ``made``: helpers that were already lowered for the same class.
+    - ``whole``: True if the result takes all arguments of the form, not only those that it uses.
+    - ``callers``: helpers whose translation is in progress.
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class _Lowering(FieldNames):
         self.used: set[str] = set()
         self.writes: set[str] = set()
         self.inside = 0
-        """The number of functions within the method that are around a statement."""
+        """Number of nested functions around the present statement."""
         self.places = made.places
         definition = definition_of(original)
         names = argument_names(definition)
@@ -245,7 +246,7 @@ class _Lowering(FieldNames):
     # -- names of fields ---------------------------------------------------------------------------
 
     def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
-        """Return the place of ``self.NAME`` or ``d.NAME``; ``ctx`` is what is done with it."""
+        """Return the expression for ``self.NAME`` or ``d.NAME``, to read or write as in ``ctx``."""
         assert isinstance(node.value, ast.Name)
         what, name = self.meanings[node.value.id], node.attr
         stored = not isinstance(ctx, ast.Load)
@@ -307,7 +308,7 @@ class _Lowering(FieldNames):
         return at(ast.Name(TIME, ast.Load()), node)
 
     def _other(self, node: ast.Attribute, stored: bool) -> ast.expr:
-        """Return a property or a constant of the class; refuse every other name."""
+        """Return the expression for a property or a constant of the class; reject other names."""
         assert isinstance(node.value, ast.Name)
         name = node.attr
         if self.meanings[node.value.id] != SELF:
@@ -358,7 +359,7 @@ class _Lowering(FieldNames):
         return ast.Name(own, ast.Load())
 
     def _check_constant(self, node: ast.expr) -> None:
-        """Refuse a method that changes the constant of the class to which it belongs."""
+        """Reject a method that changes a constant of its own class."""
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Attribute):
             return
         owner = node.value
@@ -395,7 +396,7 @@ class _Lowering(FieldNames):
         return node
 
     def _check_free(self, node: ast.AST, name: str) -> None:
-        """Refuse a name of the user's that would mean a vector or the time."""
+        """Reject a name of the user that rtsim uses for a vector or the time."""
         if name in self.form.arguments:
             self.refuse(node, f"the name {name} is used by rtsim; give it another name")
 
@@ -407,7 +408,7 @@ class _Lowering(FieldNames):
         return super().visit_AugAssign(node)
 
     def assigned(self, target: ast.expr, value: ast.expr) -> ast.expr:
-        """Return ``value`` with the numbers of the modes that are assigned to ``target``."""
+        """Return ``value`` with mode names replaced by numbers if ``target`` is a mode."""
         several = (ast.Tuple, ast.List)
         if isinstance(target, several) and isinstance(value, several):
             if len(target.elts) == len(value.elts):
@@ -463,7 +464,7 @@ class _Lowering(FieldNames):
         return at(found, node)
 
     def _text_of(self, node: ast.expr) -> Any:
-        """Return the value of a constant, or of a name outside the method; None for others."""
+        """Return the value of a constant or of a name outside the method, otherwise None."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Attribute) and self._is_self(node.value):
@@ -570,7 +571,6 @@ class _Lowering(FieldNames):
         ]
 
     def _above(self, node: ast.Attribute) -> Any:
-        """Return the method of the next class after the one that has this method."""
         order = self.cls.__mro__
         own = next((i for i, c in enumerate(order) if _has(c, self.original)), 0)
         for base in order[own + 1 :]:

@@ -1,4 +1,4 @@
-"""A plant as a class: fields for its signals, methods for its equations and events."""
+"""Base class of plants, with signals as fields, and equations and events as methods."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ M = TypeVar("M", bound=Callable[[Any], Any])
 
 
 class guard:
-    """A guard of a plant: a method whose value is watched for zero crossings.
+    """A guard of a plant: a method whose value is monitored for zero crossings.
 
-    Use :func:`rising`, :func:`falling` or :func:`crossing` to declare one.  ``@NAME.reset`` marks
-    the method that is called when it fires, ``@NAME.stop`` the one that is called instead if its
-    crossings accumulate (Zeno).
+    Declare one with :func:`rising`, :func:`falling` or :func:`crossing`.  ``@NAME.reset`` marks the
+    method that is called when the guard fires.  ``@NAME.stop`` marks the method that is called
+    instead if crossings accumulate (Zeno).
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class guard:
         self.name = name
 
     def _check_open(self, method: Any) -> None:
-        """Raise :class:`ModelError` once the class of the guard has been made."""
+        """Raise :class:`ModelError` if the class of the guard has already been created."""
         if self.name:
             raise ModelError(
                 f"{getattr(method, '__qualname__', method)} would change guard {self.name} of the "
@@ -79,7 +79,7 @@ class guard:
         return (self.level, self.on_reset, self.on_stop)
 
     def reset(self, method: M) -> M:
-        """Mark the method that is called when the guard fires; it sets states and memory."""
+        """Mark the method that is called when the guard fires, to set states and memory."""
         self._check_open(method)
         self.on_reset = method
         return method
@@ -113,10 +113,13 @@ def rising(
 def rising(level: Level | None = None, **options: Any) -> Any:
     """Declare a guard that fires when the value of the method rises through zero.
 
-    ``terminal``: the run ends when the guard fires; ``"zeno"``: when its crossings accumulate.
-    ``failure``: why such a run counts as failed.
-    ``at_start``: it also fires at the start, if its value is above zero then.  ``report``: names of
-    memory fields that the event shows.
+    Options:
+
+    - ``terminal=True`` ends the run when the guard fires; ``terminal="zeno"`` ends it when
+      crossings accumulate.
+    - ``failure`` gives the reason why such a run counts as failed.
+    - ``at_start=True`` also fires the guard at the start if its value is above zero.
+    - ``report`` gives the names of memory fields that the recorded event contains.
 
     Example:
         class Fall(Plant):
@@ -141,7 +144,7 @@ def falling(
     report: Sequence[str] = (),
 ) -> Callable[[Level], guard]: ...  # fmt: skip
 def falling(level: Level | None = None, **options: Any) -> Any:
-    """Declare a guard that fires when its value falls through zero; see :func:`rising`.
+    """Declare a guard that fires when its value falls through zero; options as for :func:`rising`.
 
     Example:
         class Fall(Plant):
@@ -165,7 +168,7 @@ def crossing(
     *, terminal: Terminal = False, failure: str = "", report: Sequence[str] = ()
 ) -> Callable[[Level], guard]: ...
 def crossing(level: Level | None = None, **options: Any) -> Any:
-    """Declare a guard that fires when its value crosses zero; see :func:`rising`.
+    """Declare a guard that fires when its value crosses zero; options as for :func:`rising`.
 
     Example:
         class Fall(Plant):
@@ -184,8 +187,6 @@ def crossing(level: Level | None = None, **options: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Ticks:
-    """A method that is called at instants that the plant itself declares."""
-
     level: Method
     timer: Timer
 
@@ -195,7 +196,7 @@ def every(
 ) -> Callable[[Method], _Ticks]:
     """Declare a method that is called every ``period`` s, first at ``offset`` s.
 
-    ``draws``: memory fields that get a new random number from N(0, 1) before each call.
+    Memory fields in ``draws`` receive a new random number from N(0, 1) before each call.
 
     Example:
         class Counter(Plant):
@@ -210,7 +211,7 @@ def every(
 
 
 def once(at: Duration, *, draws: Sequence[str] = ()) -> Callable[[Method], _Ticks]:
-    """Declare a method that is called once, at ``at`` s.
+    """Declare a method that is called once, at time ``at``, s.
 
     Example:
         class Filled(Plant):
@@ -225,26 +226,25 @@ def once(at: Duration, *, draws: Sequence[str] = ()) -> Callable[[Method], _Tick
 
 
 METHODS = ("derivative", "outputs", "update", "residual", "lines", "project")
-"""The names of the methods that rtsim calls."""
+"""Names of the methods that rtsim calls."""
 
 
 class Plant(NamedSignals):
-    """A plant: dx/dt = derivative, with outputs, guards, timers and algebraic variables.
+    """Base class of a plant with states, outputs, guards, timers and algebraic variables.
 
-    Fields: :func:`rtsim.state`, :func:`rtsim.input`, :func:`rtsim.output`, :func:`rtsim.parameter`,
-    :func:`rtsim.memory`, :func:`rtsim.mode`, :func:`rtsim.delayed`, :func:`rtsim.algebraic`.
+    Declare fields with :func:`rtsim.state`, :func:`rtsim.input`, :func:`rtsim.output`,
+    :func:`rtsim.parameter`, :func:`rtsim.memory`, :func:`rtsim.mode`, :func:`rtsim.delayed` and
+    :func:`rtsim.algebraic`.  Define only the methods that the plant needs:
 
-    Methods, each only if the plant needs it:
-
-    - ``derivative(self, d)`` assigns ``d.NAME`` for each state.
+    - ``derivative(self, d)`` assigns the time derivative ``d.NAME`` of each state.
     - ``outputs(self)`` assigns each output.
     - ``update(self)`` changes memory, every ``update_period`` of the scenario.
     - ``residual(self, r)`` assigns ``r.NAME`` for each algebraic variable; the solver finds the
-      values at which all are zero.
+      values at which all residuals are zero.
     - ``lines(self)`` assigns each line, which can be delayed.
-    - ``project(self)`` moves the states to their manifold after each step.
+    - ``project(self)`` moves the states back to their constraint after each step.
 
-    ``mass_matrix``, ``sparsity``, ``assumptions`` and ``limits`` are those of
+    Class attributes ``mass_matrix``, ``sparsity``, ``assumptions`` and ``limits`` are those of
     :class:`rtsim.Model`.
 
     Example:
@@ -265,14 +265,14 @@ class Plant(NamedSignals):
 
     @classmethod
     def model(cls) -> Model:
-        """Return the class as a :class:`Model`; raises :class:`ModelError` for its mistakes."""
+        """Return the class as a :class:`Model`; mistakes in the class raise :class:`ModelError`."""
         owner: Any = cls
         return made_once(owner, _model)
 
 
 _OPTIONS = {"report": "told"}
 CHANGES = frozenset((STATE, MEMORY))
-"""What events change."""
+"""Roles of the fields that events can change."""
 
 
 def _model(cls: Any, made: Lowered) -> Model:
@@ -342,7 +342,7 @@ K = TypeVar("K")
 
 
 def _declared(cls: type, kind: type[K]) -> dict[str, K]:
-    """Return the guards or timers of ``cls``, those of base classes first."""
+    """Return the guards or timers of ``cls``, with those of base classes first."""
     out: dict[str, K] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
@@ -358,7 +358,7 @@ def _declared(cls: type, kind: type[K]) -> dict[str, K]:
 
 
 def _latest(cls: type, event: object, method: Any) -> Any:
-    """Return ``method``, or what a class derived from that of its guard has in its place."""
+    """Return ``method``, or its override in a class derived from the guard's class."""
     for base in cls.__mro__:
         if any(value is event for value in vars(base).values()):
             return method
@@ -397,7 +397,7 @@ def _events(
 def _filling(vector: str, base: tuple[str, ...], levels: Sequence[Any]) -> Any:
     """Return a function that fills ``vector`` with the value of each of ``levels``.
 
-    Levels that are elements of what one method returns call it once.
+    A method that returns several levels is called only once.
     """
     lines: list[str] = []
     called: list[Any] = []
@@ -425,7 +425,7 @@ def _dispatcher(
     condition: str,
     numbers: Sequence[int] = (),
 ) -> Any:
-    """Return a function that calls those of ``methods`` whose ``condition`` holds."""
+    """Return a function that calls each of ``methods`` whose ``condition`` holds."""
     lines = []
     for n, k in enumerate(numbers or range(len(methods))):
         lines += [f"if {condition.format(k=k)}:", f"    _f{n}({', '.join(base)})"]

@@ -1,4 +1,4 @@
-"""Functions for a scenario and its recordings: simulate, step, replay, resume, compare."""
+"""Functions that run a scenario or its recording: simulate, step, replay, resume and compare."""
 
 from __future__ import annotations
 

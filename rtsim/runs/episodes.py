@@ -1,4 +1,4 @@
-"""An environment of Gymnasium whose episodes are runs of a scenario (docs/stepping.md)."""
+"""A Gymnasium environment whose episodes are runs of a scenario (docs/stepping.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def environment(
     record: bool = False,
     engine: str = AUTO,
 ) -> Environment:
-    """Return ``scenario`` as an environment of Gymnasium; its arguments are those of the class."""
+    """Return ``scenario`` as a Gymnasium environment; the arguments are those of the class."""
     return Environment(
         scenario, observe=observe, act=act, step=step, reward=reward, terminated=terminated,
         initial=initial, record=record, engine=engine,
@@ -46,20 +46,27 @@ def environment(
 
 
 class Environment(gymnasium.Env[Array, Array]):
-    """A scenario as an environment: an episode is a run, and an action holds for one step.
+    """Gymnasium environment of a scenario: each episode is a run, each action holds for one step.
 
-    ``observe``: the signals of an observation, (n,) in their order.  ``act``: the sources, external
-    inputs and parameters that an action (m,) sets; each needs bounds, ``low`` and ``high``.
-    ``step``: simulated time of one step, s.  ``reward``: a function of the :class:`Simulation`
-    after a step.  ``terminated``: whether the episode is over, besides a terminal guard of a model.
-    ``initial``: the values that an episode begins with, drawn with the generator of the
-    environment.  ``record``: keep the rows of each episode, for ``env.simulation.result()``.
+    The end of the run truncates an episode.  ``reset(seed=...)`` also seeds the random streams of
+    the run, and ``reset(options={"cart.x": 1.0})`` sets values for one episode.
 
-    The end of the run truncates an episode.  ``reset(seed=...)`` also sets the seed of the random
-    streams of the run; ``reset(options={"cart.x": 1.0})`` sets values for one episode.
+    Args:
+        scenario: The scenario.
+        observe: Signals of an observation, shape (n,), in this order.
+        act: Sources, external inputs and parameters that an action, shape (m,), sets.  Each needs
+            the bounds ``low`` and ``high``.
+        step: Simulated time of one step, s.
+        reward: Function of the :class:`Simulation` that returns the reward after a step.
+        terminated: Function of the :class:`Simulation` that returns whether the episode is over.  A
+            terminal guard of a model also terminates an episode.
+        initial: Function that draws the initial values of an episode with the given generator.
+        record: If True, rows of each episode are kept for ``env.simulation.result()``.
+        engine: As in ``simulate``.
 
-    Raises :class:`UnknownName` for an unknown signal, and :class:`ScenarioError` for an action
-    without bounds or that cannot be assigned, and for a wrong step.
+    Raises:
+        UnknownName: A signal is unknown.
+        ScenarioError: The step is wrong, or an action has no bounds or cannot be assigned.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - declared so by Gymnasium
@@ -85,7 +92,7 @@ class Environment(gymnasium.Env[Array, Array]):
         self.simulation = self._begun(0, {})
         """The run of the present episode."""
         self.observed = _named("observe", observe)
-        """Names of the signals of an observation."""
+        """Names of the observed signals."""
         self.acted = _named("act", act)
         """Names of the values that an action sets."""
         signals = {name: self.simulation.signal(name) for name in (*self.observed, *self.acted)}
@@ -94,7 +101,7 @@ class Environment(gymnasium.Env[Array, Array]):
             _check_bounds(name, signals[name])
             self.simulation[name] = self.simulation[name]
         size = sum(signals[name].size for name in self.observed)
-        # A range bounds the initial value of a state, not what the run makes of it.
+        # The range of a state applies to its initial value only, so observations are unbounded.
         self.observation_space = Box(-np.inf, np.inf, (size,), np.float64)
         self.action_space = _box([signals[name] for name in self.acted])
 
@@ -107,9 +114,9 @@ class Environment(gymnasium.Env[Array, Array]):
     def reset(
         self, *, seed: int | None = None, options: Mapping[Any, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Begin an episode; return the first observation (n,) and the simulated time.
+        """Begin an episode and return the first observation (n,) and the simulated time.
 
-        ``options``: values that this episode begins with, by name.
+        ``options`` maps names to initial values of this episode.
         """
         super().reset(seed=seed)
         self.simulation.close()
@@ -120,10 +127,10 @@ class Environment(gymnasium.Env[Array, Array]):
         return self._observation(), self._info()
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Set ``action`` (m,), and advance by one step.
+        """Set ``action`` (m,) and advance by one step.
 
-        Returns the observation (n,), the reward, whether the episode has terminated, whether its
-        time is over, and the simulated time.
+        The result contains the observation (n,), the reward, whether the episode terminated,
+        whether its time is over, and a dict with the simulated time.
         """
         run = self.simulation
         given = np.asarray(action, dtype=np.float64).ravel()
@@ -152,14 +159,13 @@ class Environment(gymnasium.Env[Array, Array]):
 
 
 def _named(what: str, names: Sequence[SignalName]) -> tuple[str, ...]:
-    """Return names of signals as texts."""
     if isinstance(names, str) or not names:
         raise ScenarioError(f"{what} is {names!r}; give a list of signals: {what}=[cart.x]")
     return tuple(str(name) for name in names)
 
 
 def _check_bounds(name: str, signal: Signal) -> None:
-    """Raise :class:`ScenarioError` unless a value that actions set has finite bounds."""
+    """Raise :class:`ScenarioError` unless the value ``name``, set by actions, has finite bounds."""
     if not np.isfinite([signal.low, signal.high]).all():
         owner, _, short = name.partition(".")
         raise ScenarioError(
@@ -170,7 +176,7 @@ def _check_bounds(name: str, signal: Signal) -> None:
 
 
 def _box(signals: Sequence[Signal]) -> Box[np.float64]:
-    """Return the space of vectors of ``signals``, with their bounds."""
+    """Return the space of all values of ``signals``, with their bounds."""
     low = np.concatenate([np.full(signal.size, signal.low) for signal in signals])
     high = np.concatenate([np.full(signal.size, signal.high) for signal in signals])
     return Box(low, high, dtype=np.float64)

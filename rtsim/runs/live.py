@@ -1,7 +1,7 @@
-"""Values of a run that is advanced step by step, shown while it goes on.
+"""Live display of the values of a run that is advanced step by step.
 
-A notebook replaces its output in place (``display_id``), so no widgets are needed, and an exported
-notebook keeps the last picture.
+A notebook replaces the output in place (``display_id``).  Therefore no widgets are needed, and an
+exported notebook keeps the last picture.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rtsim.runs.progress import Pulse, TerminalLine, notebook_display
 _WIDTH, _HEIGHT = 360, 48
 """Size of the plot of one signal, pixels."""
 _MOST = 2048
-"""The most points of a plot; with more, every other one is dropped."""
+"""Maximum number of points of a plot; beyond this number, every other point is dropped."""
 
 
 class Readable(Protocol):
@@ -31,10 +31,10 @@ class Readable(Protocol):
 
 
 class Plots:
-    """The values of signals over time, as text and as HTML with a plot for each of them."""
+    """Values of signals over time, as text and as HTML with one plot per signal."""
 
     def __init__(self, signals: Mapping[str, Signal]) -> None:
-        """Prepare the plots of ``signals``, by name; an array has a plot for each element."""
+        """Prepare the plots of ``signals``, by name; each element of an array has its own plot."""
         self._units: dict[str, str] = {}
         for name, signal in signals.items():
             owner = name.partition(".")[0]
@@ -45,7 +45,7 @@ class Plots:
         self._last: tuple[float, ...] = ()
 
     def add(self, time: float, values: list[float]) -> None:
-        """Add the values at ``time`` (s), one for each plot."""
+        """Add one value per plot at ``time``, s."""
         self._last = (time, *values)
         if self._count % self._every == 0:
             self._rows.append(self._last)
@@ -78,7 +78,7 @@ def _unit(unit: str) -> str:
 
 
 def _line(t: Any, y: Any) -> str:
-    """Return values ``y`` (n,) over ``t`` (n,) as an SVG with its least and greatest value."""
+    """Return the curve ``y`` (n,) over ``t`` (n,) as SVG."""
     low, high = float(y.min()), float(y.max())
     x = _WIDTH * (t - t[0]) / (t[-1] - t[0] or 1.0)
     down = _HEIGHT * ((high - y) / (high - low) if high > low else np.full(len(y), 0.5))
@@ -91,7 +91,7 @@ def _line(t: Any, y: Any) -> str:
 
 
 class LiveView:
-    """Shows the present values of ``signals``, by name, in a notebook or on the terminal."""
+    """Display of the present values of ``signals`` in a notebook or on the terminal."""
 
     def __init__(self, signals: Mapping[str, Signal]) -> None:
         self._names = list(signals)
@@ -102,7 +102,7 @@ class LiveView:
         self._line = TerminalLine()
 
     def follow(self, run: Readable, last: bool) -> None:
-        """Add the present values of ``run``, and show them if it is time or the run has ended."""
+        """Add the present values of ``run``; show them if an update is due or at the end."""
         found = [np.atleast_1d(run[name]).ravel().tolist() for name in self._names]
         self._plots.add(run.time, [value for values in found for value in values])
         if not (self._pulse.due() or last):

@@ -1,7 +1,7 @@
 """Prepared runs: a scenario that is built once and run many times, with other values and seeds.
 
-A run in the same process needs no compilation, no import, no file, and no new build of what can be
-put back into its first state.  Every result equals that of ``simulate``, bit for bit.
+A further run needs no compilation, import or file, and components with a reset are not built again.
+Each result equals the result of ``simulate`` bit for bit.
 """
 
 from __future__ import annotations
@@ -34,11 +34,9 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.timing.certificate import Certificate, certify
 from rtsim.timing.pacing import Pacer
 
-# The check of a plant's equations at the first values of a run, which a build makes too.
-
 
 class FirstValues:
-    """Calls the equations of the ``plants`` at their present states, inputs and parameters."""
+    """Evaluation of the equations of ``plants`` at the first values of a run."""
 
     def __init__(self, plants: Sequence[RunningPlant]) -> None:
         self._copies = []
@@ -60,7 +58,7 @@ class FirstValues:
                 at += size
 
     def usable(self) -> bool:
-        """Return whether each equation writes a finite value for each of its elements."""
+        """Return whether each equation writes finite values to all its elements."""
         for copy, vector in self._copies:
             copy[...] = vector
         self._found.fill(np.nan)
@@ -72,16 +70,14 @@ class FirstValues:
         return bool(np.isfinite(self._found).all())
 
 
-# Runs of one system that is put back into its first state before each of them.
-
 _TRIES = 3
-"""After so many attempts in a row that failed, a run is no longer tried as one stretch."""
+"""Number of successive failures after which runs no longer use compiled code alone."""
 Values = Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class Order:
-    """One run: its seed, its end, and its own values."""
+    """The arguments of one run: seed, end and values."""
 
     scenario: Scenario
     seed: int
@@ -91,7 +87,7 @@ class Order:
     engine: str
 
     def request(self) -> RunRequest:
-        """Return the request of this run; raises the errors of wrong values."""
+        """Return the request of this run; wrong values raise errors."""
         scenario = self.scenario.copy()
         for target, value in self.values.items():
             scenario.set(target, value)
@@ -101,7 +97,7 @@ class Order:
 
 
 class _Place:
-    """Where a value that can be set begins; a number is checked and written at once."""
+    """A settable initial value, whose new number is checked and written at once."""
 
     def __init__(self, initial: InitialValue) -> None:
         signal, where = initial.signals[initial.name], initial.signals.slice(initial.name)
@@ -118,7 +114,7 @@ class _Place:
 
 
 class ResetRuns:
-    """Runs of one system, which is built once."""
+    """Runs of one system that is built once and reset before each run."""
 
     def __init__(self, scenario: Scenario, compile: Compilation, engine: str) -> None:
         self._scenario = scenario
@@ -134,7 +130,7 @@ class ResetRuns:
         self._whole: WholeRun | None = None
         self._names: list[str] = []
         self._failed = 0
-        """Attempts in a row to make a run one stretch that failed."""
+        """Number of successive failures to execute a run in compiled code alone."""
         self._until: tuple[Duration | None, int] = (None, scenario.until_ns)
         """The latest end of a run, as given and in ns."""
         self._certificates: dict[int, Certificate] = {}
@@ -143,7 +139,6 @@ class ResetRuns:
             self._load(trace)
 
     def _load(self, trace: Trace) -> None:
-        """Compile the engine."""
         engine = CompiledEngine(
             self._system, trace, Pacer(VirtualClock()), COMPILED, self._scenario.until_ns
         )
@@ -157,7 +152,7 @@ class ResetRuns:
             self._engine = INTERPRETED
 
     def takes(self, order: Order) -> bool:
-        """Return whether the system can run as ordered; raises for an unknown name."""
+        """Return whether the system can run ``order``; an unknown name raises an error."""
         if order.until is not None and self._until_ns(order) >= EXACT_NS:
             return False
         for target, value in order.values.items():
@@ -167,16 +162,15 @@ class ResetRuns:
         return True
 
     def _until_ns(self, order: Order) -> int:
-        """The end of the run in ns; raises :class:`ScenarioError` for a wrong seed or end."""
         if order.until != self._until[0] or order.seed < 0:
             self._until = order.until, order.request().until_ns
         return self._until[1]
 
     def run(self, order: Order, begin: Begin) -> RunResult | None:
-        """Run as ordered; ``begin`` returns the recorder of each attempt.
+        """Run ``order`` and return its result; ``begin`` returns the recorder of each attempt.
 
-        Returns ``None`` if the equations give no finite values at the first values: a build says
-        which.
+        Returns ``None`` if the equations are not finite at the initial values.  A build then
+        reports which equation is wrong.
         """
         until_ns = self._until_ns(order)
         recorder = begin(self._pool)
@@ -190,7 +184,7 @@ class ResetRuns:
         return self._by_executive(order, recorder)
 
     def _write(self, order: Order) -> bool:
-        """Write the values of this run; return whether the equations are finite there."""
+        """Write the values of this run, and return whether the equations are finite there."""
         for target, value in order.values.items():
             self._places[target].write(value)
         return self._first_values.usable()
@@ -200,7 +194,7 @@ class ResetRuns:
     def _in_one_stretch(
         self, whole: WholeRun, order: Order, recorder: PooledRecorder, until_ns: int
     ) -> RunResult | None:
-        """Run in compiled code alone; ``None`` if something needs the interpreter."""
+        """Run in compiled code alone; return ``None`` if the run needs the interpreter."""
         system = self._system
         system.streams.restart(order.seed)
         whole.reset()
@@ -226,7 +220,7 @@ class ResetRuns:
         return result
 
     def _certified(self, tags: int) -> Certificate:
-        """Return the certificate of a run of ``tags`` tags in one stretch: no frame was timed."""
+        """Return the certificate of a compiled run of ``tags`` tags, without timed frames."""
         pacer = pacer_of(Order(self._scenario, 0, None, {}, True, AUTO).request(), self._system)
         found = replace(certify(pacer), engine=f"compiled: {tags} tags")
         if len(self._certificates) < 64:
@@ -236,7 +230,7 @@ class ResetRuns:
     # -- tag by tag
 
     def _by_executive(self, order: Order, recorder: PooledRecorder) -> RunResult | None:
-        """Run as ``simulate`` does, with the system put back."""
+        """Run tag by tag as ``simulate`` does, after a reset of the system."""
         request = replace(order.request(), engine=self._compiled_engine())
         system = self._system
         if self._whole is not None:
@@ -264,7 +258,7 @@ class ResetRuns:
         return COMPILED if self._engine == AUTO else self._engine
 
     def _one_stretch(self) -> WholeRun | None:
-        """Return the compiled code of whole runs; ``None`` if something needs the interpreter."""
+        """Return the compiled code of whole runs, or ``None`` if a run needs the interpreter."""
         if self._whole is not None and self._whole.valid:
             return self._whole
         self._whole = None
@@ -300,24 +294,21 @@ def prepare(scenario: Scenario, *, compile: Compilation = True, engine: str = AU
 
 
 class Prepared:
-    """A scenario that is ready to run many times; see :meth:`run`.  Use it in one thread only.
+    """A scenario that can be run many times by :meth:`run`; use it in one thread only.
 
-    :attr:`rebuilt` names the components that cannot be put back into their first state, such as
-    controllers in other processes, external inputs, SimPy processes, faults, and kinds of
-    components that are not :meth:`~rtsim.scenario.Component.resettable`.  If there are any, each
-    run builds the scenario anew: slower, but with the same results.
+    :attr:`rebuilt` names the components that cannot be reset: controllers in other processes,
+    external inputs, SimPy processes, faults, and components that are not
+    :meth:`~rtsim.scenario.Component.resettable`.  If there are any, each run builds the scenario
+    again, which is slower but gives the same results.
 
-        prepared = prepare(scenario)
-        for seed in range(1000):
-            result = prepared.run(seed=seed, set={"plant.gain": 2.0}, record=False)
-            print(result.final("plant.x"))
     """
 
     def __init__(
         self, scenario: Scenario, *, compile: Compilation = True, engine: str = AUTO
     ) -> None:
-        """Build and compile ``scenario``; the arguments have the meaning that they have in
-        ``simulate``.  ``engine="auto"`` compiles the engine if that is possible.
+        """Build and compile ``scenario``; the arguments are those of ``simulate``.
+
+        With ``engine="auto"``, the engine is compiled if possible.
         """
         if engine not in ENGINES:
             raise ScenarioError(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
@@ -338,13 +329,16 @@ class Prepared:
     ) -> RunResult:
         """Run once and return the result, as ``simulate`` does with a :class:`MemoryRecorder`.
 
-        ``set``: values for this run alone, by ``"component.name"``, as :meth:`Scenario.set` takes
-        them.  ``until``: end of the run, s (default: the scenario's own).  ``record``: keep all
-        rows, none (``False``), or those of the tracks with these names; ``result.final`` works in
-        each case.  ``result.system`` is shared by all runs, and belongs to the latest one.
+        Ctrl-C raises :class:`KeyboardInterrupt`.  Other errors are those of ``simulate`` and
+        :meth:`Scenario.set`; an error does not affect the next run.  All runs share
+        ``result.system``, which holds the state of the latest run.
 
-        Raises what ``simulate`` and :meth:`Scenario.set` raise; the next run is not affected.
-        Ctrl-C raises :class:`KeyboardInterrupt`.
+        Args:
+            seed: Seed of all random streams.
+            set: Values for this run only, by ``"component.name"``, as for :meth:`Scenario.set`.
+            until: End of the run, s.  The default is the scenario's end.
+            record: True keeps all rows, False none, and names of tracks select the tracks to keep.
+                ``result.final`` works in each case.
         """
         only = None if record is True else () if record is False else tuple(record)
         found = self.run_into(
@@ -360,11 +354,11 @@ class Prepared:
         set: Values | None = None,
         until: Duration | None = None,
     ) -> RunResult:
-        """Run once into a recorder of the caller; the other arguments are those of :meth:`run`.
+        """Run once into a recorder of the caller; other arguments are those of :meth:`run`.
 
-        ``begin`` is called for each attempt to run; ``result.recorder`` is the
-        recorder that it returned for the last one.  An error that ended the run is in the result,
-        and is not raised, as an interrupt is not; wrong values raise what :meth:`run` raises.
+        ``begin`` is called for each attempt and returns its recorder; ``result.recorder`` is the
+        recorder of the last attempt.  Wrong values raise the errors of :meth:`run`.  An error or an
+        interrupt that ends the run is stored in the result instead.
         """
         order = Order(self._scenario, seed, until, dict(set or {}), self._compile, self._engine)
         result = None
@@ -373,7 +367,6 @@ class Prepared:
         return self._anew(order, begin) if result is None else result
 
     def _anew(self, order: Order, begin: Begin) -> RunResult:
-        """Build the scenario with these values, and run it."""
         recorder = begin(TrackPool())
         result = run(replace(order.request(), output=Output(recorder)))
         recorder.release()
@@ -382,14 +375,14 @@ class Prepared:
 
 
 def _rebuilt(scenario: Scenario) -> tuple[str, ...]:
-    """Return what has no reset: the names of components, and of faults."""
+    """Return the names of components and faults that cannot be reset."""
     components = sorted(scenario.components.items())
     found = (name for name, one in components if not one.resettable() or any(_unsaved(one)))
     return (*found, *(fault.name for fault in scenario.declared_faults))
 
 
 def _unsaved(component: Component) -> Iterator[str]:
-    """Yield the attributes of the component's latency models that cannot be put back."""
+    """Yield the attributes of the component's latency models that cannot be reset."""
     for value in getattr(component, "__dict__", {}).values():
         if hasattr(value, "delays"):
             yield from not_saved(value)

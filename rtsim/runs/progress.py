@@ -1,7 +1,7 @@
-"""Where the progress of a run or of a study appears: in a notebook, or on a terminal.
+"""Display of the progress of a run or a study in a notebook or on a terminal.
 
-A notebook shows a bar of its own (``<progress>``) that IPython replaces in place, so no widgets are
-needed and an exported notebook needs no network.  Nothing appears within the first second.
+A notebook shows an HTML bar (``<progress>``) that IPython replaces in place, so neither widgets nor
+a network are needed.  Nothing is displayed in the first second.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.runs.request import Progress
 
 FIRST_NS, EVERY_NS = 1_000_000_000, 200_000_000
-"""Wall-clock time until progress appears, and from one text to the next."""
+"""Wall-clock time until the first text and between texts, ns."""
 
 
 class Display(Protocol):
-    """A place where one text is shown, and replaced by the next one."""
+    """A place that shows one text at a time."""
 
     def write(self, text: str, share: float) -> None:
-        """Show ``text``; ``share`` is how much of the work is done, 0 to 1."""
+        """Replace the last text by ``text``; ``share`` of the work is done, 0 to 1."""
 
     def keep(self, text: str) -> None:
-        """Show ``text`` for good, apart from the text that is replaced."""
+        """Show ``text`` permanently."""
 
     def close(self) -> None:
         """Remove the text."""
 
 
 class TerminalLine:
-    """The present line of the terminal of stderr; text that does not fit is cut."""
+    """The current line of the terminal at stderr, which cuts text that is too long."""
 
     _written = False
 
@@ -57,7 +57,6 @@ class TerminalLine:
 
 
 def _columns() -> int:
-    """Return the width of the terminal in characters; 80 if it is unknown."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80
     except (OSError, ValueError):
@@ -65,7 +64,7 @@ def _columns() -> int:
 
 
 class _Markup:
-    """HTML that a notebook shows, with the text for one that shows no HTML."""
+    """HTML for a notebook, with plain text as an alternative."""
 
     def __init__(self, text: str, share: float) -> None:
         self._text, self._share = text, share
@@ -81,7 +80,7 @@ class _Markup:
 
 
 class NotebookBar:
-    """A bar in the output of the present cell of a notebook."""
+    """A progress bar in the output of the current notebook cell."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
         """Prepare the bar; ``display`` is ``IPython.display.display``."""
@@ -104,9 +103,9 @@ class NotebookBar:
 
 
 def display_of(wanted: bool | None) -> Display | None:
-    """Return where progress appears; ``None`` if it appears nowhere.
+    """Return the place where progress is displayed, or ``None``.
 
-    ``wanted``: ``None`` for a notebook or a terminal, ``True`` for stderr even if it is neither.
+    With ``wanted=None``, this is a notebook or a terminal; with ``True``, it is otherwise stderr.
     """
     if wanted is False:
         return None
@@ -127,14 +126,14 @@ def notebook_display() -> Callable[..., Any] | None:
 
 
 class Pulse:
-    """Says when it is time for the next text; ``first_ns`` is the time until the first one."""
+    """Timer of the displayed texts; ``first_ns`` is the time until the first text."""
 
     def __init__(self, first_ns: int = FIRST_NS, every_ns: int = EVERY_NS) -> None:
         self._next = stopwatch() + first_ns
         self._every = every_ns
 
     def due(self) -> int:
-        """Return the wall-clock time, ns, if it is time for a text, and 0 if it is not."""
+        """Return the wall-clock time, ns, if the next text is due, and 0 otherwise."""
         now = stopwatch()
         if now < self._next:
             return 0
@@ -143,16 +142,15 @@ class Pulse:
 
 
 class RunText:
-    """The progress of a run as a text: times, rate, and for a paced run its slack."""
+    """The progress of a run as a text: times, rate and, for a paced run, slack."""
 
     def __init__(self, pulse: Pulse) -> None:
         self._pulse = pulse
         self._shown: tuple[int, int] | None = None
-        """Wall-clock and simulated time, ns, of the last text, or of the first call, from which
-        the rate is computed."""
+        """Wall-clock and simulated time of the last text, ns, for computing the rate."""
 
     def due(self, progress: Progress) -> str:
-        """Return the text, or an empty one if it is not time for it."""
+        """Return the text, or an empty string if it is not due."""
         if self._shown is None:
             self._shown = (stopwatch(), progress.ns)
         now = self._pulse.due()
@@ -175,10 +173,10 @@ Observe = Callable[[Progress], None]
 
 @contextmanager
 def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Observe | None]:
-    """Give an observer of a run that shows its progress, as :func:`display_of` says.
+    """Provide an observer that displays the progress of a run as :func:`display_of` describes.
 
-    ``observe`` is the caller's own observer, which is called too; a run with one shows no progress
-    unless ``wanted`` is True.
+    The observer also calls ``observe``, the caller's own observer.  A run with an own observer
+    shows no progress unless ``wanted`` is True.
     """
     if observe is not None and not wanted:
         yield observe
@@ -201,20 +199,17 @@ def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Obs
         display.close()
 
 
-# The line of a command while a run is prepared and in progress.
-
-
 class ProgressLine:
     """One line on the terminal, rewritten five times per second in the slack of a frame.
 
-    The text is formatted here, because a library's progress bar takes milliseconds to draw and
+    The class formats the text itself: progress bars of libraries take milliseconds to draw, and
     this code runs in the thread of the loop.
     """
 
     def __init__(self, name: str, enabled: bool, noted: bool = False) -> None:
         """Prepare the line for the run ``name``; the line is written if ``enabled``.
 
-        ``noted``: report a first compilation even if the line is not written.
+        With ``noted``, a first compilation is reported even if the line is not written.
         """
         self.begun = False
         """True if at least one frame has been computed."""
@@ -224,7 +219,7 @@ class ProgressLine:
         self._line = TerminalLine()
 
     def compiling(self, what: str) -> None:
-        """Report that ``what`` is compiled, which takes seconds; the result is cached."""
+        """Report the compilation of ``what``, which takes seconds; the result is cached."""
         if self._enabled:
             self._write(f"compiling {self._name} (only the first time; some seconds): {what} …")
         elif self._noted:
@@ -238,17 +233,17 @@ class ProgressLine:
             self._write(text)
 
     def say(self, text: str) -> None:
-        """Show ``text`` as the present line, for work other than a run."""
+        """Show ``text`` on the line, for work other than a run."""
         if self._enabled:
             self._write(text)
 
     def count(self, what: str, done: int, of: int) -> None:
-        """Show that so many of so many are done, at most five times per second."""
+        """Show ``done`` of ``of``, at most five times per second."""
         if self._enabled and self._pulse.due():
             self._write(f"{what} {done} / {of}")
 
     def tell(self, text: str) -> None:
-        """Print ``text`` at once, on a line of its own, even without a terminal."""
+        """Print ``text`` at once on its own line, even without a terminal."""
         if self._enabled:
             self._write("")
         sys.stderr.write(f"{text}\n")
@@ -256,7 +251,7 @@ class ProgressLine:
 
     @property
     def when_interrupted(self) -> str:
-        """Message for an interrupt that came before the loop began or after it ended."""
+        """Return the message for an interrupt before the loop began or after it ended."""
         if self.begun:
             return "interrupted while the recording was being completed; it may be cut off"
         return "interrupted before the run began"

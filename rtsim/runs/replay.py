@@ -1,4 +1,4 @@
-"""Replay: run a recorded scenario again, with the recorded external inputs and timing decisions."""
+"""Replay of a recorded run, with its recorded external inputs and timing decisions."""
 
 from __future__ import annotations
 
@@ -54,15 +54,18 @@ def rerun(
     """Repeat a recorded run as fast as possible and return the new recording.
 
     Compare the two recordings to check the replay, for example with
-    :func:`rtsim.record.comparison.compare_exact`.
+    :func:`rtsim.record.comparison.compare_exact`.  An error of the simulation ends the new
+    recording and is not raised.
 
-    ``scenario``: by default it is loaded from the place that the recording names.
-    ``start``: one of the run's checkpoints, from which to begin; by default the start of the run.
-    ``stop_ns``: end at the first tag at or after this time; by default the end of the recording.
+    Args:
+        recording: The recording to repeat.
+        scenario: The scenario to run.  By default, the scenario named in the recording is loaded.
+        start: A checkpoint of the run at which to begin.
+        stop_ns: Earlier end: the run stops at the first tag at or after this time, ns.
 
-    If the repeated run ends in an error of the simulation, the returned recording ends with that
-    error.  Raises :class:`RecordingError` if the recording does not contain what is needed, and any
-    error that prevents the repetition on this machine (:func:`ended_by_itself`).
+    Raises:
+        RecordingError: The recording does not contain the required data.
+        RtsimError: The run cannot be repeated on this machine (:func:`ended_by_itself`).
     """
     request = to_repeat(recording, scenario, start=start, stop_ns=stop_ns)
     result = run(request.into(recorder_for_repeat(recording)))
@@ -82,9 +85,9 @@ def to_repeat(
     stop_ns: int | None = None,
     live: bool = False,
 ) -> RunRequest:
-    """Return the request that repeats a recorded run; the arguments are those of :func:`rerun`.
+    """Return the request that repeats a recorded run; arguments are those of :func:`rerun`.
 
-    ``live``: run external controllers again instead of replaying their recorded answers.
+    With ``live``, external controllers run again instead of replaying their recorded answers.
     """
     header = recording.header
     scenario = scenario or scenario_of(recording)
@@ -109,7 +112,7 @@ def to_repeat(
 def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
     """Return the names of tracks that a replay reads instead of computing them.
 
-    These are the external inputs, and the answers of external controllers.
+    These are the external inputs and the answers of external controllers.
     """
     replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
     parts = scenario.components.items()
@@ -119,9 +122,9 @@ def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
 
 
 def continued(recording: Recording) -> Checkpoint | None:
-    """Return the checkpoint from which the recording continues; ``None`` if it has none.
+    """Return the checkpoint from which the recording continues, or ``None``.
 
-    Raises :class:`RecordingError` if the file is missing or is another one than recorded.
+    A missing or different file raises :class:`RecordingError`.
     """
     continues = recording.header.get("continues")
     if continues is None:
@@ -144,9 +147,9 @@ def continued(recording: Recording) -> Checkpoint | None:
 
 
 def scenario_of(recording: Recording) -> Scenario:
-    """Load the scenario of a recording; recorded answers replace controllers that ran as C.
+    """Load the scenario of a recording, with recorded answers for controllers that ran as C code.
 
-    Raises as :func:`scenario_from` does.
+    Errors are those of :func:`scenario_from`.
     """
     return scenario_from(
         recording.header, recording.source, lambda name: fed_controller(recording, name)
@@ -156,12 +159,17 @@ def scenario_of(recording: Recording) -> Scenario:
 def scenario_from(
     header: Mapping[str, Any], source: str, instead: Callable[[str], ControllerProtocol]
 ) -> Scenario:
-    """Load the scenario that the header of a recording or a checkpoint describes.
+    """Load the scenario that the header of a recording or checkpoint describes.
 
-    ``source`` is the file's name for error messages.  ``instead`` returns the controller to use
-    for each controller that had been replaced in the recorded run.  Raises
-    :class:`RecordingError` if the run was started from Python, so that no scenario is named, and
-    :class:`TrustError` if the named code must not be run.
+    Args:
+        header: The header.
+        source: Name of the file, for error messages.
+        instead: Function that returns the controller to use for each controller that was replaced
+            in the recorded run.
+
+    Raises:
+        RecordingError: The header names no scenario, because the run was started from Python.
+        TrustError: The scenario's code must not run.
     """
     origin: Mapping[str, Any] = header.get("scenario", {}).get("origin", {})
     if not origin.get("reference"):
@@ -182,8 +190,7 @@ def scenario_from(
 
 
 BUILD_CHANGED = "its C code, its flags or its compiler have changed"
-"""Explanation that is printed if a controller's ``key``, which identifies its build, has
-changed."""
+"""Explanation of a changed ``key`` of a controller, which identifies its build."""
 
 
 def changed_since(header: Mapping[str, Any], scenario: Scenario) -> list[str]:
@@ -207,7 +214,7 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
 
 
 def fed_external_inputs(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
-    """Return the external inputs by name, replaying their recorded values."""
+    """Return external inputs that replay their recorded values, by name."""
     out: dict[str, ExternalInput] = {}
     for external in (part.external for part in scenario.components.values()):
         if external is not None:
@@ -218,9 +225,9 @@ def fed_external_inputs(scenario: Scenario, recording: Recording) -> dict[str, E
 
 
 def fed_commands(recording: Recording) -> list[PendingCommand]:
-    """Return the recorded commands, except those on pace and pauses, which change no value.
+    """Return the recorded commands, except pace and pause commands, which change no value.
 
-    Raises :class:`RecordingError` for a malformed command.
+    A malformed command raises :class:`RecordingError`.
     """
     told = [e for e in recording.events if e.kind == COMMAND and e.source in AT_A_TAG]
     try:
@@ -250,7 +257,6 @@ def fed_controller(recording: Recording, name: str) -> FedController:
 
 
 def _constant(name: str, value: float | list[float]) -> Signal:
-    """Return a recorded parameter as a signal with the recorded value."""
     if isinstance(value, list):
         return Signal(name, shape=(len(value),), initial=tuple(value))
     return Signal(name, initial=value)
@@ -260,7 +266,7 @@ _NONE = Tag(-1), 0
 
 
 def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
-    """Return the request that was pending at a checkpoint, and how often its answer was polled."""
+    """Return the request pending at a checkpoint and its number of polls without answer."""
     saved = {} if start is None else start.state["tasks"].get(name, {})
     if saved.get("request") is None:
         return _NONE
@@ -270,7 +276,7 @@ def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
 def _script(
     recording: Recording, name: str, before: tuple[Tag, int] = _NONE
 ) -> dict[Tag, list[Vector | str | None]]:
-    """Return, for each request, the recorded results of polling the controller for its answer."""
+    """Return the recorded results of polling for the answer, for each request."""
     track = recording.track(f"messages/{name}")
     answers = {
         Tag(int(ns), int(step)): np.array(values)
@@ -305,8 +311,8 @@ def _script(
 def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
     """Return the requests and events of a controller in order, as tag, kind and text.
 
-    At one tag, Late and Discarded concern an earlier request, so they come first.  Then comes a
-    request sent at this tag, which may fail within the tag.  Missed stands for a request that was
+    At one tag, Late and Discarded come first because they concern an earlier request.  Next comes
+    the request of this tag, which can fail within the tag.  ``Missed`` replaces a request that was
     not sent.
     """
     requests = recording.track(f"messages/{request_topic(name)}")
@@ -322,26 +328,24 @@ def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
     return sorted(out, key=lambda one: (one[0], order.get(one[1], 0)))
 
 
-# The overruns of a recording as faults that reproduce them.
-
 _DUE_AT_ONCE = ("slip", "freeze")
-"""Actions of an overrun policy that set the due time of a late tag to the time when it begins."""
+"""Overrun actions that set the due time of a late tag to the time at which the tag begins."""
 
 
 @dataclass
 class _Frame:
-    """The frame of the tag at ``ns``; all times in ns of the wall clock, except ``ns``."""
+    """One frame of the loop; ``ns`` is simulated time, all other times are wall-clock ns."""
 
     ns: int
     arrived: int = -1
-    """Time from the tag's due time until the loop was ready for it; negative if the loop waited."""
+    """Time from due time until the loop was ready; negative if the loop waited."""
     woken: int = 0
-    """Time from the tag's due time until the loop's wait ended."""
+    """Time from due time until the end of the loop's wait."""
     overrun: Event | None = None
     busy: int = 0
-    """Compute time of the frame that makes the next frame as late as it was."""
+    """Compute time of the frame that causes the recorded lateness of the next frame."""
     blamed: str = ""
-    """Name of the job to which a later overrun is attributed; empty if no job is named."""
+    """Name of the job to blame for a later overrun; empty if unknown."""
 
     @property
     def waited(self) -> bool:
@@ -349,7 +353,7 @@ class _Frame:
 
     @property
     def due_at_once(self) -> bool:
-        """True if the overrun policy cancelled the lateness that existed before this frame."""
+        """True if the overrun policy removed the lateness that existed before this frame."""
         return self.overrun is not None and self.overrun.values.get("action") in _DUE_AT_ONCE
 
     @property
@@ -360,11 +364,11 @@ class _Frame:
 def timing_faults(
     recording: Recording, first_ns: int = 0, last_ns: int = NEVER.ns
 ) -> tuple[Fault, ...]:
-    """Return the faults that reproduce the overruns from ``first_ns`` to ``last_ns`` (simulated).
+    """Return the faults that reproduce the overruns from ``first_ns`` to ``last_ns``.
 
-    The returned faults replace the timing faults of the recorded run.  Raises
-    :class:`RecordingError` if the recording has no wall-clock times: it must be of a paced run that
-    was recorded to its end.
+    Both are simulated times.  The returned faults replace the timing faults of the recorded run.  A
+    recording without wall-clock times raises :class:`RecordingError`; only complete recordings of
+    paced runs have them.
     """
     pace = _pace(recording)
     frames = _frames(recording, pace)
@@ -394,7 +398,7 @@ def timing_faults(
 
 
 def _frames(recording: Recording, pace: Fraction) -> list[_Frame]:
-    """Return the frames of the run in order; for the last frames some figures are missing."""
+    """Return the frames of the run in order; some figures of the last frames are missing."""
     if TIMING not in recording.tracks or recording.footer is None:
         raise RecordingError(
             f"{recording.source} contains no wall-clock times; overrun-replay needs the "
@@ -423,7 +427,7 @@ def _frames(recording: Recording, pace: Fraction) -> list[_Frame]:
 
 
 def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
-    """Return the tolerance [wall-clock ns] from each simulated time on at which it changed, ns."""
+    """Return pairs of a simulated time and the tolerance from then on (wall clock), both in ns."""
     assert recording.footer is not None
     certificate = recording.footer["certificate"]
     at_the_end = int(certificate["tolerance_ns"])
@@ -434,12 +438,12 @@ def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
         rates += [] if rate == "max" else [(event.tag.ns, exact_rate(rate))]
     period = certificate.get("period_ns", 0)
     found = [(ns, tolerance_ns(period, Timeline(rate, 0).wall)) for ns, rate in rates]
-    # a tolerance that was given, or of an older recording, does not follow the rate
+    # A given tolerance does not follow the rate, and nor does the tolerance of older recordings.
     return found if found[-1][1] == at_the_end else [(-1, at_the_end)]
 
 
 def _never_began(overrun: Event, before: _Frame, pace: Fraction) -> _Frame:
-    """Return the unrecorded frame whose overrun ended the run, after the frame ``before``."""
+    """Return the unrecorded frame after ``before`` whose overrun ended the run."""
     amount, ns = _amount(overrun), overrun.tag.ns
     handed_on = before.began * pace > ns - before.ns
     if overrun.values.get("cause") == "wake" and not handed_on:
@@ -452,7 +456,7 @@ def _amount(overrun: Event) -> int:
 
 
 def _pace(recording: Recording) -> Fraction:
-    """Return the initial pace, with all digits if it equals the final pace in the certificate."""
+    """Return the initial pace, with all digits if the final pace in the certificate equals it."""
     pace = str(recording.header["pace"])
     if pace == "max":
         return Fraction(1)
@@ -465,7 +469,7 @@ def _pace(recording: Recording) -> Fraction:
 
 
 def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
-    """Set how long each frame must compute; due times are rounded as the clock rounds them."""
+    """Set the compute time of each frame; due times are rounded as the clock rounds them."""
     clock = Timeline(pace, 0)
     for frame, following in pairwise(frames):
         if frame.due_at_once:
@@ -475,7 +479,7 @@ def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
 
 
 def _job(overrun: Event | None) -> str:
-    """Return the job that the overrun names; empty for a fault or for time outside all jobs."""
+    """Return the job that the overrun names; empty for faults and for time outside all jobs."""
     if overrun is None:
         return ""
     job = overrun.source

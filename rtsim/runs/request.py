@@ -1,4 +1,4 @@
-"""The request of a run: which scenario to run, how, and what to keep of the run."""
+"""The request of a run: the scenario, how to run it, and the output to keep."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import CatchUp, Policy
 from rtsim.timing.scheduling import SchedulingRequest
 
-# How simulated time follows the wall clock.
-
 MAX = "max"
-"""The pace of a run that never waits for the wall clock."""
+"""Pace of a run that never waits for the wall clock."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How simulated time follows the wall clock; ``rate`` is ``None`` for as fast as possible."""
+    """The relation of simulated time to the wall clock.
+
+    ``rate`` is in simulated seconds per second; ``None`` means as fast as possible.
+    """
 
     rate: float | Fraction | None = None
     policy: Policy = CatchUp()
@@ -44,9 +45,9 @@ class Pace:
 
     @classmethod
     def of(cls, pace: Pace | str | float | Fraction, **rest: Any) -> Pace:
-        """Return the pace for ``"max"``, ``"1.0"`` or ``"1/3"``, or a :class:`Pace` as it is.
+        """Return the pace for ``"max"``, a rate such as ``"1.0"`` or ``"1/3"``, or a :class:`Pace`.
 
-        A fraction is exact.  Raises :class:`ScenarioError` for any other text.
+        A fraction is exact.  Other texts raise :class:`ScenarioError`.
         """
         if isinstance(pace, Pace):
             return pace
@@ -62,7 +63,10 @@ class Pace:
         return cls(rate, **rest)
 
     def clock(self, told: bool = False) -> Clock:
-        """Return the clock of a run; ``told``: commands may change the rate during the run."""
+        """Return the clock of a run.
+
+        ``told`` is True if commands can change the rate during the run.
+        """
         return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
 
     def __str__(self) -> str:
@@ -72,12 +76,12 @@ class Pace:
 
 
 RECORDER_DEATH = ("continue", "end")
-"""What a run can do if its recording fails: continue, or end."""
+"""Possible reactions of a run to the failure of its recording."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run; an observer receives it in the slack of a frame."""
+    """Progress of a run, which an observer receives in the slack of a frame."""
 
     ns: int
     until_ns: int
@@ -86,20 +90,22 @@ class Progress:
 
 @dataclass(frozen=True)
 class FedInputs:
-    """The inputs that a replay reads from a recording instead of from external sources."""
+    """Inputs that a replay reads from a recording instead of from external sources."""
 
     external_inputs: Mapping[str, ExternalInput] = field(default_factory=dict)
     controllers: Mapping[str, ControllerProtocol] = field(default_factory=dict)
     inserted: Sequence[int] = ()
-    """Tags (ns) that event inputs inserted."""
+    """Tags that event inputs inserted, ns."""
     events: Sequence[Event] | None = None
-    """Recorded events.  A replay uses no boards, so it takes faults on lines to boards from these
-    events."""
+    """Recorded events.
+
+    A replay takes faults on lines to boards from these events, because it uses no boards.
+    """
     commands: Sequence[PendingCommand] = ()
     """Commands of the run, in the order of their tags."""
 
     def after(self, ns: int) -> FedInputs:
-        """Return a copy without events, commands and inserted tags up to and including ``ns``."""
+        """Return a copy without events, commands and inserted tags at or before ``ns``."""
         return replace(
             self,
             inserted=[at for at in self.inserted if at > ns],
@@ -109,7 +115,7 @@ class FedInputs:
 
 
 class ConnectionKeywords(TypedDict, total=False):
-    """The fields of :class:`Connections` as keywords of ``simulate``."""
+    """Types of the fields of :class:`Connections`, as keywords of ``simulate``."""
 
     publisher: StatePublisher | None
     observe: Callable[[Progress], None] | None
@@ -120,23 +126,23 @@ class ConnectionKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Connections:
-    """The observers of a run in progress, its source of commands, and its clock."""
+    """Connections of a run in progress: observers, commands and clock."""
 
     publisher: StatePublisher | None = None
-    """Receives the state at both ends of each step, for example to draw it."""
+    """Receiver of the state at both ends of each step, for example to draw it."""
     observe: Callable[[Progress], None] | None = None
-    """Receives the progress of the run in the slack of each frame."""
+    """Function that receives the progress of the run in the slack of each frame."""
     inbox: Inbox | None = None
-    """Gives the commands of the run."""
+    """Source of the commands of the run."""
     clock: Clock | None = None
-    """Replaces the clock of the pace."""
+    """Clock that replaces the clock of the pace."""
     tell: Callable[[str], object] | None = None
-    """Called at once with a text if the recording fails."""
+    """Function that receives a text at once if the recording fails."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """The data that is kept of one run: its recording and its checkpoints."""
+    """The output to keep of one run: recording and checkpoints."""
 
     recorder: Recorder | None = None
     checkpoints: CheckpointSchedule | None = None
@@ -153,30 +159,29 @@ class Output:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """One run of a scenario; its values are checked when the request is made.
+    """Request of one run, whose values are checked at construction.
 
-    A request can be used again: ``replace(request, seed=2, output=Output(recorder))``.  A recorder,
-    checkpoints and an inbox belong to one run.
-
-    Raises :class:`ScenarioError` or :class:`CheckpointError` for values that contradict each other.
+    A request can be reused with ``replace(request, seed=2, output=Output(recorder))``.  A recorder,
+    checkpoints and an inbox belong to one run only.  Contradictory values raise
+    :class:`ScenarioError` or :class:`CheckpointError`.
     """
 
     scenario: Scenario
     seed: int = 0
     pace: Pace = Pace()
     until: Duration | None = None
-    """End of the run, s; ``None``: the scenario's own."""
+    """End of the run, s; ``None`` selects the scenario's end."""
     compile: Compilation = True
     start: Checkpoint | None = None
-    """The checkpoint to continue from."""
+    """Checkpoint from which the run continues."""
     stop_ns: int | None = None
-    """Stop earlier, at the first tag at or after this time."""
+    """Earlier end: the run stops at the first tag at or after this time, ns."""
     fed: FedInputs = FedInputs()
-    """Recorded inputs instead of live ones."""
+    """Recorded inputs that replace live inputs."""
     output: Output = Output()
     live: Connections = Connections()
     engine: str = AUTO
-    """One of :data:`~rtsim.engine.compiled.eligibility.ENGINES`; each engine gives equal rows."""
+    """One of :data:`~rtsim.engine.compiled.eligibility.ENGINES`; all engines give equal rows."""
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -193,23 +198,23 @@ class RunRequest:
 
     @property
     def until_ns(self) -> int:
-        """Return the end of the run in ns."""
+        """Return the end of the run, ns."""
         return self.scenario.until_ns if self.until is None else declared_ns(self.until, "until")
 
     @property
     def inputs(self) -> FedInputs:
-        """Return the recorded inputs; if the run starts from a checkpoint, only later inputs."""
+        """Return the recorded inputs; after a checkpoint, only later inputs."""
         return self.fed if self.start is None else self.fed.after(self.start.ns)
 
     def into(
         self, recorder: Recorder | None, checkpoints: CheckpointSchedule | None = None
     ) -> RunRequest:
-        """Return the same request with another recorder and other checkpoints."""
+        """Return a copy of the request with another recorder and other checkpoints."""
         output = replace(self.output, recorder=recorder, checkpoints=checkpoints)
         return replace(self, output=output)
 
     def header(self) -> dict[str, Any]:
-        """Return the header of the recording: everything that is known before the run."""
+        """Return the header of the recording, with the data that are known before the run."""
         scenario, pace, views = self.scenario, self.pace, self.scenario.presentation.views
         return {
             "rtsim": __version__,
@@ -232,5 +237,5 @@ class RunRequest:
 
 
 def compilation_of(header: Mapping[str, Any]) -> Compilation:
-    """Return from a recording's header how the functions of the recorded run were compiled."""
+    """Return how the functions of a recorded run were compiled."""
     return CHECKED if header.get("checked") else bool(header["compile"])

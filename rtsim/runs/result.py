@@ -1,4 +1,4 @@
-"""The result of a run: how it ended, what was recorded, and what went wrong on the way."""
+"""The result of a run: its end, its recorded values, and its problems."""
 
 from __future__ import annotations
 
@@ -35,14 +35,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RunResult(SignalsByName, Judged):
-    """The result of one run; a run that went back to a checkpoint has several segments.
+    """The result of one run, with its signals by the names of the scenario.
 
-    Its signals have the names of the scenario: ``run["cart.x"]``, ``run[cart.x]``, ``run.cart.x``.
+    ``run["cart.x"]``, ``run[cart.x]`` with a handle, and ``run.cart.x`` read the same signal.  A
+    run that went back to a checkpoint has several segments.
     """
 
     ending: RunEnding
-    """When and why the run ended: ``end`` or ``terminal`` (a guard), ``quit`` or ``restored`` (a
-    command), ``interrupted``, ``recording lost`` or ``error``."""
+    """Time and reason of the end.
+
+    The reason is ``end``, ``terminal`` (a guard), ``quit`` or ``restored`` (a command),
+    ``interrupted``, ``recording lost`` or ``error``.
+    """
     wall_ns: int
     certificate: Certificate
     late: int
@@ -52,32 +56,37 @@ class RunResult(SignalsByName, Judged):
     system: System
     recorder: Recorder
     checkpoints: tuple[Path, ...] = ()
-    """Files of the checkpoints that were saved."""
+    """Files of the saved checkpoints."""
     began: Tag = START
     restored: Checkpoint | None = None
-    """The checkpoint to which a command went back; continue with the same inbox:
-    ``simulate(..., start=restored)``."""
+    """The checkpoint to which a command went back.
+
+    To continue, run ``simulate(..., start=restored)`` with the same inbox.
+    """
     rate: float | None = None
-    """Simulated seconds per second at the end; ``None``: as fast as possible."""
+    """Rate at the end, simulated seconds per second; ``None`` means as fast as possible."""
     error: Exception | None = None
-    """The error that ended the run, or the error that closing its components raised."""
+    """The error that ended the run or occurred while its components were closed."""
     lost: RecordingError | None = None
-    """Why the recording is incomplete; ``None`` if it is complete."""
+    """The reason why the recording is incomplete; ``None`` if the recording is complete."""
     ends: Mapping[str, Vector] | None = None
-    """The last values of each port, of a prepared run; otherwise the system has them."""
+    """Last values of each port, for a prepared run; otherwise the system holds them."""
     told: tuple[Event, ...] = ()
-    """The events with values that guards told, such as a touchdown with its vertical speed."""
+    """Events with values reported by guards, such as a touchdown with its vertical speed."""
     waiting: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """The number of messages that waited for each medium at the end, by its name and by sender.
-    These messages have no rows."""
+    """Number of messages that waited for each medium at the end, by medium and sender.
+
+    The recording has no rows for these messages.
+    """
     earlier: tuple[RunResult, ...] = ()
     """The segments before this one."""
 
     def _judge(self) -> Outcome:
-        """Failed after an error, or at a guard that declares a failure.
+        """Return the verdict of the run.
 
-        Undecided if the run was stopped from outside, if its recording is incomplete, or if its
-        error belongs to the environment.
+        A run failed after an error or at a guard that declares a failure.  The verdict is undecided
+        if the run was stopped from outside, if its recording is incomplete, or if the environment
+        caused the error.
         """
         outside = isinstance(self.error, (OverrunError, *LACKING))
         outside = outside or getattr(self.error, "environment", False)
@@ -88,14 +97,14 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def in_words(self) -> str:
-        """How the run ended, and its error."""
+        """The end of the run and its error, as text."""
         text = f"the run {self.ending}"
         more = [str(one) for one in (self.error, self.lost) if one is not None]
         return "; ".join([text, *(one for one in more if one not in text)])
 
     @property
     def reason(self) -> str:
-        """Return why the run ended, in one or two words."""
+        """Reason for the end of the run, in one or two words."""
         return self.ending.reason
 
     @property
@@ -104,12 +113,12 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def segments(self) -> tuple[RunResult, ...]:
-        """Return all segments in order; the last one is this result."""
+        """All segments in order, ending with this result."""
         return (*self.earlier, self)
 
     @property
     def path(self) -> Path | None:
-        """Return the file of the recording; ``None`` without one."""
+        """The file of the recording, or ``None``."""
         path: Path | None = getattr(self.recorder, "path", None)
         return path
 
@@ -125,11 +134,11 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def warnings(self) -> list[str]:
-        """Return one text for each problem that did not end the run but makes its result doubtful.
+        """Problems that make the result doubtful but did not end the run, one text per problem.
 
-        The problems are overruns, late answers, missed requests, faults that never acted, and media
-        that could not carry the messages of a sender: at the end, several of them waited.  They
-        make ``--strict`` fail.
+        These are overruns, late answers, missed requests, faults that never acted, and media with
+        several waiting messages of a sender at the end.  With ``--strict``, any of them is a
+        failure.
         """
         faults = self.system.faults
         idle = [] if faults is None else [name for name, n in faults.counts.items() if not n]
@@ -146,11 +155,11 @@ class RunResult(SignalsByName, Judged):
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
 
     def final(self, name: SignalName) -> float | Vector:
-        """Return the last value of ``"component.signal"``: a number, or an array (n,) for an array.
+        """Return the last value of a signal, ``"component.signal"``: a number or an array (n,).
 
-        It is a signal that other components can read; ``result["component.name"][-1]`` is the last
-        value also of a parameter, and of what a controller sampled.  Raises :class:`UnknownName` if
-        no component has this signal.
+        The signal must be one that other components can read.  ``result["component.name"][-1]``
+        also works for parameters and for inputs of controllers.  An unknown signal raises
+        :class:`UnknownName`.
         """
         component, _, signal = str(name).partition(".")
         ports = self.system.ports
@@ -164,7 +173,7 @@ class RunResult(SignalsByName, Judged):
         return value[where].copy() if signals[signal].shape else float(value[where][0])
 
     def _refuse(self, component: str, name: str) -> NoReturn:
-        """Raise the error for a name of a component that is no signal that others can read."""
+        """Raise the error for a name that is not a signal readable by other components."""
         target = f"{component}.{name}"
         task = next((t for t in self.system.controllers if t.name == component), None)
         if task is not None and name in (memory := memory_of(task.controller)):
@@ -180,7 +189,7 @@ class RunResult(SignalsByName, Judged):
         raise UnknownName("signal", name, self.system.ports[component].signals.names, component)
 
     def recording(self) -> Recording:
-        """Return the recording; raises :class:`RecordingError` if the run was not recorded."""
+        """Return the recording; a run without one raises :class:`RecordingError`."""
         read: Callable[[], Recording] | None = getattr(self.recorder, "recording", None)
         if read is not None:
             return read()
@@ -201,7 +210,7 @@ class RunResult(SignalsByName, Judged):
         return self._read
 
     def facts(self) -> Mapping[str, object]:
-        """Return how the run ended, how fast it was, and what makes its result doubtful."""
+        """Return the end of the run, its speed and its warnings."""
         found = {"ended": f"{self.reason} at {self.ended}", "speed": f"{self.speed:.3g}",
                  "warnings": "; ".join(self.warnings) or "none"}  # fmt: skip
         return found if self.error is None else {**found, "error": str(self.error)}
@@ -213,15 +222,15 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def messages(self) -> Mapping[str, SignalTable]:
-        """All messages of each port with their three times in ns, by the name of the port."""
+        """All messages by port, with their three times in ns."""
         return self._read.messages
 
     def viewed(self) -> Viewed:
-        """Return what :func:`rtsim.record.views.views_of` makes views from."""
+        """Return the data from which :func:`rtsim.record.views.views_of` makes views."""
         return self.recording().viewed()
 
     def checked(self) -> RunResult:
-        """Return this result; raise the error of the run, or :class:`RecordingLost`."""
+        """Return this result, or raise the error of the run or :class:`RecordingLost`."""
         if self.error is not None:
             raise self.error
         if self.lost is not None:
@@ -230,7 +239,7 @@ class RunResult(SignalsByName, Judged):
 
 
 class RecordingLost(RecordingError):
-    """Raised if a run's recording failed; ``outcome`` is the result that the run reached."""
+    """Error of a failed recording; ``outcome`` is the result that the run reached."""
 
     def __init__(self, error: RecordingError, outcome: RunResult) -> None:
         super().__init__(str(error))

@@ -1,4 +1,4 @@
-"""Continue from a checkpoint, or from any time of a recorded run, with live external components."""
+"""Continuation from a checkpoint or any time of a recorded run, with live components."""
 
 from __future__ import annotations
 
@@ -28,15 +28,18 @@ from rtsim.runs.simulation import run
 from rtsim.scenario.scenario import Scenario
 
 CONTROLLERS = "rtsim.controllers"
-"""Entry point group: a package registers a function that starts a recorded controller again, as
-``type = "module:function"`` of ``(about, parameters)``."""
+"""Entry point group of functions that start a recorded controller again.
+
+A package registers ``type = "module:function"``; the function is called with ``(about,
+parameters)``.
+"""
 
 
 def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -> Scenario:
-    """Return the scenario of a recording or a checkpoint with its controllers started again.
+    """Return the scenario of a recording or checkpoint, with its controllers started again.
 
-    Raises :class:`CheckpointError` if the scenario has changed since the file was written, unless
-    ``force`` is set.
+    If the scenario has changed since the file was written, :class:`CheckpointError` is raised
+    unless ``force`` is True.
     """
     scenario = scenario_from(header, source, lambda name: started_again(header, name))
     changed = [] if force else changed_since(header, scenario)
@@ -55,9 +58,9 @@ def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -
 
 
 def started_again(header: Mapping[str, Any], name: str) -> ControllerProtocol:
-    """Start controller ``name`` again as ``header`` describes it, and return it.
+    """Start controller ``name`` again as described in ``header``, and return it.
 
-    Raises :class:`CheckpointError` if no package can start controllers of this type.
+    If no package can start controllers of this type, :class:`CheckpointError` is raised.
     """
     part: Mapping[str, Any] = header.get("scenario", {}).get("parts", {}).get(name, {})
     kind = str(part.get("type", "something unnamed"))
@@ -76,8 +79,8 @@ def started_again(header: Mapping[str, Any], name: str) -> ControllerProtocol:
 def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]]:
     """Return the last checkpoint of this run at or before ``ns``, and notes on unusable files.
 
-    Checkpoints are searched next to the recording; ``None`` if there is none.  Raises
-    :class:`CheckpointError` if the recording begins after ``ns``.
+    The function searches next to the recording and returns ``None`` if no checkpoint is found.  A
+    recording that begins after ``ns`` raises :class:`CheckpointError`.
     """
     found = continued(recording)
     useless: list[str] = []
@@ -101,7 +104,7 @@ def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]
 
 
 def fits(checkpoint: Checkpoint, recording: Recording) -> bool:
-    """Return True if ``checkpoint`` is of the recorded run: headers and states are equal."""
+    """Return True if ``checkpoint`` belongs to the recorded run: headers and states are equal."""
     ours = {key: value for key, value in recording.header.items() if key != "tracks"}
     if ours != checkpoint.header:
         return False
@@ -123,9 +126,10 @@ def moment(
 ) -> Checkpoint:
     """Return a checkpoint of a recorded run at the first tag at or after ``ns``.
 
-    The run is repeated up to that tag: as fast as possible, but from ``shown_from`` (ns) on at
-    ``pace``, so that a pilot can watch it before taking over.  Raises :class:`CheckpointError` for
-    a time outside the recording, and the error that ends the repeated run before ``ns``.
+    The function repeats the run up to this tag as fast as possible.  From ``shown_from`` (ns) on,
+    the run follows ``pace`` instead, so that a pilot can watch before taking over.  A time outside
+    the recording raises :class:`CheckpointError`, and an error that ends the repeated run early is
+    raised too.
     """
     if not 0 < ns < recording.end_ns:
         raise CheckpointError(
@@ -154,5 +158,4 @@ def _on_to(recording: Recording, start: Checkpoint | None, ns: int, pace: Pace |
 
 
 def _seconds(ns: int) -> str:
-    """Return ``ns`` in seconds as an exact fraction."""
     return f"{ns}/{NS_PER_S}"

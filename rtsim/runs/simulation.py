@@ -1,4 +1,4 @@
-"""One run from start to end: build the system, pace it, record it, certify its timing."""
+"""Execution of one run: build the system, follow the pace, record, and certify the timing."""
 
 from __future__ import annotations
 
@@ -72,31 +72,40 @@ def simulate(
     progress: bool | None = None,
     **live: Unpack[ConnectionKeywords],
 ) -> RunResult:
-    """Run ``scenario`` once, record it, and return the result.
+    """Run a scenario once, record it, and return the result.
 
-    Plants, controllers and processes can be given in place of a scenario, ``simulate(Cart(),
-    until=10)``: then
-    :meth:`Scenario.from_components` makes it, with ``until``, ``step`` and ``solver``.
+    Instead of a scenario, plants, controllers and processes can be given: ``simulate(Cart(),
+    until=10)``.  :meth:`Scenario.from_components` then makes the scenario, with ``until``, ``step``
+    and ``solver``.  The recording is completed however the run ends; Ctrl-C counts as a normal end.
 
-    ``pace``: ``"max"``, a rate in simulated seconds per second, or a :class:`Pace`.  ``until``: end
-    of the run, s (default: the scenario's own).  ``stop_ns``: stop earlier, at the first tag at or
-    after this time.  Without a ``recorder`` the rows are kept in memory, and the result gives them
-    by name; with ``record=False`` they are not kept.  ``fed``: recorded inputs that replace live
-    inputs.  ``start``: the checkpoint to continue from.  ``checkpoints``: the checkpoints to save.
-    If the recording fails, the run
-    continues; with ``on_recorder_death="end"`` the run ends.  ``engine``: ``"auto"``,
-    ``"compiled"`` or ``"interpreted"``; the results are equal (docs/performance.md).  A run that
-    takes longer than 1 s shows its progress in a notebook and on a terminal; ``progress=False``:
-    nowhere; ``progress=True``: always, also with an ``observe`` of your own.  ``live`` are
-    the fields of :class:`Connections`: ``publisher``, ``observe``, ``inbox``, ``clock`` and
-    ``tell``.
+    Args:
+        scenario: The scenario, or the first component.
+        parts: Further components, if ``scenario`` is a component.
+        step: Step of each plant of the components, s.
+        solver: Solver of each plant of the components.
+        seed: Seed of all random streams.
+        pace: ``"max"``, a rate in simulated seconds per second, or a :class:`Pace`.
+        until: End of the run, s.  The default is the scenario's end.
+        recorder: Recorder of the run.  The default keeps all rows in memory.
+        record: If False and ``recorder`` is not given, no rows are kept.
+        compile: True compiles models to machine code; False runs them as plain Python.
+        start: Checkpoint from which the run continues.
+        stop_ns: Earlier end: the run stops at the first tag at or after this time, ns.
+        fed: Recorded inputs that replace live inputs.
+        checkpoints: Schedule of the checkpoints to save.
+        on_recorder_death: ``"continue"`` or ``"end"``, if the recording fails.
+        engine: ``"auto"``, ``"compiled"`` or ``"interpreted"``, with equal results
+            (docs/performance.md).
+        progress: True shows the progress always, False never.  By default, a run of more than 1 s
+            shows it in a notebook or on a terminal, unless ``observe`` is given.
+        live: Fields of :class:`Connections`: ``publisher``, ``observe``, ``inbox``, ``clock``,
+            ``tell``.
 
-    The recording is completed for every kind of end; Ctrl-C counts as a normal end.  Raises
-    :class:`ScenarioError` for invalid arguments, the errors of the components
-    (:class:`RtsimError`), and :class:`RecordingLost`, with the result, if the recording failed.
+    Raises:
+        ScenarioError: An argument is invalid.
+        RtsimError: A component failed.
+        RecordingLost: The recording failed; the error contains the result.
 
-        result = simulate(scenario, until=2.0)
-        print(result.time, result["plant.x"])
     """
     if not isinstance(scenario, Scenario):
         if until is None:
@@ -122,9 +131,9 @@ def simulate(
 
 
 def run(request: RunRequest) -> RunResult:
-    """Run once as requested; an error that ends the run is returned in the result, not raised.
+    """Run once as requested, and return any error that ended the run in the result.
 
-    Raises errors that occur while the run is prepared: :class:`ScenarioError` and errors of the
+    Errors during the preparation of the run are raised: :class:`ScenarioError` and errors of the
     components.
     """
     fed, inbox = request.inputs, request.live.inbox
@@ -136,7 +145,7 @@ def run(request: RunRequest) -> RunResult:
 
 
 class OpenRun:
-    """A run whose recording has begun, and which is advanced, in one part or in several."""
+    """A run in progress whose recording has begun, advanced in one or several parts."""
 
     def __init__(
         self,
@@ -144,10 +153,10 @@ class OpenRun:
         inbox: Inbox | None,
         header: Mapping[str, Any] | None = None,
     ) -> None:
-        """Build the system and begin the recording; raises what :func:`run` raises.
+        """Build the system and begin the recording; the errors are those of :func:`run`.
 
-        ``inbox`` gives the commands of the run.  ``header``: that of the recording, if it is not
-        the one of ``request``.
+        ``inbox`` supplies the commands of the run.  ``header`` replaces the recording's header made
+        from ``request``.
         """
         scenario, start = request.scenario, request.start
         checkpoints, live, fed = request.output.checkpoints, request.live, request.inputs
@@ -191,7 +200,7 @@ class OpenRun:
             self._undo = undo.pop_all()
 
     def advance(self, before_ns: int = NEVER.ns) -> None:
-        """Run the tags before ``before_ns``; an error of a component ends the run."""
+        """Run all tags before ``before_ns``; an error of a component ends the run."""
         with self._undo:
             self._loop.advance(before_ns)
             self._undo = self._undo.pop_all()
@@ -203,7 +212,7 @@ class OpenRun:
 
     @property
     def error(self) -> Exception | None:
-        """The error that ended the run."""
+        """The error that ended the run, or ``None``."""
         return self._loop.error
 
     @property
@@ -214,7 +223,7 @@ class OpenRun:
     def finish(self, reason: str = "") -> RunResult:
         """End the run, close its components and its recording, and return the result.
 
-        ``reason``: why a run ends that could go on.
+        ``reason`` explains why a run is stopped before its end.
         """
         with self._undo:
             result = self._loop.result(reason)
@@ -226,9 +235,10 @@ class OpenRun:
 def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
     """Return how the functions of this run are prepared.
 
-    A run that is likely to be over before its functions are compiled begins with plain Python.  One
-    that is paced, or whose pace a command can change, is compiled before it starts, because its
-    frames have no time for that; so is one that is stopped early, because others use its system.
+    A run that will probably end before its functions are compiled starts in plain Python.  A run
+    with a pace (or whose pace a command can change) is compiled before it starts, because
+    compilation would delay its frames.  A run that stops early is also compiled first, because
+    others then use its system.
     """
     live = request.live
     told = (inbox is not None and not inbox.announced) or live.publisher is not None
@@ -254,7 +264,10 @@ def pacer_of(request: RunRequest, system: System) -> Pacer:
 
 
 def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pacer:
-    """Return the pacer; ``may_change``: commands may set a pace in a run without one."""
+    """Return the pacer.
+
+    ``may_change`` is True if commands can set a pace in a run without one.
+    """
     faults, frame_ns = system.faults, shortest_period(system)
     if faults is None or faults.loop is None:
         return Pacer(clock, policy, frame_ns=frame_ns)
@@ -283,9 +296,9 @@ def loop(
     request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder,
     machine: Machine | None = None,
 ) -> RunResult:  # fmt: skip
-    """Run the loop to its end under the requested scheduling; nothing is closed yet.
+    """Run the loop to its end under the requested scheduling, without closing anything.
 
-    ``machine``: a description of this machine, if it was examined before.
+    ``machine`` describes this computer, if it has already been examined.
     """
     made = Loop(request, executive, pacer, recorder, machine)
     made.advance()
@@ -293,14 +306,14 @@ def loop(
 
 
 class Loop:
-    """The loop of a run under the requested scheduling; :func:`loop` describes the arguments."""
+    """The loop of a run under the requested scheduling; the arguments are those of :func:`loop`."""
 
     def __init__(
         self, request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder,
         machine: Machine | None,
     ) -> None:  # fmt: skip
         self.reason = ""
-        """Why the run has ended; empty if it can go on."""
+        """The reason why the run has ended; empty while it is in progress."""
         self.error: Exception | None = None
         """The error that ended the run."""
         self._request, self._executive, self._pacer = request, executive, pacer
@@ -315,10 +328,10 @@ class Loop:
         return bool(self.reason) or self._executive.over
 
     def advance(self, before_ns: int = NEVER.ns) -> None:
-        """Run the tags before ``before_ns``, or to the end."""
+        """Run all tags before ``before_ns``."""
         executive, clock, system = self._executive, self._pacer.clock, self._executive.system
         compiled = all(plant.bound.compiled for plant in system.plants)
-        # compiled code never warns
+        # Compiled code never warns, so it needs no suppression of warnings.
         quiet = nullcontext() if compiled else np.errstate(all="ignore")
         with (
             self._scheduled() as self._granted,
@@ -341,7 +354,7 @@ class Loop:
                 self._end()
 
     def _scheduled(self) -> AbstractContextManager[Granted]:
-        """Return the context of the requested scheduling; a run without a pace requests none."""
+        """Return the context of the requested scheduling; a run without a pace has none."""
         if self._pacer.clock.paced:
             beside = getattr(self._recorder, "beside", ())
             return scheduled(self._request.pace.scheduling, beside)
@@ -350,7 +363,7 @@ class Loop:
         return nullcontext(self._granted)
 
     def _end(self, reason: str = "") -> RunEnding:
-        """End the run, for ``reason`` if it could go on."""
+        """End the run and return its ending; ``reason`` explains an early stop."""
         executive, error = self._executive, self.error
         system, handler = executive.system, executive.handler
         if self._ending is not None:
@@ -366,7 +379,7 @@ class Loop:
         return self._ending
 
     def result(self, reason: str = "") -> RunResult:
-        """End the run, and return its result; ``reason``: why, if it could go on."""
+        """End the run and return its result; ``reason`` explains an early stop."""
         ending = self._end(reason)
         pacer, executive = self._pacer, self._executive
         system, handler, clock = executive.system, executive.handler, pacer.clock
@@ -393,7 +406,6 @@ class Loop:
 
 
 def _reason(executive: Executive) -> str:
-    """Return why the loop ended without an error."""
     handler = executive.handler
     if executive.ended_by:
         return "terminal"
@@ -415,10 +427,10 @@ def _as_error(problem: BaseException, at: Tag) -> Exception:
 
 
 def _kind(error: Exception) -> str:
-    """Return the type of an error as it is recorded.
+    """Return the type name under which an error is recorded.
 
-    A replay raises :class:`ControllerError` for the failure of an external controller.  Therefore
-    every subclass is recorded as :class:`ControllerError`.
+    All kinds of controller errors are recorded as :class:`ControllerError`, because a replay raises
+    this type for the failure of an external controller.
     """
     return ControllerError.__name__ if isinstance(error, ControllerError) else type(error).__name__
 
@@ -428,8 +440,8 @@ def _closed(
 ) -> RunResult:
     """Close the components, the recording and the checkpoints.
 
-    An error during closing becomes a note on the error that ended the run, or, if there is none,
-    the error of the result.
+    An error during closing becomes a note on the error that ended the run.  Without such an error,
+    the closing error becomes the error of the result.
     """
     system, error, footer = result.system, result.error, footer_of(result, figures)
     closers: list[Callable[[], None]] = [system.close, lambda: result.recorder.finish(footer)]
@@ -467,7 +479,6 @@ def footer_of(result: RunResult, figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _saved(checkpoints: CheckpointSchedule | None) -> tuple[Path, ...]:
-    """Return the files of the checkpoints that were saved."""
     kept = None if checkpoints is None else checkpoints.keeper
     return tuple(kept.paths) if isinstance(kept, Files) else ()
 
@@ -481,14 +492,14 @@ def _observer(
 
 
 def shortest_period(system: System) -> int:
-    """Return the frame of the loop in ns: the shortest step or period of any component."""
+    """Return the loop's frame, ns: the shortest step or period of all components."""
     steps = [int(p.step.ns) for p in system.plants]
     periods = [int(t.period.ns) for t in system.tasks if t.period is not None]
     return min([*steps, *periods], default=0)
 
 
 def check_outside(system: System) -> None:
-    """Raise :class:`ScenarioError` if an external controller's compute latency is 0 s."""
+    """Raise :class:`ScenarioError` if an external controller has a compute latency of 0 s."""
     for task in system.controllers:
         if (
             task.controller.outside

@@ -1,7 +1,7 @@
-"""A run that is advanced from Python, step by step, with values that are read and assigned.
+"""A run that Python code advances step by step, reading and assigning values in between.
 
-An assigned value is a command that acts at a tag of its own, at the present time.  The trace is
-therefore that of one run with these values at these times, however the run is divided into steps.
+Each assignment is a command that acts at its own tag, at the present time.  The trace therefore
+equals the trace of one run with the same values at the same times, for any division into steps.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from rtsim.scenario.handles import SignalName
 from rtsim.scenario.scenario import Scenario
 
 _SHOWN = 8
-"""The most names in an error message."""
+"""Maximum number of names in an error message."""
 
 
 class _Assigned:
-    """The device of an external input whose values are assigned; see :class:`InputDevice`."""
+    """Device of an external input whose values the user assigns (see :class:`InputDevice`)."""
 
     value: Vector | None = None
 
@@ -57,18 +57,18 @@ class _Assigned:
 
 @dataclass(frozen=True)
 class SavedSimulation:
-    """A checkpoint of a :class:`Simulation`; :meth:`Simulation.restore` goes back to it."""
+    """Checkpoint of a :class:`Simulation`, to which :meth:`Simulation.restore` returns."""
 
     time_ns: int
     """Simulated time, ns."""
     header: Mapping[str, Any]
-    """The header of the recording: scenario, seed, sources."""
+    """Header of the recording: scenario, seed and sources."""
     checkpoint: Checkpoint | None
-    """The state after the last tag before :attr:`time_ns`; ``None`` before the first tag."""
+    """State after the last tag before :attr:`time_ns`; ``None`` before the first tag."""
     assigned: Mapping[str, Vector] = field(default_factory=dict)
-    """Values that act at :attr:`time_ns`, by name."""
+    """Values that will act at :attr:`time_ns`, by name."""
     kept: KeptRows | None = None
-    """The rows and events so far; ``None`` if they are not kept in memory."""
+    """Rows and events so far, or ``None`` if they are not kept in memory."""
 
     @property
     def time(self) -> float:
@@ -80,17 +80,18 @@ class SavedSimulation:
 
 
 class Simulation:
-    """A run of ``scenario`` that goes on only in :meth:`advance`.
+    """A run of a scenario that proceeds only in calls of :meth:`advance`.
 
-    ``s["cart.x"]``, or ``s[cart.x]`` with a handle, is the present value of a signal or of a
-    parameter: a number, or an array (n,).  It is the value before what happens at :attr:`time`:
-    events at this instant run in the next :meth:`advance`.  A value that is assigned acts at this
-    instant, as ``scenario.at(s.time, name, value)`` does, and holds until the next assignment.
-    Values of sources, of external inputs and of parameters can be assigned; an external input has
-    the assigned values, and its device is not asked.
+    ``s["cart.x"]`` returns the present value of a signal or parameter: a number or an array (n,).
+    A handle works too: ``s[cart.x]``.  Events at exactly :attr:`time` have not happened yet; the
+    next :meth:`advance` executes them.
 
-    The trace is that of one run with the same values at the same times, for any division into
-    steps and on each engine.  Use it in one thread only.
+    Sources, external inputs and parameters can be assigned.  An assigned value acts from
+    :attr:`time` on, like ``scenario.at(s.time, name, value)``, until the next assignment.  Assigned
+    values replace the device of an external input.
+
+    The trace equals the trace of one run with the same values at the same times, for any division
+    into steps and on each engine.  Use a simulation in one thread only.
 
     Example:
         with Simulation(room) as s:
@@ -110,7 +111,7 @@ class Simulation:
         compile: Compilation = True,
         engine: str = AUTO,
     ) -> None:
-        """Build ``scenario``; the arguments have the meaning that they have in ``simulate``."""
+        """Build ``scenario``; the arguments are those of ``simulate``."""
         if recorder is None:
             recorder = MemoryRecorder() if record else NullRecorder()
         self._request = RunRequest(
@@ -119,11 +120,11 @@ class Simulation:
         )  # fmt: skip
         self._time_ns = 0
         self._wall_ns = 0
-        """Wall-clock time of what was done before a restore, ns."""
+        """Wall-clock time spent before the last restore, ns."""
         self._assigned: dict[str, Vector] = {}
-        """Values that act at the present time, by name."""
+        """Values that will act at the present time, by name."""
         self._seen: dict[str, Vector] | None = None
-        """The present values of the plants, by name; ``None`` if they have not been read yet."""
+        """Present values of the plants, by name; ``None`` if they have not been read yet."""
         self._raised = False
         """True if :meth:`advance` has raised the error that ended the run."""
         self._result: RunResult | None = None
@@ -131,7 +132,7 @@ class Simulation:
         self._run = self._opened(self._request)
 
     def _opened(self, request: RunRequest, header: Mapping[str, Any] | None = None) -> OpenRun:
-        """Return a run as requested; ``header``: that of the recording."""
+        """Return an open run; ``header`` replaces the recording's header."""
         parts = request.scenario.components
         self._devices = {name: _Assigned() for name, part in parts.items() if part.external}
         externals = {
@@ -160,26 +161,25 @@ class Simulation:
 
     @property
     def until(self) -> float:
-        """The time at which the run ends, s."""
+        """End of the run, s."""
         return self._request.until_ns / NS_PER_S
 
     @property
     def ended(self) -> bool:
-        """True if the run has ended: at :attr:`until`, at a terminal guard, or in an error."""
+        """True if the run has ended: at :attr:`until`, at a terminal guard, or by an error."""
         return self._result is not None or self._run.over
 
     @property
     def ended_by(self) -> str:
-        """The terminal guard that has ended the run, ``"plant.guard"``; empty if none has."""
+        """The terminal guard that ended the run, ``"plant.guard"``, or an empty string."""
         return self._run.executive.ended_by
 
     def advance(self, duration: Duration | None = None, *, until: Duration | None = None) -> bool:
-        """Advance by ``duration`` s, or to the time ``until`` s; return False if the run has ended.
+        """Advance by ``duration``, s, or to time ``until``, s; return False if the run has ended.
 
-        A duration that is longer than the rest of the run ends at the end of the run.  Raises
-        :class:`ScenarioError` for a wrong time, or if the run has ended already, and the error of
-        a component that ends the run.  Ctrl-C ends the run after a complete tag, and raises
-        :class:`KeyboardInterrupt`.
+        A duration beyond the end of the run is shortened.  Ctrl-C ends the run after a complete tag
+        and raises :class:`KeyboardInterrupt`.  A wrong time, or a call after the end, raises
+        :class:`ScenarioError`.  An error of a component ends the run and is raised.
         """
         self._check_going("advance")
         target = self._target(duration, until)
@@ -192,7 +192,6 @@ class Simulation:
         return not self._run.over
 
     def _target(self, duration: Duration | None, until: Duration | None) -> int:
-        """Return the time to which to advance, ns."""
         if (duration is None) == (until is None):
             raise ScenarioError(
                 "give a duration or a time: advance(0.1) or advance(until=2.5), in s"
@@ -220,7 +219,7 @@ class Simulation:
         return ns
 
     def _hand_over(self) -> None:
-        """Let the assigned values act at the present time."""
+        """Make the assigned values act at the present time."""
         system, ns = self._system, self._time_ns
         for target, value in sorted(self._assigned.items()):
             component = target.partition(".")[0]
@@ -240,7 +239,6 @@ class Simulation:
         self._run.advance(before_ns)
 
     def _raise_what_ended(self) -> None:
-        """Raise the error or the interrupt that ended the run."""
         if self._run.interrupted:
             raise Interrupted
         if self._run.error is not None:
@@ -262,9 +260,9 @@ class Simulation:
         return self._run.executive.system
 
     def __getitem__(self, name: SignalName) -> Any:
-        """Return the present value of a signal or of a parameter: a number, or an array (n,).
+        """Return the present value of a signal or parameter: a number or an array (n,).
 
-        Raises :class:`UnknownName` for an unknown name.
+        An unknown name raises :class:`UnknownName`.
         """
         target = self._known(name)
         value = self._assigned.get(target)
@@ -289,8 +287,8 @@ class Simulation:
     def __setitem__(self, name: SignalName, value: object) -> None:
         """Set a source, an external input or a parameter from the present time on.
 
-        Raises :class:`ScenarioError` for a value that cannot be assigned, that is not finite or
-        that is out of its range, and :class:`UnknownName` for an unknown name.
+        A value that cannot be assigned, is not finite or is out of range raises
+        :class:`ScenarioError`.  An unknown name raises :class:`UnknownName`.
         """
         target = self._known(name)
         self._check_going(f"assign {target}")
@@ -307,7 +305,6 @@ class Simulation:
         self._assigned[component] = whole
 
     def _checked(self, target: str, value: object) -> Vector:
-        """Return ``value`` as a vector (n,) of the declared size and range."""
         signal = self._signals[target]
         try:
             given = as_float64(value, target).ravel()
@@ -354,7 +351,7 @@ class Simulation:
         )
 
     def _known(self, name: SignalName) -> str:
-        """Return ``name`` as text; raises :class:`UnknownName` unless it names a value."""
+        """Return ``name`` as text; an unknown name raises :class:`UnknownName`."""
         target = str(name)
         if target in self._signals:
             return target
@@ -374,22 +371,21 @@ class Simulation:
 
     @cached_property
     def _signals(self) -> Mapping[str, Signal]:
-        """The declarations of all values that can be read, by name."""
         system = self._system
         changeable = {name: one.signals[one.name] for name, one in system.changeable.items()}
         read = {f"{name}.{s.name}": s for name, port in system.ports.items() for s in port.signals}
         return {**changeable, **read}
 
     def signal(self, name: SignalName) -> Signal:
-        """Return the declaration of a signal or of a parameter: its unit, bounds and shape."""
+        """Return the declaration of a signal or parameter: unit, bounds and shape."""
         return self._signals[self._known(name)]
 
     def show(self, *names: SignalName) -> None:
-        """Show the values of ``names`` from now on, five times per second, while the run advances.
+        """Show the values of ``names`` from now on, five times per second while the run advances.
 
-        A notebook shows them in the present cell, each with a plot of its values at the end of
-        each :meth:`advance`; elsewhere they are one line of the terminal.  Raises
-        :class:`UnknownName` for an unknown name.
+        A notebook shows them in the present cell, with a plot of each value after each
+        :meth:`advance`; a terminal shows them in one line.  An unknown name raises
+        :class:`UnknownName`.
         """
         if not names:
             raise ScenarioError("show needs the names of signals, such as show('cart.x')")
@@ -405,9 +401,9 @@ class Simulation:
     # -- checkpoints
 
     def save(self) -> SavedSimulation:
-        """Return a checkpoint of the run as it is now, with what was assigned.
+        """Return a checkpoint of the run, including assigned values.
 
-        Raises :class:`CheckpointError` if a component cannot be saved.
+        A component that cannot be saved raises :class:`CheckpointError`.
         """
         self._check_going("save")
         executive = self._run.executive
@@ -425,11 +421,11 @@ class Simulation:
         )
 
     def restore(self, checkpoint: SavedSimulation) -> None:
-        """Go back, or forward, to a checkpoint of this run or of another run of this scenario.
+        """Return to a checkpoint of this run or of another run of this scenario.
 
-        The recording is then that of a run that came there without a detour.  Raises
-        :class:`CheckpointError` if the checkpoint is of another scenario or seed, or if the run is
-        recorded in a file, which cannot go back.
+        The recording then equals that of a run that arrived at the checkpoint directly.  A
+        checkpoint of another scenario or seed, or a run that is recorded in a file, raises
+        :class:`CheckpointError`.
         """
         if self._result is not None:
             raise ScenarioError("cannot restore: result() has closed this run; call restore before")
@@ -447,7 +443,6 @@ class Simulation:
         self._seen, self._raised = None, False
 
     def _recorder_from(self, saved: SavedSimulation) -> Recorder:
-        """Return the recorder of the run after a restore."""
         recorder = self._request.output.recorder
         if isinstance(recorder, NullRecorder):
             return recorder
@@ -466,11 +461,11 @@ class Simulation:
     # -- the end
 
     def result(self) -> RunResult:
-        """End the run at the present time and return its result, with its recording.
+        """End the run at the present time and return its result with its recording.
 
-        The end of a ``with`` block does this too.  The result is that of ``simulate(scenario,
-        until=s.time)`` with the assigned values.  Raises as ``simulate`` does, but not an error
-        that :meth:`advance` has raised.
+        The result equals that of ``simulate(scenario, until=s.time)`` with the assigned values.
+        The end of a ``with`` block calls this method.  Errors are those of ``simulate``, except an
+        error that :meth:`advance` has already raised.
         """
         if self._result is None:
             if not self._run.over:
@@ -484,14 +479,14 @@ class Simulation:
         return self._result if self._raised else self._result.checked()
 
     def _finish(self, reason: str = "") -> None:
-        """Close the components and the recording; ``reason``: why the run ends early."""
+        """Close the components and the recording; ``reason`` explains an early end."""
         found = self._run.finish(reason)
         self._result = replace(found, began=START, wall_ns=self._wall_ns + found.wall_ns)
 
     def close(self) -> None:
-        """Close the components and the recording as they are, if :meth:`result` has not.
+        """Close the components and the recording without running further, unless already closed.
 
-        For a run whose result nobody needs: nothing more of it runs.
+        Use this method if the result is not needed.
         """
         if self._result is None:
             self._finish("interrupted")
@@ -516,13 +511,12 @@ class Simulation:
 
 
 def _first(names: Iterable[str]) -> list[str]:
-    """Return the first names, for an error message."""
     found = list(names)
     return found if len(found) <= _SHOWN else [*found[:_SHOWN], "..."]
 
 
 def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return the first entry in which two headers differ; empty if they are equal."""
+    """Return the first key whose values differ in two headers, or an empty string."""
     if ours is theirs:
         return ""
     keys = sorted(ours.keys() | theirs.keys())

@@ -1,6 +1,6 @@
-"""The bodies and the ground that viewers draw.
+"""Bodies, meshes and terrain that viewers draw.
 
-A body is a shape at the position and attitude that signals give.
+Each body is a shape.  Signals of the run give its position and attitude.
 """
 
 from __future__ import annotations
@@ -23,21 +23,26 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extras import extra
 
 KINDS = ("grass", "field", "road", "runway", "water", "forest")
-"""What covers a cell; :attr:`GroundGrid.kind` has the index in this tuple."""
+"""Kinds of ground cover; :attr:`GroundGrid.kind` contains indices into this tuple."""
 GRASS, FIELD, ROAD, RUNWAY, WATER, FOREST = range(len(KINDS))
 MOST_POINTS = 513
-"""Largest number of points of the grid along north and along east."""
+"""Largest number of grid points in each direction."""
 
 
 @dataclass(frozen=True, eq=False)
 class GroundGrid:
-    """Heights over a rectangular grid around the origin of local axes north and east.
+    """Terrain heights and ground cover on a rectangular north-east grid.
 
-    ``north`` (n,) and ``east`` (m,) increase, m; their distances need not be equal.  ``height``
-    (n, m), m, is positive upwards, at each point of the grid.  ``kind`` (n - 1, m - 1) is the cover
-    of each cell, an index of :data:`KINDS`.  Cell ``[i, k]`` lies between ``north[i]`` and
-    ``north[i + 1]``, and between ``east[k]`` and ``east[k + 1]``.  The arrays are copied and become
-    read-only.  Raises :class:`ScenarioError` for arrays that do not fit together.
+    Arrays that do not fit together raise :class:`ScenarioError`.  The grid copies the arrays; the
+    copies are read-only.
+
+    Attributes:
+        north: Coordinates of the grid points, m, shape (n,), increasing, spacing may vary.
+        east: Coordinates of the grid points, m, shape (m,), increasing, spacing may vary.
+        height: Height of each grid point, m, positive upwards, shape (n, m).
+        kind: Ground cover of each cell, an index of :data:`KINDS`, shape (n - 1, m - 1).  Cell
+            ``[i, k]`` lies between ``north[i]`` and ``north[i + 1]``, and between ``east[k]`` and
+            ``east[k + 1]``.
 
     Example:
         GroundGrid([0.0, 1000.0], [0.0, 1000.0], [[0.0, 5.0], [0.0, 9.0]], [[2]])
@@ -79,7 +84,7 @@ class GroundGrid:
         return axis
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the grid as plain data, for another process; heights are rounded to 1 cm."""
+        """Return the grid as plain data for another process, with heights rounded to 1 cm."""
         heights = np.round(self.height * _PER_M).astype("<i4")
         heights[:, 1:] = np.diff(heights, axis=1)  # neighbours differ little, which packs well
         return {
@@ -91,7 +96,10 @@ class GroundGrid:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> GroundGrid:
-        """Return the grid from the output of :meth:`to_plain`; raises :class:`ScenarioError`."""
+        """Return the grid from the output of :meth:`to_plain`.
+
+        Invalid data raises :class:`ScenarioError`.
+        """
         try:
             north, east = (np.array(data[name], np.float64) for name in ("north", "east"))
             if max(north.size, east.size) > MOST_POINTS:
@@ -105,10 +113,11 @@ class GroundGrid:
 
 @dataclass(frozen=True)
 class Ground:
-    """The ground that viewers draw: ``grid``, whose origin is at ``latitude`` and ``longitude``.
+    """Terrain that viewers draw, and its place on the Earth.
 
-    The angles are in deg, and are needed if the bodies have geodetic positions.  Height 0 of the
-    grid is altitude 0.  Beyond the grid, the ground is flat at height 0.
+    The origin of ``grid`` is at ``latitude`` and ``longitude``, in deg.  Both are required if
+    bodies have geodetic positions.  Height 0 of the grid is altitude 0.  The ground outside the
+    grid is flat, at height 0.
 
     Example:
         grid = GroundGrid([0.0, 1000.0], [0.0, 1000.0], [[0.0, 5.0], [0.0, 9.0]], [[2]])
@@ -131,13 +140,17 @@ class Ground:
                 )
 
     def added_to(self, presentation: Any) -> Any:
-        """Return the :class:`rtsim.scenario.shown.Presentation` with this declaration."""
+        """Return a copy of ``presentation`` with this ground.
+
+        A :class:`~rtsim.scenario.shown.Presentation` that already has a ground raises
+        :class:`ScenarioError`.
+        """
         if presentation.ground is not None:
             raise ScenarioError("show(Ground(...)): the ground is declared twice; remove one")
         return replace(presentation, ground=self)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the ground as plain data, for another process."""
+        """Return the ground as plain data for another process."""
         return {
             "grid": self.grid.to_plain(),
             "latitude": self.latitude,
@@ -146,7 +159,10 @@ class Ground:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Ground:
-        """Return the ground from the output of :meth:`to_plain`; raises :class:`ScenarioError`."""
+        """Return the ground from the output of :meth:`to_plain`.
+
+        Invalid data raises :class:`ScenarioError`.
+        """
         try:
             at = [None if data.get(k) is None else float(data[k]) for k in _PLACE]
             return cls(GroundGrid.from_plain(data["grid"]), *at)
@@ -156,7 +172,7 @@ class Ground:
 
 _PLACE = ("latitude", "longitude")
 _PER_M = 100.0
-"""Heights are sent to other processes as integers of 1 cm."""
+"""Number of units of height per m in data for other processes, where heights are whole cm."""
 
 
 def _packed(array: NDArray[Any]) -> str:
@@ -181,18 +197,15 @@ def _array(name: str, given: ArrayLike, kind: Any, shape: tuple[int, int]) -> ND
     return array
 
 
-# The ground as arrays: heights over a grid, and what covers each cell.  A model that generates a
-# terrain returns a GroundGrid; viewers draw it.
-
 # Meshes of triangles from files (OBJ, glTF, STL, PLY), as the shapes of bodies.
 
 MOST_TRIANGLES = 2000
-"""A window without a graphics card draws this number in 60 pictures per second."""
+"""Limit per mesh, so that a window without a graphics card still draws 60 pictures per second."""
 SUFFIXES = (".obj", ".glb", ".gltf", ".stl", ".ply")
 _LARGEST = 1e6
 """Limit of coordinates, m."""
 _MOST_BYTES = 64 << 20
-"""Limit of the size of a file."""
+"""Limit of the file size, bytes."""
 _AXES = {f"{sign}{name}": (k, 1.0 if sign == "+" else -1.0)
          for sign in "+-" for k, name in enumerate("xyz")}  # fmt: skip
 _GREY = (170, 176, 184)
@@ -202,15 +215,21 @@ Colours = NDArray[np.uint8]
 
 
 class Mesh:
-    """The triangles of a file, for ``Body(shape=Mesh("rover.obj"))``.
+    """A triangle mesh from a file, as the shape of a body.
 
-    ``forward`` and ``up`` are the file's axes that point forward and up: ``+x``, ``-x``, ``+y``,
-    ``-y``, ``+z`` or ``-z``.  Without them, they are those of the format: +z and +y for glTF, and
-    +x and +z for other formats.  ``scale`` is the length of the file's unit, m.  The file's origin
-    becomes the origin of the body.  Raises :class:`ScenarioError` for a file that cannot be used.
+    The origin of the file becomes the origin of the body.  A file that cannot be used raises
+    :class:`ScenarioError`.
 
-    Attributes: ``corners`` (n, 3, 3) are the corners of the triangles in body axes (forward, right,
-    down), m; ``colours`` (n, 3) are their colours, red, green and blue, 0 to 255.
+    Args:
+        file: An OBJ, glTF, STL or PLY file.
+        forward: The file's forward axis: ``+x``, ``-x``, ``+y``, ``-y``, ``+z`` or ``-z``.  The
+            default is ``+z`` for glTF and ``+x`` for other formats.
+        up: The file's upward axis.  The default is ``+y`` for glTF and ``+z`` for other formats.
+        scale: Length of one unit of the file, m.
+
+    The attribute ``corners``, shape (n, 3, 3), contains the corners of the triangles in body axes
+    (forward, right, down), m.  ``colours``, shape (n, 3), contains their colours (red, green,
+    blue), 0 to 255.
 
     Example:
         rover = Mesh("rover.obj", forward="+x", up="+z", scale=0.001)
@@ -248,7 +267,7 @@ class Mesh:
 
     @property
     def length(self) -> float:
-        """The length along the forward axis, or the largest extent if that length is 0, m."""
+        """Length along the forward axis, m, or the largest extent if this length is 0."""
         span = np.ptp(self.corners.reshape(-1, 3), axis=0)
         return float(span[0] or span.max())
 
@@ -266,7 +285,7 @@ class Mesh:
         return self.corners.tobytes(), self.colours.tobytes()
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the mesh as plain data, for another process."""
+        """Return the mesh as plain data for another process."""
         packed = zlib.compress(b"".join(self._bytes), 6)
         return {
             "mesh": Path(self.name).name,
@@ -276,7 +295,10 @@ class Mesh:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Mesh:
-        """Return the mesh from the output of :meth:`to_plain`; raises :class:`ScenarioError`."""
+        """Return the mesh from the output of :meth:`to_plain`.
+
+        Invalid data raises :class:`ScenarioError`.
+        """
         self = cls.__new__(cls)
         try:
             count = int(data["triangles"])
@@ -315,7 +337,10 @@ def _to_body(path: Path, forward: str, up: str) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, changed_ns: int, size: int) -> tuple[Triangles, Colours]:  # noqa: ARG001
-    """Return the triangles (n, 3, 3) of a file and their colours (n, 3), in the file's axes."""
+    """Return the triangles (n, 3, 3) of a file, in the file's axes, and their colours (n, 3).
+
+    The time and the size of the file serve only as keys of the cache.
+    """
     if path.suffix.lower() not in SUFFIXES:
         raise ScenarioError(
             f"mesh {path}: the format {path.suffix!r} is unknown; give a file {', '.join(SUFFIXES)}"
@@ -342,7 +367,7 @@ def _read(path: Path, changed_ns: int, size: int) -> tuple[Triangles, Colours]: 
 
 
 def _colours(part: Any) -> Colours:
-    """Return the colour (n, 3) of each triangle: its own, or else that of the material."""
+    """Return the colours (n, 3) of the triangles, or the material's colour for all of them."""
     many = len(part.faces)
     visual = part.visual
     try:
@@ -357,7 +382,7 @@ def _colours(part: Any) -> Colours:
 
 
 SHAPES: Mapping[str, float] = {"aircraft": 10.0, "box": 10.0, "car": 4.5, "quadcopter": 0.5}
-"""The shapes by name, each with its usual length, m."""
+"""Names of the built-in shapes and their usual lengths, m."""
 
 _LENGTHS = {"m": 1.0, "km": 1000.0, "ft": 0.3048}
 _ANGLES = {"rad": 1.0, "deg": math.pi / 180.0}
@@ -368,24 +393,28 @@ _UNITS: Mapping[str, tuple[Mapping[str, float], ...]] = {
     "euler": (_ANGLES,) * 3,
     "quaternion": (_PLAIN,) * 4,
 }
-"""For each field, the units of its elements, each with its factor to m, rad or 1."""
+"""Allowed units of each element of a field, and their factors to m, rad or 1."""
 
 Place = str | float
-"""A signal ``"component.signal"``, the negative of one (``"-component.signal"``), or a number."""
+"""A signal ``"component.signal"``, a negated signal ``"-component.signal"``, or a number."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """A rigid body with the signals (``"component.signal"``) of its position and attitude.
+    """A rigid body that viewers draw at the position and attitude given by signals.
 
-    Position:  ``geodetic`` (latitude, longitude, altitude) or ``north_east_down``.  Attitude:
-    ``euler`` (roll, pitch, yaw) or ``quaternion`` (scalar first), each from local north-east-down
-    to body axes (forward, right, down).  The units are the units of the signals.  An element can
-    also be a number, in m or rad, or the negative of a signal, such as ``"-drone.height"``.
+    Each element of a position or attitude is a signal (``"component.signal"``), a negated signal
+    (``"-drone.height"``), or a number in m or rad.  Signals can have any unit of length or angle
+    that rtsim converts (m, km, ft, rad, deg).  Give one position and one attitude:
 
-    ``shape`` is ``aircraft``, ``box``, ``car``, ``quadcopter``, or a :class:`Mesh` of your own.
-    ``length`` is in m; if 0, it is the usual length of the shape, or the length of the mesh.  The
-    origin of a car is on the ground below its middle, the origin of other shapes in their middle.
+    - ``geodetic``: latitude, longitude, altitude.
+    - ``north_east_down``: three distances from a local origin.
+    - ``euler``: roll, pitch and yaw, from north-east-down axes to body axes (forward, right, down).
+    - ``quaternion``: the same rotation as a quaternion, scalar first.
+
+    ``shape`` is ``aircraft``, ``box``, ``car``, ``quadcopter`` or a :class:`Mesh`.  ``length`` is
+    in m; 0 selects the usual length of the shape or the length of the mesh.  The origin of a car is
+    on the ground below its middle; the origin of other built-in shapes is in their middle.
 
     Example:
         Body("plane", geodetic=("f16.latitude", "f16.longitude", "f16.altitude"),
@@ -420,7 +449,6 @@ class Body:
             object.__setattr__(self, name, tuple(map(self._place, getattr(self, name))))
 
     def _place(self, given: object) -> Place:
-        """Return an element of a position or attitude; raises :class:`ScenarioError`."""
         if isinstance(given, str):
             return given
         if isinstance(given, int | float) and math.isfinite(given):
@@ -431,7 +459,7 @@ class Body:
         )
 
     def added_to(self, presentation: Any) -> Any:
-        """Return the :class:`rtsim.scenario.shown.Presentation` with this declaration."""
+        """Return a copy of ``presentation`` with this body added."""
         return replace(presentation, bodies=(*presentation.bodies, self))
 
     def _one_of(self, what: str, **sizes: int) -> None:
@@ -444,25 +472,26 @@ class Body:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """The names of all signals, without duplicates."""
+        """Names of the signals of position and attitude, without duplicates."""
         given = (place for name in _UNITS for place in getattr(self, name))
         return tuple(dict.fromkeys(p.removeprefix("-") for p in given if isinstance(p, str)))
 
     @property
     def where(self) -> str:
-        """The name of the field of the position."""
+        """The name of the field that gives the position."""
         return "geodetic" if self.geodetic else "north_east_down"
 
     @property
     def turned(self) -> str:
-        """The name of the field of the attitude."""
+        """The name of the field that gives the attitude."""
         return "euler" if self.euler else "quaternion"
 
     def terms(self, field: str, units: Mapping[str, str]) -> Iterator[tuple[str, float]]:
-        """Yield for each element of ``field`` its signal and the factor to m, rad or 1.
+        """Yield the signal and the factor to m, rad or 1 of each element of ``field``.
 
-        The signal of a number is empty, and its factor is the number.  ``units`` has the unit of
-        each known signal.  Raises :class:`ScenarioError` for an unknown signal or a wrong unit.
+        For an element that is a number, the signal is empty and the factor is the number.
+        ``units`` maps the known signals to their units.  An unknown signal or an unsuitable unit
+        raises :class:`ScenarioError`.
         """
         for place, known in zip(getattr(self, field), _UNITS[field], strict=True):
             if not isinstance(place, str):
@@ -480,13 +509,13 @@ class Body:
             yield name, known[units[name]] * (-1.0 if place.startswith("-") else 1.0)
 
     def check(self, units: Mapping[str, str]) -> None:
-        """Raise :class:`ScenarioError` if a signal is unknown or has a wrong unit."""
+        """Raise :class:`ScenarioError` if a signal is unknown or its unit is unsuitable."""
         for field in (self.where, self.turned):
             for _ in self.terms(field, units):
                 pass
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the body as plain data, for another process."""
+        """Return the body as plain data for another process."""
         shape = self.shape if isinstance(self.shape, str) else self.shape.to_plain()
         plain = asdict(replace(self, shape="box"))
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()} | {
@@ -495,7 +524,10 @@ class Body:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Body:
-        """Return the body from the output of :meth:`to_plain`; raises :class:`ScenarioError`."""
+        """Return the body from the output of :meth:`to_plain`.
+
+        Invalid data raises :class:`ScenarioError`.
+        """
         given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         if isinstance(given.get("shape"), Mapping):
             given["shape"] = Mesh.from_plain(given["shape"])

@@ -1,4 +1,4 @@
-"""Build a system, ready to run, from declared components: resolve names and sort the tasks."""
+"""Construction of a system from the declared components of a scenario."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from rtsim.scenario.component import Built, Component, Site
 
 
 class Builder:
-    """Builds one system from a scenario."""
+    """Builder of one system from the components of a scenario."""
 
     def __init__(
         self,
@@ -116,7 +116,6 @@ class Builder:
         )
 
     def _put(self, name: str, built: Built) -> None:
-        """Add to the system what ``build()`` of component ``name`` returned."""
         check_built(name, built)
         if built.port is not None:
             built.port.awaited = built.topic is not None or built.external is not None
@@ -169,7 +168,6 @@ class Builder:
         return out
 
     def _listeners(self) -> dict[str, list[MessageListener]]:
-        """Return the listeners of each topic and guard."""
         guards = {
             f"{name}.{guard.name}"
             for name, plant in self.plants.items()
@@ -225,7 +223,7 @@ def _known(changeable: Mapping[str, Changeable], target: str) -> Changeable:
 
 
 def predecessors(orders: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """Return, for each controller in a declared order, the set of all controllers before it."""
+    """Return the set of all controllers before each controller in a declared order."""
     direct: dict[str, set[str]] = {}
     for first, later in orders:
         direct.setdefault(later, set()).add(first)

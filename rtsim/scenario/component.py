@@ -1,10 +1,8 @@
-"""Component, the base class of all kinds of components in a scenario.
+"""The base class of all kinds of components.
 
-To add a kind of component, derive one class from it.
-
-A scenario uses four methods of a component: its :meth:`~Component.signals`, the values that can be
-set (:meth:`~Component.settable`), its description for the recording (:meth:`~Component.describe`),
-and :meth:`~Component.build` for each run.  ``docs/extending-components.md`` has an example.
+To add a kind of component, derive a class from :class:`Component`.  A scenario uses its methods
+:meth:`~Component.signals`, :meth:`~Component.settable`, :meth:`~Component.describe` and, for each
+run, :meth:`~Component.build`.  ``docs/extending-components.md`` has an example.
 """
 
 from __future__ import annotations
@@ -35,18 +33,20 @@ Values = Mapping[str, object]
 
 
 class Settable(NamedTuple):
-    """Values that a component declares, and the signals that name them."""
+    """Values that a component declares, together with their signals."""
 
     values: dict[str, Any]
-    """Values by the name of their signal; :meth:`Scenario.set` changes them."""
+    """Values by the names of their signals, which :meth:`Scenario.set` changes."""
     signals: Signals
     live: bool = False
-    """True if the values can also change during a run (:meth:`Scenario.at`, commands).  If so, the
-    component must return a :class:`Changeable` for each of them in :attr:`Built.changeable`."""
+    """True if commands or :meth:`Scenario.at` can change the values during a run.
+
+    :attr:`Built.changeable` must then contain a :class:`Changeable` for each value.
+    """
 
 
 class Validity(NamedTuple):
-    """Sentences for every recording: assumptions of the results, and limits of their validity."""
+    """Assumptions and limits of the validity of the results, as sentences for every recording."""
 
     assumptions: Sequence[str] = ()
     limits: Sequence[str] = ()
@@ -54,35 +54,38 @@ class Validity(NamedTuple):
 
 @dataclass
 class Built:
-    """The result of :meth:`Component.build` for one run; a component sets the fields it needs."""
+    """The parts of a component for one run; a component sets only the fields that it needs."""
 
     port: SignalPort | None = None
-    """The signals that inputs of other components read; the port has the component's name."""
+    """Signals that inputs of other components read; the port has the name of the component."""
     topic: Topic | None = None
-    """The topic of the component's messages; they arrive at the port of the same name."""
+    """The topic of the component's messages, which arrive at the port of the same name."""
     tasks: Sequence[Task] = ()
-    """The tasks that react at ticks; the first task has the component's name."""
+    """Tasks that react at ticks; the first task has the name of the component."""
     wiring: Wiring | None = None
-    """The component's inputs, from :meth:`Site.wiring`; connected after all builds."""
+    """Inputs of the component, from :meth:`Site.wiring`."""
     plant: RunningPlant | None = None
     controller: ControllerTask | None = None
     external: ExternalInput | None = None
     """An external input, from :meth:`Site.external`."""
     changeable: Sequence[Changeable] = ()
-    """The values that can change during a run."""
+    """Values that can change during a run."""
     initials: Sequence[InitialValue] = ()
-    """The values that :meth:`Scenario.set` sets; a prepared run sets them in place if the component
-    is :meth:`~Component.resettable`, and else builds the component anew."""
+    """Values that :meth:`Scenario.set` sets.
+
+    If :meth:`~Component.resettable` returns True, a prepared run sets them in place; otherwise, it
+    builds the component again.
+    """
     triggers: Sequence[str] = ()
     """Topics whose messages trigger the first task."""
     listener: MessageListener | None = None
-    """The task that receives each message and each guard that ``hears`` names."""
+    """The task that receives the messages and guards named by ``hears``."""
     hears: Sequence[str] = ()
 
 
 @dataclass
 class Site:
-    """The services that a component can use in its ``build()``."""
+    """Services for :meth:`Component.build`."""
 
     components: Mapping[str, Component]
     seed: int
@@ -93,12 +96,12 @@ class Site:
     controllers: Mapping[str, ControllerProtocol]
     """Controllers that replace the declared ones in a replay, by name."""
     before: Mapping[str, frozenset[str]]
-    """For each controller in a declared order, all controllers before it."""
+    """All controllers before each controller in a declared order."""
     faults: Installer | None = None
     changeable: dict[str, Changeable] = field(default_factory=dict)
     """Values that can change in this run, by ``component.name``; complete after the build."""
     started: dict[str, ControllerProtocol] = field(default_factory=dict)
-    """The controllers that have started; if the build fails, all of them are closed."""
+    """Controllers that have started, which a failed build closes."""
 
     def signals(self, component: Component) -> Signals:
         """Return the signals of ``component`` that other components can read."""
@@ -113,12 +116,17 @@ class Site:
         items: bool = True,
         initial: Values | None = None,
     ) -> Wiring:
-        """Return a wiring whose ``gather()`` fills ``into`` (m,) from ``sources``.
+        """Return a wiring whose ``gather()`` copies the values of sources into ``into``.
 
-        ``signals`` is the layout of ``into``; ``owner`` is the component's name.  ``initial`` gives
-        values by name that inputs have before the first message of their source, in place of the
-        declared ones.  Faults of this run act on the wiring; with ``items``, each ``gather()`` is
-        an item of the faults.  Raises :class:`ScenarioError` for an input without a source.
+        An input without a source raises :class:`ScenarioError`.
+
+        Args:
+            into: Values of the inputs, shape (m,).
+            signals: The inputs, in the order of ``into``.
+            sources: For each input, a signal ``"component.signal"`` or a number.
+            owner: Name of the component.
+            items: If True, each ``gather()`` is one item of the faults that act on these inputs.
+            initial: Values before the first message, by input; these override the declared values.
         """
         check_wired(signals, sources, owner)
         if self.faults is None:
@@ -126,15 +134,15 @@ class Site:
         return FaultyWiring(into, signals, sources, owner, self.faults.present, items, initial)
 
     def successors(self, name: str) -> frozenset[str]:
-        """Return the controllers that come after ``name`` in a declared order."""
+        """Return the controllers after ``name`` in a declared order."""
         return frozenset(n for n, firsts in self.before.items() if name in firsts)
 
     def external(self, own: ExternalInput) -> ExternalInput:
-        """Return ``own``; in a replay, return the input that gives the recorded values."""
+        """Return ``own`` or, in a replay, an input that repeats the recorded values."""
         return self.external_inputs.get(own.name, own)
 
     def controller(self, name: str, own: ControllerProtocol) -> ControllerProtocol:
-        """Return a new copy of ``own``, or in a replay the controller that replaces ``name``."""
+        """Return a new copy of ``own`` or, in a replay, the controller that replaces ``name``."""
         found = self.controllers.get(name)
         if found is None:
             found = self._fresh(name, own)
@@ -157,30 +165,33 @@ class Site:
 
 
 class Component(ABC):
-    """One component of a scenario, as declared; each run builds it anew.
+    """A declared component of a scenario, built again for each run.
 
     For a new kind of component, derive a class with :meth:`signals` and :meth:`build`, and add an
-    object of it with :meth:`Scenario.add`. Keep the values that a user can set in dicts, because a
-    copy of the scenario copies these dicts.
+    object of the class with :meth:`Scenario.add`.  Keep values that a user can set in dicts,
+    because a copy of the scenario copies these dicts.
     """
 
     kind: ClassVar[str] = "component"
-    """The name of the kind in descriptions and recordings."""
+    """Name of the kind in descriptions and recordings."""
 
     @abstractmethod
     def signals(self, others: Others) -> Signals:
-        """Return the signals that inputs can read; ``others`` finds signals of other components."""
+        """Return the signals that inputs can read.
+
+        ``others`` finds the signals of other components.
+        """
 
     @abstractmethod
     def build(self, name: str, site: Site) -> Built:
-        """Return the ports, tasks and inputs for one run; ``name`` is the component's name."""
+        """Return the ports, tasks and inputs of component ``name`` for one run."""
 
     def settable(self) -> list[Settable]:
         """Return the values that can be set before a run."""
         return []
 
     def describe(self) -> dict[str, Any]:
-        """Return the component as plain data; a replay checks that these data have not changed."""
+        """Return the component as plain data; a replay checks that the data have not changed."""
         own = {
             name: value
             for values, signals, _ in self.settable()
@@ -189,7 +200,7 @@ class Component(ABC):
         return {"kind": self.kind, "type": type(self).__name__, "values": own}
 
     def copy(self) -> Self:
-        """Return a copy; changes of its declared values do not affect the original."""
+        """Return a copy whose declared values can be changed independently."""
         out = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -211,10 +222,10 @@ class Component(ABC):
     def resettable(self) -> bool:
         """Return whether :func:`rtsim.runs.prepared.prepare` may build the component only once.
 
-        True says that ``save()`` and ``restore()`` of what :meth:`build` returns hold all memory of
-        a run, so that a restored system runs as a new one.  Values can then be set in place if
-        ``build`` returns :attr:`Built.initials`.  A class with a ``build`` of its own inherits
-        False, and says so anew.
+        Return True only if ``save()`` and ``restore()`` of the built objects cover all memory of a
+        run, so that a restored system behaves like a new system.  Values in :attr:`Built.initials`
+        are then set in place.  A class that overrides :meth:`build` must override this method too;
+        the inherited answer does not count.
         """
         return False
 
@@ -231,17 +242,20 @@ class Component(ABC):
 
     @property
     def external(self) -> ExternalInput | None:
-        """The component's external input, or None; a replay feeds it from the recording."""
+        """The component's external input, or None; a replay feeds this input from the recording."""
         return None
 
 
 def _place_of(cls: type[Component], name: str) -> int:
-    """Return how far the class that defines ``name`` is from ``cls`` in the order of its bases."""
+    """Return the position, in the method resolution order, of the class that defines ``name``."""
     return next(i for i, one in enumerate(cls.__mro__) if name in vars(one))
 
 
 class Others:
-    """Finds signals of other components; ``asked`` names the components of the present search."""
+    """Signals of all components, for a component whose signals depend on others.
+
+    ``asked`` contains the components of the present search, so that cycles are detected.
+    """
 
     def __init__(
         self, components: Mapping[str, Component], asked: tuple[Component, ...] = ()
@@ -250,7 +264,7 @@ class Others:
         self._asked = asked
 
     def signal(self, source: str, wanted_by: str) -> Signal:
-        """Return the signal ``source`` (``"component.signal"``); errors name ``wanted_by``."""
+        """Return the signal ``source`` (``"component.signal"``); errors mention ``wanted_by``."""
         name, dot, signal = source.partition(".")
         if not dot:
             raise ScenarioError(
@@ -267,7 +281,10 @@ class Others:
 def readable(
     component: Component, components: Mapping[str, Component], asked: tuple[Component, ...] = ()
 ) -> Signals:
-    """Return the signals of ``component`` that inputs can read; ``asked``: see :class:`Others`."""
+    """Return the signals of ``component`` that inputs can read.
+
+    A cycle of sensors raises :class:`ScenarioError`; ``asked`` is as in :class:`Others`.
+    """
     if any(component is one for one in asked):
         raise ScenarioError(
             "some sensors sample each other in a cycle; let one of these sensors sample a "
@@ -316,9 +333,9 @@ def changeable(
 def initials(
     signals: Signals, *vectors: Vector, sources: Mapping[str, Source] | None = None
 ) -> list[InitialValue]:
-    """Return an :class:`InitialValue` for each of ``signals``, except inputs that are wired.
+    """Return an :class:`InitialValue` for each of ``signals``, except connected inputs.
 
-    All ``vectors`` (n,) hold the values; ``sources`` are those of inputs.
+    Each of ``vectors`` (n,) holds the values.  For inputs, ``sources`` lists the connections.
     """
     wired = {name for name, source in (sources or {}).items() if isinstance(source, str)}
     return [InitialValue(s.name, signals, vectors) for s in signals if s.name not in wired]
@@ -327,9 +344,9 @@ def initials(
 def before_messages(
     signals: Signals, sources: Mapping[str, Source], initial: Values
 ) -> dict[str, Any]:
-    """Return, for a description, the values that connected inputs have before the first message.
+    """Return the values of connected inputs before the first message, for a description.
 
-    The dict is empty if no input declares one, and if ``initial`` has none.
+    The dict is empty if neither the inputs nor ``initial`` give such values.
     """
     declared = signals.beginning_with(initial).declared_initial()
     found = {n: value for n, value in declared.items() if isinstance(sources.get(n), str)}
@@ -337,7 +354,7 @@ def before_messages(
 
 
 def declared_values(signals: Signals, values: Values) -> dict[str, Any]:
-    """Return the initial value of each signal, or its source (``"component.signal"``) if wired."""
+    """Return the initial value of each signal, or the source of a connected input."""
     wired = {name: source for name, source in values.items() if isinstance(source, str)}
     constant = {name: value for name, value in values.items() if name not in wired}
     return {**start_values(signals, constant), **wired}

@@ -1,4 +1,4 @@
-"""What a scenario returns for a component: its signals by name, for wires, settings and results."""
+"""Handles: objects through which a user names the signals of a component."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ RESULT_ATTRIBUTES = frozenset(
         "warnings",
     )
 )  # fmt: skip
-"""Public attributes of results and recordings: a component of this name is not ``run.NAME``."""
+"""Attributes of results, which hide a component of the same name from ``run.NAME``."""
 
 
 class SignalReference(str):
-    """The name of a signal, ``component.signal``; a text, which is not its value."""
+    """The name of a signal, ``component.signal``; arithmetic with this name raises an error."""
 
     __slots__ = ()
 
@@ -66,9 +66,9 @@ class SignalReference(str):
 
 
 class Handle:
-    """A component of a scenario; ``handle.NAME`` is the name of its signal or parameter.
+    """A component of a scenario; ``handle.NAME`` is the name of a signal or parameter.
 
-    ``aliases`` has the names of signals by the names of their fields, where they differ.
+    ``aliases`` maps names of fields to names of signals where they differ.
     """
 
     _name: str
@@ -115,19 +115,19 @@ class Handle:
 
 
 Topics: TypeAlias = "Sequence[Topic] | Topic"
-"""What a component waits for: components that send messages, and ``"plant.guard"``."""
+"""The topics and guards (``"plant.guard"``) that a component waits for."""
 Topic: TypeAlias = "str | Handle | NamedSignals"
 
 
 def names_of(topics: Topics) -> tuple[str, ...]:
-    """Return the names of one topic or of several, which can be handles."""
+    """Return the names of one or several topics."""
     if isinstance(topics, (str, Handle)):
         return (str(topics),)
     return tuple(map(str, topics))  # type: ignore[arg-type]
 
 
 def check_signal(given: object, what: str) -> None:
-    """Raise :class:`ScenarioError` if ``given`` is a component where a signal is wanted."""
+    """Raise :class:`ScenarioError` if ``given`` is a component instead of a signal."""
     if isinstance(given, Handle):
         raise ScenarioError(
             f"{what} is the component {given}; give one of its signals, such as "
@@ -136,7 +136,7 @@ def check_signal(given: object, what: str) -> None:
 
 
 def sources_of(inputs: Mapping[str, SignalName] | None) -> dict[str, Any]:
-    """Return the sources of inputs, by name; raise :class:`ScenarioError` for a component."""
+    """Return a copy of ``inputs``; raise :class:`ScenarioError` if a source is a component."""
     found = dict(inputs or {})
     try:
         for name, source in found.items():
@@ -154,7 +154,7 @@ def _frame_of_the_user() -> FrameType | None:
 
 
 def here() -> str:
-    """Return the user's line that called rtsim, as ``"cart.py:12: text: "``; empty without one."""
+    """Return the user's line that called rtsim, as ``"cart.py:12: text"``, or an empty string."""
     frame = _frame_of_the_user()
     if frame is None:
         return ""
@@ -164,12 +164,12 @@ def here() -> str:
 
 
 def refused(problem: str) -> ScenarioError:
-    """Return the error for a line of a scenario; the message begins with this line."""
+    """Return a :class:`ScenarioError` whose message begins with the user's line."""
     return ScenarioError(f"{here()}{problem}")
 
 
 def warn_if_hidden(component: str) -> None:
-    """Warn at the user's line if results have an attribute with the name of a component."""
+    """Warn at the user's line if an attribute of results hides the component."""
     if component not in RESULT_ATTRIBUTES:
         return
     said = (

@@ -1,4 +1,4 @@
-"""Find a scenario by its name or its Python file, and make the scenario."""
+"""Loading of scenarios by name or from a Python file."""
 
 from __future__ import annotations
 
@@ -22,30 +22,27 @@ from rtsim.core.file_hash import Signature, file_hash, signature
 from rtsim.core.raised import from_outside, from_the_machine, own_frames
 from rtsim.scenario.scenario import Scenario
 
-# Import the modules that lie beside a user's Python file.
-
 _found: set[str] = set()
-"""Names of the modules that Python finds only in the folder of the file."""
+"""Names of modules that Python finds only with the folder of the scenario file on its path."""
 
 _imported: dict[Path, dict[str, tuple[Path, Signature | None]]] = {}
-"""For each file that was loaded: the modules whose import it caused, as :func:`imported_by`."""
+"""For each loaded file: name, file and signature of the modules that it imported."""
 
 
 def imported_by(path: Path) -> dict[Path, Signature | None]:
-    """Return the files of modules that the file ``path`` imported and that Python still holds.
+    """Return the files of modules that ``path`` imported, with their signatures at that time.
 
-    Python reads such a file once, so a later load of ``path`` does not open it again.  Each has
-    its signature at the time of the import.
+    A module that Python still holds is not read again when ``path`` is loaded again.
     """
     found = _imported.get(path.resolve(), {})
     return dict(one for name, one in found.items() if name in sys.modules)
 
 
 def forget_beside() -> None:
-    """Forget the modules beside the file that was loaded last.
+    """Remove the modules in the folder of the last loaded file from Python's module table.
 
-    Python keeps a module by its name.  Another file can have a module of the same name beside it,
-    and the text of a module can have changed since.
+    Another file can have a different module of the same name beside it, and the text of a module
+    can have changed since the last load.
     """
     while _found:
         sys.modules.pop(_found.pop(), None)
@@ -54,10 +51,7 @@ def forget_beside() -> None:
 
 @contextmanager
 def imports_beside(path: Path | None) -> Iterator[None]:
-    """Find modules in the folder of the file ``path`` first, as Python does for a script.
-
-    The folder is on the path only meanwhile.
-    """
+    """Search the folder of ``path`` first for imports within this context."""
     if path is None:
         yield
         return
@@ -78,14 +72,13 @@ def imports_beside(path: Path | None) -> Iterator[None]:
 
 
 def _is_beside(name: str) -> bool:
-    """Return whether a module is no longer found, or another one is, without the folder."""
+    """Return whether the import of ``name`` depends on the folder of the scenario file."""
     package = name.partition(".")[0]
     file = getattr(sys.modules.get(package), "__file__", None)
     return file is not None and file != _origin(package)
 
 
 def _origin(name: str) -> str | None:
-    """Return the file of a module as Python would find it now."""
     for finder in sys.meta_path:
         spec = finder.find_spec(name, None)
         if spec is not None:
@@ -115,7 +108,7 @@ Maker = Callable[..., Scenario]
 
 
 def known_scenarios() -> dict[str, str]:
-    """Return ``module:function`` of every scenario that has a name."""
+    """Return ``module:function`` of every named scenario."""
     found = dict(BUILT_IN)
     for entry in entry_points(group="rtsim.scenarios"):
         found.setdefault(entry.name, entry.value)
@@ -123,14 +116,17 @@ def known_scenarios() -> dict[str, str]:
 
 
 def file_of(reference: str) -> Path | None:
-    """Return the Python file in ``reference``; ``None`` if it is the name of a scenario."""
+    """Return the Python file in ``reference``, or ``None`` for the name of a scenario."""
     path, _, function = reference.partition(".py")
     named = reference.endswith(".py") or function.startswith(":")
     return Path(path + ".py") if named else None
 
 
 def find_maker(reference: str) -> Maker:
-    """Return the function that makes scenario ``name`` or ``path/to/file.py[:function]``."""
+    """Return the function that makes a scenario.
+
+    ``reference`` is the name of a scenario or ``path/to/file.py[:function]``.
+    """
     path = file_of(reference)
     if path is not None:
         _, _, function = reference.partition(".py")
@@ -158,7 +154,7 @@ def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
 
 @contextmanager
 def users_code(whose: str) -> Iterator[None]:
-    """Turn an exception of the user's code into a ScenarioError with the lines that raised it."""
+    """Convert an exception of the user's code to a :class:`ScenarioError` with its lines."""
     try:
         yield
     except RtsimError:
@@ -190,8 +186,8 @@ def _shown(frames: list[FrameSummary]) -> list[str]:
 class _FromSource(SourceFileLoader):
     """Loader that compiles a Python file at each load.
 
-    Python recognises outdated bytecode by the file's size and its time in whole s.  An edit can
-    leave both as they were, and the old code would run.
+    Python compares only the size and the time (in whole s) of a file with the stored bytecode.  An
+    edit that changes neither would run the old code.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -200,7 +196,7 @@ class _FromSource(SourceFileLoader):
 
 
 def module_name(path: Path) -> str:
-    """Return the name of the module that the scenario file ``path`` is loaded as."""
+    """Return the name of the module as which the scenario file ``path`` is loaded."""
     return f"rtsim_scenario_{path.stem}"
 
 
@@ -234,7 +230,7 @@ Settings = Mapping[str, str | float | Sequence[float]]
 
 
 class ScenarioMaker:
-    """The function that makes a scenario, loaded once; each call makes another scenario."""
+    """A loaded function that makes scenarios; each call of :meth:`make` returns a new scenario."""
 
     def __init__(self, reference: str) -> None:
         """Load ``reference``: a name, or ``path/to/file.py[:function]``."""
@@ -249,7 +245,7 @@ class ScenarioMaker:
         return self._hashed.get("sha256")
 
     def make(self, settings: Settings | None = None) -> Scenario:
-        """Return a scenario; arguments and errors as in :func:`load_scenario`."""
+        """Return a new scenario; arguments and errors are as in :func:`load_scenario`."""
         reference, parameters = self.reference, self._parameters
         texts = {key: _as_text(value) for key, value in (settings or {}).items()}
         arguments: dict[str, Any] = {}
@@ -275,12 +271,12 @@ class ScenarioMaker:
 
 
 def load_scenario(reference: str, settings: Settings | None = None) -> Scenario:
-    """Return the scenario that ``reference`` names: a name, or ``path/to/file.py[:function]``.
+    """Return a scenario by name or from a file ``path/to/file.py[:function]``.
 
-    ``settings`` gives arguments of its function (``case``) and initial values (``f16.cg``): texts,
-    numbers, or sequences of numbers.  An argument is converted to the type of its default.  A text
-    of a value is a number, or several numbers separated by commas.  Raises
-    :class:`ScenarioError`.
+    ``settings`` maps names of function arguments (``case``) and of initial values (``f16.cg``) to
+    texts, numbers or sequences of numbers.  An argument is converted to the type of its default.
+    The text of an initial value is one number, or several numbers separated by commas.  An unknown
+    name or a wrong value raises :class:`ScenarioError`.
 
     Example:
         bounces = load_scenario("ball", {"ball.height": 2.0})
@@ -289,7 +285,7 @@ def load_scenario(reference: str, settings: Settings | None = None) -> Scenario:
 
 
 def _hash_of(reference: str) -> dict[str, str]:
-    """Return the hash of the scenario's file; a replay checks it before it runs the file."""
+    """Return the hash of the scenario's file, which a replay checks before it runs the file."""
     path = file_of(reference)
     try:
         return {} if path is None else {"sha256": file_hash(path)}
@@ -298,7 +294,7 @@ def _hash_of(reference: str) -> dict[str, str]:
 
 
 def from_anywhere(reference: str) -> str:
-    """Return ``reference`` with a full path, so that a replay in another folder finds the file."""
+    """Return ``reference`` with an absolute path, so that a replay in any folder finds the file."""
     path, dot_py, function = reference.partition(".py")
     return f"{Path(path + dot_py).resolve()}{function}" if dot_py else reference
 
@@ -328,7 +324,7 @@ def _check_complete(
 
 
 def _as_text(value: object) -> str:
-    """Return a value as the command line gives it; a number keeps all its digits."""
+    """Return a value as text in the form of the command line; numbers keep all digits."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(map(str, value))
     return str(value)

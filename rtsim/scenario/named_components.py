@@ -25,7 +25,7 @@ RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "sta
 
 
 class NamedComponents:
-    """The components of a scenario, by name; all names differ.  Their signals are connected."""
+    """The named components of a scenario and their connections."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -34,10 +34,9 @@ class NamedComponents:
     def add(self, name: str, component: Component) -> None:
         """Add a component of any kind, such as your own (``docs/extending-components.md``).
 
-        Warns if results have an attribute of this name: ``run["speed.x"]`` reads the component
-        then, but not ``run.speed.x``.
-
-        Raises :class:`ScenarioError` if ``name`` is reserved, in use, or not an identifier.
+        An invalid, reserved or duplicate name raises :class:`ScenarioError`.  If results have an
+        attribute of this name, such as ``speed``, a warning is given: ``run["speed.x"]`` then reads
+        the component's signal, and ``run.speed.x`` does not.
         """
         if name in RESERVED:
             raise ScenarioError(
@@ -63,17 +62,17 @@ class NamedComponents:
         return {name: one for name, one in self.components.items() if isinstance(one, kind)}
 
     def component(self, name: str) -> Component:
-        """Return component ``name``; raises :class:`UnknownName` for an unknown name."""
+        """Return component ``name``; an unknown name raises :class:`UnknownName`."""
         if name not in self.components:
             raise UnknownName("component", name, sorted(self.components), f"scenario {self.name}")
         return self.components[name]
 
     def readable(self) -> dict[str, Signals]:
-        """Return the signals of each component that inputs and views can read, by its name."""
+        """Return the signals that inputs and views can read, by component."""
         return {name: readable(one, self.components) for name, one in self.components.items()}
 
     def adjustable(self) -> dict[str, str]:
-        """Return the unit of each element of a parameter that can change during a run."""
+        """Return the unit of each element of a value that can change during a run."""
         return {
             f"{name}.{column}": signal.unit
             for name, component in self.components.items()
@@ -94,7 +93,7 @@ class NamedComponents:
         }
 
     def controller_memory(self) -> dict[str, dict[str, str]]:
-        """Return the unit of each memory of each controller, which a recording does not have."""
+        """Return the units of the controllers' memory, which recordings do not contain."""
         known = {n: memory_of(one.controller) for n, one in self.of(ControllerComponent).items()}
         return {n: {s.name: s.unit for s in memory} for n, memory in known.items() if len(memory)}
 
@@ -105,7 +104,7 @@ class NamedComponents:
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
         """Return the declaration of controller ``name``.
 
-        Raises :class:`ScenarioError` with the text ``problem`` if ``name`` is not a controller.
+        If ``name`` is not a controller, :class:`ScenarioError` is raised with the text ``problem``.
         """
         controllers = self.of(ControllerComponent)
         if name not in controllers:
@@ -116,7 +115,7 @@ class NamedComponents:
     def settable_of(self, target: SignalName) -> Settable:
         """Return the declared values that contain ``target``, ``"component.name"``.
 
-        Raises :class:`UnknownName` if no component has such a value.
+        An unknown value raises :class:`UnknownName`.
         """
         owner, dot, name = str(target).partition(".")
         if not dot:
@@ -133,15 +132,15 @@ class NamedComponents:
     @overload
     def connect(self, source: NamedSignals | Handle, target: NamedSignals | Handle) -> None: ...
     def connect(self, source: Any, target: Any) -> None:
-        """Connect ``source``, a signal or a number, to the input ``target`` of a component.
+        """Connect a signal or a number to an input, or two components by names of signals.
 
-        Both are ``"component.signal"``, or ``component.signal`` of a handle.  Two components,
-        ``connect(cart, brake)``, are connected in both directions: each input of one to the signal
-        of the same name of the other.
+        A signal or an input is ``"component.signal"``, or ``component.signal`` of a handle.
+        ``connect(cart, brake)`` connects each input of one component to the signal of the same name
+        of the other component, in both directions.
 
-        Raises :class:`ScenarioError`, with the line, if the target is not an input or is connected
-        already, if the units or the shapes differ, or if no input of two components has the name of
-        a signal of the other.
+        Raises:
+            ScenarioError: The target is not an input or already connected, units or shapes differ,
+                or two components have no names in common.  The message shows the user's line.
         """
         whole = [_is_component(one) for one in (source, target)]
         try:
@@ -181,7 +180,7 @@ class NamedComponents:
             self._connect_by_name(source, target)
 
     def _connect_by_name(self, source: str, target: str) -> None:
-        """Connect a signal to an input of its name, unless the input has a value."""
+        """Connect a signal to an input of the same name, unless the input has a value."""
         owner, _, name = target.partition(".")
         given = self._inputs(owner)[0].get(name)
         if given is not None and not isinstance(given, str):
@@ -192,7 +191,7 @@ class NamedComponents:
         self._connect(source, target)
 
     def _common(self, one: str, other: str) -> list[tuple[str, str]]:
-        """Return the signals and inputs of equal names of two components."""
+        """Return the pairs of signals and inputs with equal names of two components."""
         if one == other:
             raise ScenarioError(f"{one} cannot be connected to itself by names; give the signals")
         return [
@@ -203,7 +202,7 @@ class NamedComponents:
         ]
 
     def _given(self, name: str) -> tuple[str, ...]:
-        """Return the names of the signals that others can read from component ``name``."""
+        """Return the names of the signals of component ``name`` that other components can read."""
         return readable(self.component(name), self.components).names
 
     def _inputs(self, name: str) -> tuple[dict[str, Any], Signals]:

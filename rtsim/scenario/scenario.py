@@ -1,7 +1,7 @@
-"""Scenario: plants, controllers and the links between them, declared by name.
+"""The class :class:`Scenario`, which declares components and their connections by name.
 
-Components can be declared in any order: a run depends on their names and priorities, and not on the
-order of the lines.
+The order of the declarations does not matter: only the names and the priorities of the components
+affect a run.
 """
 
 from __future__ import annotations
@@ -72,21 +72,19 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Plant)
 N = TypeVar("N", bound=Controller)
 
-# The drawing of a scenario, and what a notebook shows of it.
-
 
 class Drawn:
-    """The methods of a scenario that draw it."""
+    """Methods that draw a scenario."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return the scenario as plain data."""
 
     def draw(self) -> Drawing:
-        """Return a drawing of the components, their wires and their latencies.
+        """Return a drawing of the components, their connections and their latencies.
 
-        A notebook shows it.  ``draw().svg`` is a picture as text, and ``draw().save("x.svg")``
-        writes it.  A scenario that is not complete can be drawn too.
+        A notebook displays the drawing.  ``draw().svg`` is the picture as SVG text, and
+        ``draw().save("x.svg")`` writes it to a file.  An incomplete scenario can also be drawn.
         """
         from rtsim.record.reports.drawing import drawn  # a run draws nothing
 
@@ -99,7 +97,7 @@ class Drawn:
 
 
 class PlantOptions(TypedDict, total=False):
-    """Options of a plant, for type checkers; :meth:`Scenario.plant` has their defaults."""
+    """Types of the options of :meth:`Scenario.plant`, for type checkers."""
 
     solver: str | Solver
     inputs: Mapping[str, SignalName] | None
@@ -109,7 +107,7 @@ class PlantOptions(TypedDict, total=False):
 
 
 class ControllerOptions(TypedDict, total=False):
-    """Options of a controller, for type checkers; :meth:`Scenario.controller` has the defaults."""
+    """Types of the options of :meth:`Scenario.controller`, for type checkers."""
 
     period: Duration | Period | None
     offset: Duration
@@ -123,7 +121,7 @@ class ControllerOptions(TypedDict, total=False):
 
 
 def _check_options(method: str, unknown: Mapping[str, object], options: type) -> None:
-    """Raise :class:`ScenarioError`, with the line, for options that ``method`` does not have."""
+    """Raise :class:`ScenarioError`, with the user's line, for an option that ``method`` lacks."""
     known = [*(("step",) if options is PlantOptions else ()), *options.__annotations__]
     for name in unknown:
         problem = str(UnknownName("option", name, known, f"{method}()"))
@@ -133,7 +131,7 @@ def _check_options(method: str, unknown: Mapping[str, object], options: type) ->
 
 
 def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
-    """Return the name and the object of a component, whose class can give its name."""
+    """Return the name and the object of a component; without a name, use the name of its class."""
     if part is not None or isinstance(name, str):
         if part is None:
             raise ScenarioError(f"{kind} {name} has no model; give scenario.{kind}({name!r}, ...)")
@@ -146,7 +144,7 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
 
 
 def mode_number(model: Model, name: str, value: object) -> object:
-    """Return the number of the mode ``value`` of the signal ``name``; other values unchanged."""
+    """Return the number of mode ``value``, or ``value`` if ``name`` is no mode signal."""
     if not isinstance(value, str) or not model.modes or name != model.discrete.names[-1]:
         return value
     if value not in model.modes:
@@ -155,10 +153,10 @@ def mode_number(model: Model, name: str, value: object) -> object:
 
 
 class Scenario(NamedComponents, Presented, Drawn):
-    """One experiment: its components, their links, and what changes during a run.
+    """A simulation experiment: components, connections, and changes during the run.
 
-    :meth:`build` makes a new system each time.  ``until``: end of a run, s.  ``assumptions`` and
-    ``limits`` are sentences for every recording, in addition to the sentences of the models.
+    A run ends at simulated time ``until``, s.  ``assumptions`` and ``limits`` are sentences that
+    each recording contains, in addition to those of the models.
 
     Example:
         room = Scenario("room", until=60)
@@ -185,11 +183,11 @@ class Scenario(NamedComponents, Presented, Drawn):
         self.limits = tuple(limits)
         self._orders: list[tuple[str, str]] = []
         self._fields: dict[str, Mapping[str, str]] = {}
-        """The names of signals by the names of their fields, of each component of a class."""
+        """Names of signals by names of fields, for each component that is a class."""
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
         self.origin: dict[str, Any] = {}
-        """The file or name from which the scenario was loaded; a replay loads it again."""
+        """The file or name from which the scenario was loaded, for a replay."""
 
     @classmethod
     def from_components(
@@ -199,15 +197,22 @@ class Scenario(NamedComponents, Presented, Drawn):
         step: Duration | Period | None = None,
         solver: str | Solver | None = None,
     ) -> Scenario:
-        """Return the scenario of ``parts``, whose inputs are connected to signals of equal names.
+        """Return a scenario of ``parts``, with inputs connected to signals of the same name.
 
-        Each part has the name of its class, or of its set-up function; the scenario has that of the
-        first.  Controllers give their period in the class.  ``step``: that of each plant, s
-        (default: ``until / 1000``).  ``solver``: that of each plant (default: ``"rk4"`` with a
-        ``step``; without one ``"dp54"``, which controls its error).
+        The class (or the set-up function of processes) gives the name of each component, and the
+        first component gives the name of the scenario.  The class of a controller must give its
+        period.
 
-        Raises :class:`ScenarioError` for a part of another kind, and if several parts have a signal
-        with the name of an input.
+        Args:
+            parts: Plants, controllers and processes.
+            until: End of a run, s.
+            step: Step of each plant, s.  The default is ``until / 1000``.
+            solver: Solver of each plant.  The default is ``"rk4"`` if ``step`` is given, and
+                otherwise ``"dp54"``, which controls its error.
+
+        Raises:
+            ScenarioError: A part is of another kind, or several parts have a signal with the name
+                of an input.
 
         Example:
             room = Scenario.from_components(Heater(), Thermostat(), until=60)
@@ -244,7 +249,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         return out
 
     def copy(self) -> Scenario:
-        """Return an independent copy; it shares only models, controllers and devices."""
+        """Return a copy that shares only models, controllers and devices with the original."""
         out = copy(self)
         out.components = {name: component.copy() for name, component in self.components.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
@@ -255,7 +260,6 @@ class Scenario(NamedComponents, Presented, Drawn):
     # -- components ----------------------------------------------------------------------------
 
     def _handle(self, name: str, part: object = None) -> Handle:
-        """Return the handle of the new component ``name``; ``part`` can have fields."""
         if isinstance(part, NamedSignals):
             self._fields[name] = part.aliases()
         return self[name]
@@ -267,9 +271,9 @@ class Scenario(NamedComponents, Presented, Drawn):
         return iter(self.components)
 
     def __getitem__(self, name: str) -> Handle:
-        """Return the handle of component ``name``, as :meth:`plant` and the others returned it.
+        """Return the handle of component ``name``.
 
-        Raises :class:`UnknownName` for an unknown name.
+        An unknown name raises :class:`UnknownName`.
         """
         self.component(name)
 
@@ -316,14 +320,25 @@ class Scenario(NamedComponents, Presented, Drawn):
         priority: int = 0,
         **unknown: Any,
     ) -> Any:
-        """Declare a plant with its solver and its step (s), and return its handle.
+        """Declare a plant and return its handle.
 
-        The plant is an object of a class of plants, ``plant(Cart(), step=0.01)``, with its name in
-        front if it is not that of the class: ``plant("left", Cart(), step=0.01)``.  Or it is a
-        :class:`Model` with its name.
+        Pass an object of a plant class, ``plant(Cart(), step=0.01)``.  To choose another name than
+        the name of the class, put the name first: ``plant("left", Cart(), step=0.01)``.  A
+        :class:`Model` always needs a name.
 
-        ``inputs`` gives for each input of the model ``"component.signal"`` or a number.
-        ``algebraic`` gives the values at which the first search for the algebraic values begins.
+        Args:
+            name: Name of the component, or an object of a plant class.
+            model: The model or plant object, if ``name`` is a name.
+            step: Interval at which the plant ends its steps and is recorded, s.
+            solver: Name of a solver or a solver object.
+            states: Initial values of states, by name.
+            inputs: For each input, a signal ``"component.signal"`` or a number.
+            parameters: Values of parameters, by name.
+            discrete: Initial values of the memory, by name.
+            algebraic: Start values of the search for the algebraic variables, by name.
+            update_period: Period of the model's update function, s.
+            update_offset: Time of the first update, s.
+            priority: At one instant, lower numbers react first.
         """
         _check_options("plant", unknown, PlantOptions)
         name, part = _named(name, model, "plant")
@@ -383,17 +398,24 @@ class Scenario(NamedComponents, Presented, Drawn):
         on: Topics = (),
         **unknown: Any,
     ) -> Any:
-        """Declare a controller that samples its inputs every ``period`` s; return its handle.
+        """Declare a controller and return its handle.
 
-        The controller is an object of a class of controllers, ``controller(Brake(), period=0.1)``,
-        or any :class:`rtsim.extend.ControllerProtocol` with its name in front.  The class can give
-        the period, which its step can then read: ``period = 0.1``.
+        Pass an object of a controller class, ``controller(Brake(), period=0.1)``, or a name and any
+        :class:`rtsim.extend.ControllerProtocol`.  Give exactly one of ``period`` and ``on``.
 
-        With ``on`` it samples when a message of one of these topics arrives.  Its answer leaves
-        ``compute`` after the sample and arrives ``transport`` later; each is a latency model, or a
-        number of s.  ``late``: what happens if the answer is late ("hold", "fail" or "stretch").
-        ``failure``: what happens if the controller fails or gives invalid outputs ("end" the run,
-        or "hold" the last outputs).
+        Args:
+            name: Name of the component, or an object of a controller class.
+            controller: The controller, if ``name`` is a name.
+            period: Sample period, s.  A controller class can declare it instead (``period = 0.1``).
+            offset: Time of the first sample, s.
+            inputs: For each input, a signal ``"component.signal"`` or a number.
+            compute: Time from the sample until the answer is sent: s, or a latency model.
+            transport: Time from sending until the answer arrives: s, or a latency model.
+            late: Reaction to a late answer: ``"hold"``, ``"fail"`` or ``"stretch"``.
+            failure: Reaction to a failed controller or invalid outputs: ``"end"`` the run, or
+                ``"hold"`` the last outputs.
+            priority: At one instant, lower numbers react first.
+            on: Topics whose messages trigger a sample.
         """
         _check_options("controller", unknown, ControllerOptions)
         name, part = _named(name, controller, "controller")
@@ -429,12 +451,18 @@ class Scenario(NamedComponents, Presented, Drawn):
         late: str | None = None,
         failure: str | None = None,
     ) -> None:
-        """Replace controller ``name`` by ``controller``, such as its C code.
+        """Replace controller ``name``, for example by its C code.
 
         Both controllers must have the same signals, in any order.  The new controller takes over
-        the values of the parameters that both have, and the values that the design declares for
-        the time before the first message.  ``latency``: the time in which it must answer, s or
-        measured.  An argument that is not given leaves the declared value.
+        the values of common parameters, and the values that its inputs and outputs have before the
+        first message.  An omitted option keeps its declared value.
+
+        Args:
+            name: The controller to replace.
+            controller: The new controller.
+            latency: Time from sample to answer: s, or measured delays.
+            late: Reaction to a late answer, as in :meth:`controller`.
+            failure: Reaction to a failed controller, as in :meth:`controller`.
         """
         component = self.controller_component(
             name, f"{name} is not a controller, so no controller can replace it"
@@ -473,10 +501,10 @@ class Scenario(NamedComponents, Presented, Drawn):
         transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
     ) -> Handle:
-        """Declare a sensor that samples ``sources`` every ``period`` s and sends a message.
+        """Declare a sensor that samples signals every ``period`` s and sends them in a message.
 
-        ``sources`` gives for each signal of the sensor ``"component.signal"``, or
-        ``component.signal`` of a handle.  A signal has the unit and the kind of its source.
+        ``sources`` maps each signal of the sensor to the signal to sample: ``"component.signal"``,
+        or ``component.signal`` of a handle.  Units and kinds are those of the sampled signals.
         """
         given = sources_of(sources)
         for signal, source in given.items():
@@ -503,12 +531,12 @@ class Scenario(NamedComponents, Presented, Drawn):
         period: Duration | Period,
         mean: float = 0.0,
     ) -> Handle:
-        """Declare white noise, constant over each ``period`` s: N(mean, deviation^2 / period)."""
+        """Declare white noise N(mean, deviation^2 / period), held for ``period`` s each."""
         self.add(name, NoiseComponent(signals, mean, deviation, Period.of(period)))
         return self._handle(name)
 
     def source(self, name: str, signals: Signals, values: Values | None = None) -> Handle:
-        """Declare named values that :meth:`at` changes, for example commands of an autopilot."""
+        """Declare a source: named values that :meth:`at` can change, such as commands."""
         self.add(name, SourceComponent(signals, dict(values or {})))
         return self._handle(name)
 
@@ -523,10 +551,11 @@ class Scenario(NamedComponents, Presented, Drawn):
         transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
     ) -> Handle:
-        """Declare discrete-event processes (SimPy), with the name of their set-up or their own.
+        """Declare discrete-event processes (SimPy).
 
-        ``on``: the topics and guards (``"plant.guard"``) that they wait for.  Their outputs
-        and topics are sent as messages, which arrive ``transport`` later.
+        Without ``name``, the component has the name of the set-up function.  The processes wait for
+        the topics and guards (``"plant.guard"``) in ``on``.  Their outputs and messages arrive
+        after the latency ``transport``, s or a latency model.
         """
         name, part = _named(name, processes, "processes")
         component = ProcessesComponent(
@@ -543,9 +572,10 @@ class Scenario(NamedComponents, Presented, Drawn):
     def external_input(
         self, name: str, signals: Signals, device: InputDevice, *, wake: Wake | None = None
     ) -> Handle:
-        """Declare an external input: read at each tag, recorded, and fed again in a replay.
+        """Declare an external input, which is read at each tag and recorded.
 
-        ``wake`` makes it an event input, which can insert a tag.
+        A replay uses the recorded values.  With ``wake``, the component becomes an event input,
+        which can insert a tag.
         """
         self.add(name, ExternalInputComponent(ExternalInput(name, signals, device, wake)))
         return self._handle(name)
@@ -553,10 +583,10 @@ class Scenario(NamedComponents, Presented, Drawn):
     # -- relations and settings ------------------------------------------------------------------
 
     def order(self, *names: str | Handle | Controller) -> None:
-        """Let the controllers ``names`` react one after the other in a microstep.
+        """Execute controllers in the given order within a microstep.
 
-        Each controller receives the answers of the earlier ones in the same microstep, if these
-        answers take no time and no other process computes them.
+        Each controller receives the answers of earlier controllers in the same microstep, unless
+        these answers take time or are computed by another process.
         """
         known = [str(name) for name in names]
         for name in known:
@@ -564,7 +594,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         self._orders.extend(pairwise(known))
 
     def at(self, time: Duration, target: SignalName, value: object) -> None:
-        """Change ``"component.name"``, a parameter or a source, to ``value`` at ``time`` s."""
+        """Change the parameter or source ``"component.name"`` to ``value`` at time ``time``, s."""
         ns, target = declared_ns(time, "time of a change"), str(target)
         if ns < 0:
             raise ScenarioError(
@@ -582,23 +612,23 @@ class Scenario(NamedComponents, Presented, Drawn):
         self._changes.append((ns, target, value))
 
     def faults(self, *given: Given) -> None:
-        """Inject faults from fault files, or from dicts with the entries of a fault.
+        """Inject faults from fault files or from dicts.
 
-        ``docs/faults.md`` describes the entries.  Raises :class:`FaultError`.
+        ``docs/faults.md`` describes the entries.  An invalid fault raises :class:`FaultError`.
         """
         self._faults = all_different((*self._faults, *gather(given)))
 
     @property
     def declared_faults(self) -> tuple[Fault, ...]:
-        """The declared, valid faults; :meth:`build` checks that their components exist."""
+        """The declared faults; :meth:`build` checks that their components exist."""
         return self._faults
 
     def only_faults(self, *given: Given) -> None:
-        """Declare ``given`` in place of all earlier faults, as a replay does."""
+        """Replace all declared faults by ``given``, as a replay does."""
         self._faults = gather(given)
 
     def set(self, target: SignalName, value: object) -> None:
-        """Set the initial value of ``"component.name"``: parameter, state or value of a source."""
+        """Set the initial value of ``"component.name"``: a parameter, state, input or source."""
         values, signals, _ = self.settable_of(target)
         owner, _, name = str(target).partition(".")
         component = self.components[owner]
@@ -618,10 +648,14 @@ class Scenario(NamedComponents, Presented, Drawn):
         controllers: Mapping[str, ControllerProtocol] | None = None,
         inserted: Sequence[int] = (),
     ) -> System:
-        """Return a new system with every component in its initial state.
+        """Return a new system with each component in its initial state.
 
-        In a replay ``external_inputs`` and ``controllers`` replace the declared ones by name, and
-        ``inserted`` are the tags (ns) that event inputs inserted into the recorded run.
+        Args:
+            seed: Seed of all random streams.
+            compile: True compiles models to machine code; False runs them as plain Python.
+            external_inputs: External inputs that replace the declared ones in a replay, by name.
+            controllers: Controllers that replace the declared ones in a replay, by name.
+            inserted: Tags that event inputs inserted into the recorded run, ns.
         """
         self.check_presentation()
         return Builder(
@@ -637,12 +671,12 @@ class Scenario(NamedComponents, Presented, Drawn):
         ).system()
 
     def functions(self) -> list[Any]:
-        """Return all functions that compute the run, for the fingerprint."""
+        """Return all functions that compute the run; their source is part of the fingerprint."""
         components = [component for _, component in sorted(self.components.items())]
         return [function for component in components for function in component.functions()]
 
     def viewed(self) -> Viewed:
-        """Return what :func:`rtsim.record.views.views_of` makes views from."""
+        """Return the data from which :func:`rtsim.record.views.views_of` makes views."""
         return Viewed(self.presentation.views, self.describe()["parts"], self.readable())
 
     def describe(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The things that viewers of a run show: plots, bodies, warnings, and the scene of the window.
+"""Declarations of plots, bodies, warnings and sounds for the viewers of a run.
 
-:meth:`Presented.show` and :meth:`Presented.plot` declare these things.  They do not change a run.
+:meth:`Presented.show` and :meth:`Presented.plot` declare them.  They do not change a run.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class _Sent:
     """Base class of dataclasses that are sent to other processes as plain data."""
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the declaration as plain data, for another process."""
+        """Return the declaration as plain data for another process."""
         plain = asdict(self)  # type: ignore[call-overload]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Self:
-        """Return it from the output of :meth:`to_plain`; raises :class:`ScenarioError`.
+        """Return the declaration from the output of :meth:`to_plain`.
 
-        Keys that the class does not know are left out.
+        Unknown keys are ignored.  Invalid data raises :class:`ScenarioError`.
         """
         known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
         try:
@@ -42,18 +42,20 @@ class _Sent:
             raise ScenarioError(f"{data!r} is not a valid {kind}: {error}") from error
 
 
-# The signals that the window shows as numbers in its head-up display.
-
 LEFT, RIGHT = "left", "right"
 
 
 @dataclass(frozen=True)
 class Hud(_Sent):
-    """A number of the head-up display: ``signal``, ``"component.signal"``, is a scalar.
+    """A number in the head-up display of the window.
 
-    ``text`` stands before the number; if empty, it is the name of the signal.  The number is
-    ``factor`` times the value, in ``unit``; if empty, the unit is that of the signal.  ``digits``
-    is the number of decimals.  The first number on each ``side`` has a frame.
+    Args:
+        signal: A scalar signal, ``"component.signal"``.
+        text: Label before the number; the default is the name of the signal.
+        unit: Displayed unit; the default is the unit of the signal.
+        factor: Factor from the signal to the displayed number; needs ``unit``.
+        digits: Number of decimals, 0 to 6.
+        side: ``"left"`` or ``"right"``.  The first number on each side has a frame.
 
     Example:
         Hud("car.speed", text="speed", unit="km/h", factor=3.6)
@@ -84,7 +86,7 @@ class Hud(_Sent):
             )
 
     def added_to(self, presentation: Any) -> Any:
-        """Return the :class:`rtsim.scenario.shown.Presentation` with this declaration."""
+        """Return a copy of ``presentation`` with this number added."""
         return replace(presentation, hud=(*presentation.hud, self))
 
     def check(self, units: Mapping[str, str]) -> None:
@@ -93,12 +95,10 @@ class Hud(_Sent):
             raise UnknownName("signal", self.signal, units, "hud")
 
     def with_unit(self, units: Mapping[str, str]) -> Hud:
-        """Return this number with the signal's own unit, if it has no other."""
+        """Return a copy with the unit of the signal, if no unit was given."""
         unit = self.unit or units.get(self.signal, "")
         return self if unit == "1" else replace(self, unit=unit)
 
-
-# A sound of a scenario: a signal sets the pitch and the level of a tone or of noise.
 
 Points = tuple[tuple[float, float], ...]
 LOWEST_HZ, HIGHEST_HZ = 20.0, 8000.0
@@ -107,12 +107,16 @@ _MOST_POINTS, _MOST_HARMONICS = 64, 16
 
 @dataclass(frozen=True)
 class Sound(_Sent):
-    """A sound that a window makes while it shows a run, such as an engine or the wind.
+    """A sound that the window makes during a run, such as an engine or the wind.
 
-    ``signal``, ``"plant.signal"``, is a scalar.  ``pitch`` (Hz, 20 to 8000) and ``level`` (0 to 1)
-    are numbers, or points ``((signal, pitch), ...)`` that rise with the signal; between two points
-    they are linear, and outside constant.  ``harmonics`` are the amplitudes of the tone and of its
-    multiples.  With a ``width`` in Hz, the sound is noise of this bandwidth around the pitch.
+    Args:
+        name: Name of the sound, an identifier.
+        signal: A scalar signal, ``"plant.signal"``, that controls pitch and level.
+        pitch: Pitch, 20 to 8000 Hz: a number or points ``((signal, pitch), ...)``.  Values between
+            points are interpolated linearly; values beyond the ends are constant.
+        level: Level, 0 to 1: a number or points, as for ``pitch``.
+        harmonics: Amplitudes of the tone and its multiples.
+        width: Bandwidth around the pitch, Hz.  If not 0, the sound is noise instead of a tone.
 
     Example:
         Sound("engine", "car.speed", pitch=((0.0, 40.0), (50.0, 200.0)), level=0.4)
@@ -159,18 +163,18 @@ class Sound(_Sent):
             object.__setattr__(self, key, value)
 
     def added_to(self, presentation: Any) -> Any:
-        """Return the :class:`rtsim.scenario.shown.Presentation` with this declaration."""
+        """Return a copy of ``presentation`` with this sound added."""
         return replace(presentation, sounds=(*presentation.sounds, self))
 
     def check(self, plants: Mapping[str, Signals]) -> None:
-        """Raise an error if the signal is unknown, or is not a scalar."""
+        """Raise an error if the signal is unknown or not a scalar."""
         check_scalar(self.signal, plants, f"sound {self.name}")
 
 
 def check_scalar(name: str, plants: Mapping[str, Signals], where: str) -> None:
-    """Raise an error if ``name``, ``"plant.signal"``, is unknown or not a scalar.
+    """Raise an error if the signal ``name`` (``"plant.signal"``) is unknown or not a scalar.
 
-    ``where`` names the declaration in the message.
+    The error message begins with ``where``.
     """
     plant, _, signal = name.partition(".")
     if plant not in plants:
@@ -184,7 +188,7 @@ def check_scalar(name: str, plants: Mapping[str, Signals], where: str) -> None:
 def _points(
     given: float | Sequence[Sequence[float]], low: float, high: float, where: str
 ) -> Points:
-    """Return ``given`` as points; a number is one point."""
+    """Return ``given`` as a tuple of points; a number becomes one point."""
     if isinstance(given, int | float):
         given = ((0.0, given),)
     found = tuple((float(x), float(y)) for x, y in given)
@@ -200,11 +204,11 @@ def _points(
 
 
 BODIES = "bodies"
-"""The scene of a scenario that declares bodies and names no scene."""
+"""The scene of a scenario that declares bodies but no scene."""
 TAKEN = frozenset(
     ("bodies", "cues", "ground", "hud", "pid", "scenario", "scene", "sounds", "views")
 )
-"""Names of options that rtsim itself sends to a window; the options of a scene need other names."""
+"""Names of options that rtsim sends to a window, which a scene cannot use for its own options."""
 
 
 class Displayed(Protocol):
@@ -219,27 +223,27 @@ class Displayed(Protocol):
 
 @dataclass(frozen=True)
 class Presentation:
-    """The bodies, warnings, scene and views that a scenario declares for its viewers."""
+    """The declarations of a scenario for its viewers."""
 
     bodies: tuple[Body, ...] = ()
     """Bodies that the window, the browser and Foxglove draw."""
     cues: tuple[Cue, ...] = ()
-    """Warnings by a text in the window, by the stick and by the horn."""
+    """Warnings by a text in the window, by stick shaker and by horn."""
     sounds: tuple[Sound, ...] = ()
     """Sounds of the window, such as an engine."""
     scene: str = ""
-    """Name of the window's scene; if empty, the window draws the bodies, or else strips."""
+    """Scene of the window; if empty, the window draws the bodies, or strips if there are none."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the scene, as plain data."""
     hud: tuple[Hud, ...] = ()
-    """The numbers of the head-up display in the window."""
+    """Numbers in the head-up display of the window."""
     ground: Ground | None = None
-    """The ground that is drawn below the bodies; if ``None``, it is flat."""
+    """Ground below the bodies; if ``None``, the ground is flat."""
     views: tuple[View, ...] = ()
-    """The plots of reports and viewers; if empty, they show all signals in a default order."""
+    """Plots of reports and viewers; if empty, viewers plot all signals in a default order."""
 
     def window(self) -> dict[str, Any]:
-        """Return the scene and what it draws as plain data; empty if nothing is declared."""
+        """Return the scene and its content as plain data; empty if nothing is declared."""
         scene = self.scene or (BODIES if self.bodies else "")
         if not scene:
             return {}
@@ -253,7 +257,7 @@ class Presentation:
         return out
 
     def recorded(self) -> dict[str, Any]:
-        """Return what a recording's header keeps for viewers."""
+        """Return the declarations that the header of a recording stores for viewers."""
         shown = self.window()
         return {"shown": shown} if shown else {}
 
@@ -263,11 +267,15 @@ class Presentation:
         adjustable: Mapping[str, str],
         plants: Sequence[str],
     ) -> None:
-        """Raise :class:`ScenarioError` if a signal of a declaration is unknown or in a wrong unit.
+        """Raise :class:`ScenarioError` if a signal of a declaration is unknown or has a wrong unit.
 
-        ``signals`` are the signals of each component.  ``adjustable`` has the units of parameters
-        that can change during a run; a body can be placed by them too.  Cues, sounds and the
-        head-up display need signals of ``plants``, because a window has no others.
+        Cues, sounds and the head-up display need signals of plants, because the window receives no
+        other signals.  Bodies can also use parameters.
+
+        Args:
+            signals: Signals of each component.
+            adjustable: Units of the parameters that can change during a run.
+            plants: Names of the plants.
         """
         check_views(self.views, signals)
         windowed = {name: signals[name] for name in plants}
@@ -281,7 +289,7 @@ class Presentation:
             sound.check(windowed)
 
     def with_items(self, items: Sequence[Displayed]) -> Presentation:
-        """Return a copy with ``items``; raises :class:`ScenarioError` for a wrong item."""
+        """Return a copy with ``items``; a wrong item raises :class:`ScenarioError`."""
         out = self
         for item in items:
             if not hasattr(item, "added_to"):
@@ -293,7 +301,7 @@ class Presentation:
         return out
 
     def with_view(self, view: View) -> Presentation:
-        """Return a copy with ``view``; raises :class:`ScenarioError` if its title is taken."""
+        """Return a copy with ``view``; a duplicate title raises :class:`ScenarioError`."""
         if any(view.title == one.title for one in self.views):
             raise ScenarioError(
                 f"plot {view.title!r} is declared twice; give one of the two another title"
@@ -301,7 +309,7 @@ class Presentation:
         return replace(self, views=(*self.views, view))
 
     def with_scene(self, name: str, options: Mapping[str, Any]) -> Presentation:
-        """Return a copy with scene ``name``; raises :class:`ScenarioError` for a second scene."""
+        """Return a copy with scene ``name``; a second scene raises :class:`ScenarioError`."""
         if not name:
             if options:
                 raise ScenarioError(
@@ -329,7 +337,6 @@ class Presentation:
 
 
 def _units(signals: Mapping[str, Signals]) -> dict[str, str]:
-    """Return the unit of each element of each signal, by its name ``component.signal``."""
     return {
         f"{name}.{column}": signal.unit
         for name, some in signals.items()
@@ -339,7 +346,7 @@ def _units(signals: Mapping[str, Signals]) -> dict[str, str]:
 
 
 class Presented:
-    """The methods of a scenario that declare bodies, warnings and a scene for viewers."""
+    """Methods of a scenario that declare what viewers show."""
 
     presentation = Presentation()
 
@@ -356,19 +363,22 @@ class Presented:
         """Return the names of the plants."""
 
     def check_presentation(self) -> None:
-        """Raise :class:`ScenarioError` if what is shown names an unknown or unfit signal."""
+        """Raise :class:`ScenarioError` if a declaration for viewers uses an unsuitable signal."""
         if self.presentation != Presentation():
             self.presentation.check(self.readable(), self.adjustable(), self.plant_names())
 
     def show(self, *items: Displayed, scene: str = "", **options: Any) -> None:
-        """Declare what viewers show: in the window, in Foxglove, and when a recording is played.
+        """Declare what the window, Foxglove and the playback of a recording show.
 
-        ``items`` are bodies, cues, sounds, numbers of the head-up display, and a ground.  ``scene``
-        names what the window draws: a scene of rtsim (``bodies``, ``f16``, ``orbit``, ``strips``)
-        or one of an installed package; ``options`` go to the scene's class.  Without ``scene``, the
-        window draws the bodies.  The docs show how to write a scene (docs/extending-scenes.md).  A
-        later call adds to earlier calls.  The call does not affect the results of a run.
-        :meth:`build` checks that the signals exist.  Raises :class:`ScenarioError`.
+        A later call adds to earlier calls.  The declarations do not affect the results of a run.
+        :meth:`build` checks that the signals exist.  A wrong declaration raises
+        :class:`ScenarioError`.
+
+        Args:
+            items: Bodies, cues, sounds, head-up numbers and a ground.
+            scene: Scene of the window: ``bodies``, ``f16``, ``orbit``, ``strips`` or a scene of an
+                installed package (docs/extending-scenes.md).  The default draws the bodies.
+            options: Options for the class of the scene.
 
         Example: ``scenario.show(Body("boat", ...), Cue("fast", ...), scene="harbour", depth=4.0)``
         """
@@ -384,14 +394,20 @@ class Presented:
         marks: bool = True,
         published: Sequence[Published] = (),
     ) -> None:
-        """Declare a view: a plot for the report, the browser, ``rtsim top`` and the window.
+        """Declare a plot for the report, the browser, ``rtsim top`` and the window.
 
-        ``signals`` (``"component.signal"``, or ``component.signal`` of a handle) are drawn over
-        time, or ``over`` another signal.  Give a response first and then its command.  ``band`` is
-        the tolerance around the last signal; ``published`` are values of other sources.
-        :class:`~rtsim.record.views.View` describes all arguments.  The call does not affect the
-        results of a run.  :meth:`build` checks that the signals exist.  Raises
-        :class:`ScenarioError`.
+        The plot does not affect the results of a run.  :meth:`build` checks that the signals exist.
+        A wrong declaration raises :class:`ScenarioError`.  :class:`~rtsim.record.views.View`
+        describes all arguments.
+
+        Args:
+            title: Title of the plot.
+            signals: Signals to draw, ``"component.signal"``; put a response before its command.
+            over: Signal of the horizontal axis; the default is time.
+            band: Tolerance around the last signal.
+            unit: See :class:`~rtsim.record.views.View`.
+            marks: See :class:`~rtsim.record.views.View`.
+            published: Values from other sources, for comparison.
 
         Example: ``out.plot("altitude [ft]", "f16.altitude_ft", "pilot.altitude_command", band=20)``
         """
@@ -402,23 +418,27 @@ class Presented:
 
     @property
     def bodies(self) -> tuple[Body, ...]:
-        """The bodies that were declared by :meth:`show`."""
+        """Bodies declared by :meth:`show`."""
         return self.presentation.bodies
 
     @property
     def cues(self) -> tuple[Cue, ...]:
-        """The cues that were declared by :meth:`show`."""
+        """Cues declared by :meth:`show`."""
         return self.presentation.cues
 
 
 @dataclass(frozen=True)
 class Cue(_Sent):
-    """A warning for the pilot: the stick shakes, a horn sounds, and the picture shows a text.
+    """A warning for the pilot: the stick shakes, a horn sounds, and the window shows a text.
 
-    ``signal``, ``"plant.signal"``, is a scalar.  The stick begins to shake when the signal rises
-    above ``shaker[0]`` and shakes fully above ``shaker[1]``; the horn sounds above ``horn``.  With
-    ``below`` the signal must fall below these limits.  A warning ends when the signal is inside its
-    limit by ``band``.  Limits are in the unit of the signal.
+    Args:
+        name: Name of the cue, an identifier.
+        signal: A scalar signal, ``"plant.signal"``.  All limits are in its unit.
+        shaker: Limits at which the stick begins to shake and shakes fully.
+        horn: Limit at which the horn sounds.
+        text: Text in the window.
+        below: If True, the warning begins when the signal falls below a limit, not above.
+        band: Hysteresis: the warning ends when the signal is inside its limit by this amount.
 
     Example:
         Cue("stall", "f16.alpha", shaker=(0.35, 0.5), horn=0.45, text="STALL", band=0.02)
@@ -429,7 +449,7 @@ class Cue(_Sent):
     shaker: tuple[float, float] | None = None
     horn: float | None = None
     text: str = ""
-    """The text in the window; if empty, the name in capitals."""
+    """The text in the window; the default is the name in capitals."""
     below: bool = False
     band: float = 0.0
 
@@ -464,5 +484,5 @@ class Cue(_Sent):
         return replace(presentation, cues=(*presentation.cues, self))
 
     def check(self, plants: Mapping[str, Signals]) -> None:
-        """Raise an error if the signal is unknown, or is not a scalar."""
+        """Raise an error if the signal is unknown or not a scalar."""
         check_scalar(self.signal, plants, f"cue {self.name}")

@@ -1,7 +1,6 @@
-"""The kinds of components that come with rtsim: plants, sensors, sources, controllers, processes.
+"""The kinds of components that rtsim provides: plants, sensors, sources, controllers, processes.
 
-To add a kind, derive a class from :class:`rtsim.scenario.component.Component` in a module of your
-own, as the classes of this module do.
+To add a kind, derive a class from :class:`rtsim.scenario.component.Component` as this module does.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ from rtsim.solve import SOLVER_PARTS, SOLVERS, Solver
 
 @dataclass
 class PlantComponent(Component):
-    """A plant, as declared: its model, solver, step and values."""
+    """Declaration of a plant: model, solver, step and values."""
 
     kind = "plant"
 
@@ -70,7 +69,7 @@ class PlantComponent(Component):
     update_offset_ns: int
     priority: int
     initial_inputs: dict[str, object] = field(default_factory=dict)
-    """Values of inputs before the first message, in place of the declared ones, by name."""
+    """Values of inputs before the first message, by name; these override the declared values."""
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
         return self.model.readable
@@ -183,14 +182,14 @@ def check_plant(name: str, model: object, solver: object, update_period: object)
 
 
 class _Plain(Component):
-    """A component that uses no functions of the user."""
+    """Base class of components that use no functions of the user."""
 
     def functions(self) -> list[Any]:
         return []
 
 
 class _Declared(_Plain):
-    """A component that uses no functions of the user, and whose signals are declared."""
+    """Base class of components with declared signals and without functions of the user."""
 
     declared: Signals
 
@@ -203,7 +202,7 @@ class _Declared(_Plain):
 
 @dataclass
 class SensorComponent(_Plain):
-    """A sensor, as declared; it sends signals of other components under names of its own."""
+    """Declaration of a sensor, which sends signals of other components under its own names."""
 
     kind = "sensor"
 
@@ -247,7 +246,7 @@ class SensorComponent(_Plain):
 
 @dataclass
 class NoiseComponent(_Declared):
-    """A noise component, as declared."""
+    """Declaration of a noise component."""
 
     kind = "noise"
 
@@ -274,7 +273,7 @@ class NoiseComponent(_Declared):
 
 @dataclass
 class SourceComponent(_Declared):
-    """A source, as declared: named values that only scheduled changes and commands change."""
+    """Declaration of a source: named values that only scheduled changes and commands can change."""
 
     kind = "source"
 
@@ -301,7 +300,7 @@ class SourceComponent(_Declared):
 
 @dataclass
 class ExternalInputComponent(_Plain):
-    """An external input, as declared."""
+    """Declaration of an external input."""
 
     kind = "inlet"
 
@@ -326,7 +325,7 @@ class ExternalInputComponent(_Plain):
 
 @dataclass
 class ProcessesComponent(Component):
-    """Discrete-event processes, as declared."""
+    """Declaration of discrete-event processes."""
 
     kind = "processes"
 
@@ -408,18 +407,16 @@ class TopicComponent(_Declared):
 
 
 def stated(own: Sequence[str], theirs: Sequence[Sequence[str]]) -> list[str]:
-    """Return the assumptions (or limits) of a scenario and its components, without duplicates."""
+    """Return the sentences of a scenario and its components, without duplicates."""
     return list(dict.fromkeys(sentence for some in (own, *theirs) for sentence in some))
 
-
-# A controller of a scenario, and its replacement by another controller.
 
 A = TypeVar("A", bound=Assignable)
 
 
 @dataclass
 class ControllerComponent(Component):
-    """A controller as declared: its sample period, inputs, latency and policies."""
+    """Declaration of a controller: sample period, inputs, latencies and policies."""
 
     kind = "controller"
 
@@ -434,9 +431,9 @@ class ControllerComponent(Component):
     on: tuple[str, ...]
     failure: str = "end"
     initial_inputs: dict[str, object] = field(default_factory=dict)
-    """Values of inputs before the first message, in place of the declared ones, by name."""
+    """Values of inputs before the first message, by name; these override the declared values."""
     initial_outputs: dict[str, object] = field(default_factory=dict)
-    """The same for what others read of the controller."""
+    """Values of outputs before the first message, by name; these override the declared values."""
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
         return self.controller.outputs
@@ -526,8 +523,8 @@ def taking_over(
 ) -> ControllerProtocol:
     """Return ``controller`` with the parameter values of ``design``, which it replaces.
 
-    Raises :class:`ScenarioError` if their signals differ.  If the controller has an interface
-    file, an error begins with the file and line of the signal.
+    Different signals raise :class:`ScenarioError`.  If the controller has an interface file, the
+    message begins with the file and line of the signal.
     """
     check_controller(name, controller)
     place = controller.interface.place if isinstance(controller, Interfaced) else None

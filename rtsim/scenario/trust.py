@@ -1,10 +1,8 @@
-"""Decide which code a recording, a checkpoint or a saved case may run (docs/trust.md).
+"""Permissions to run code that a recording, a checkpoint or a saved case refers to (docs/trust.md).
 
-Each of these files names the scenario file that made it, and to repeat the run, rtsim runs that
-scenario file.  Installed
-code may run.  A file of the current project may run if it equals the recorded file
-byte for byte.
-Otherwise the user must name another file, or state that the named file is trusted.
+To repeat a run, rtsim executes the scenario file whose path is stored in such a file.  Installed
+code may run.  A file of the current project may run if its content equals the recorded content byte
+for byte.  Otherwise, the user must name another scenario file or declare the stored one as trusted.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ class Given:
     """The permissions that the user gave."""
 
     scenario: str | None = None
-    """The scenario to run in place of the scenario that a recording names."""
+    """The scenario to run instead of the recorded scenario."""
     everything: bool = False
 
 
@@ -41,7 +39,7 @@ _GIVEN: ContextVar[Given] = ContextVar("trust", default=_NOTHING)
 
 @contextmanager
 def permitted(scenario: str | None = None, everything: bool = False) -> Iterator[None]:
-    """Permit, within this context, ``scenario`` in place of a recorded scenario, or all code."""
+    """Permit code within this context: ``scenario`` instead of the recorded one, or all code."""
     before = _GIVEN.set(Given(scenario, everything))
     try:
         yield
@@ -55,12 +53,12 @@ def anything_given() -> bool:
 
 
 def project() -> Path | None:
-    """Return the folder that contains the user's own files.
+    """Return the folder that contains the user's own files, or ``None`` if there is no such folder.
 
-    This is the nearest folder with a ``pyproject.toml`` or a ``.git``, from the current folder
-    upwards, else the current folder.  A home folder, a folder above it, the root, and a folder
-    that every user can write to (such as ``/tmp``) are excluded, because they can contain files of
-    other users.  Returns ``None`` if the current folder is excluded.
+    The folder is the nearest one, from the current folder upwards, that contains ``pyproject.toml``
+    or ``.git``, or else the current folder.  Folders that can contain files of other users are
+    excluded: home folders and their parents, the root, and folders that every user can write to,
+    such as ``/tmp``.
     """
     here = Path.cwd().resolve()
     too_wide = {Path(here.anchor), *_homes()}
@@ -73,7 +71,7 @@ def project() -> Path | None:
 
 
 def _homes() -> tuple[Path, ...]:
-    """Return the user's home folder and the folders above it; none if the user has no home."""
+    """Return the user's home folder and its parents, or nothing if the user has no home."""
     try:
         home = Path.home().resolve()
     except (RuntimeError, KeyError):
@@ -82,12 +80,15 @@ def _homes() -> tuple[Path, ...]:
 
 
 def _everybodys(folder: Path) -> bool:
-    """Return whether every user can write to ``folder``; False on Windows."""
+    """Return whether every user can write to ``folder``; always False on Windows."""
     return os.name == "posix" and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
 def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
-    """Return the scenario to load for file ``source``; raises :class:`TrustError` if refused."""
+    """Return the scenario to load for the recorded ``origin`` in file ``source``.
+
+    Code without permission raises :class:`TrustError`.
+    """
     reference, given = str(origin["reference"]), _GIVEN.get()
     if given.scenario is not None:
         return given.scenario
@@ -107,8 +108,8 @@ def check_compiled(
 ) -> None:
     """Raise :class:`TrustError` if the C code of interface file ``path`` may not be used.
 
-    ``source`` is the file that names the interface file.  Without ``hash_of`` the C code may have
-    changed, because the purpose of ``source`` is to run changed C code again.
+    ``source`` is the file that names the interface file.  Without ``hash_of``, the C code may
+    differ from the recorded code, for a run whose purpose is to test changed code.
     """
     if why := _why_not(path, recorded, hash_of):
         raise TrustError(
@@ -118,7 +119,7 @@ def check_compiled(
 
 
 def check_device(url: str, source: str) -> None:
-    """Raise :class:`TrustError` if the device at ``url``, named by ``source``, is not permitted."""
+    """Raise :class:`TrustError` if the device at ``url``, named in ``source``, is not permitted."""
     if not _GIVEN.get().everything:
         raise TrustError(
             f"{source} was made with the device at {url}, which rtsim does not open by itself. "
@@ -127,7 +128,7 @@ def check_device(url: str, source: str) -> None:
 
 
 def _why_not(path: Path, recorded: object, hash_of: Hash | None) -> str:
-    """Return the reason why ``path`` may not run; empty if it may run."""
+    """Return the reason why ``path`` may not run, or an empty string if it may."""
     if _GIVEN.get().everything:
         return ""
     root = project()

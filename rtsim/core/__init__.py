@@ -1,6 +1,6 @@
-"""What every other package may use: time tags, clocks, signals with units, errors, random streams.
+"""Shared basics of all packages: time tags, clocks, signals with units, errors, random streams.
 
-This package knows nothing about simulation.
+Modules in this package contain no simulation code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The folder for compiled functions and other build results; it may be deleted at any time.
+"""Folder for compiled functions and other build results, which users may delete at any time.
 
-``RTSIM_CACHE_DIR`` sets another folder.  If the folder cannot be used, rtsim logs one warning and
-continues.
+``RTSIM_CACHE_DIR`` selects another folder.  If the folder cannot be used, rtsim logs one warning
+and continues.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from rtsim.core.clock import civil
 from rtsim.core.tag import NS_PER_S
 
 UNUSED_NS = 90 * 86_400 * NS_PER_S
-"""Entries that were not used for this time are removed."""
+"""Entries that were unused for this time are removed."""
 LEFT_NS = 86_400 * NS_PER_S
-"""Entries that a killed process left half-written are removed after this time."""
+"""Incomplete entries of killed processes are removed after this time."""
 MOST_ENTRIES = 4000
 """Maximum number of entries in one folder.  The least recently used entries are removed first."""
 _HALF = (".part", ".tmp")
 
 
 def cache_folder() -> Path:
-    """Return ``$RTSIM_CACHE_DIR`` if set, else the user's cache folder; the folder need not exist.
+    """Return ``$RTSIM_CACHE_DIR`` if set, else the user's cache folder.
 
-    If there is no home folder, return a temporary folder for this process.
+    The folder need not exist.  Without a home folder, the result is a temporary folder for this
+    process.
     """
     given = os.environ.get("RTSIM_CACHE_DIR")
     if given:
@@ -70,13 +71,13 @@ def _not_kept(folder: str, reason: str) -> None:
 
 
 def _say(text: str) -> None:
-    import logging  # imported here, because most runs never need it
+    import logging  # most runs do not need this module
 
     logging.getLogger("rtsim").warning(text)
 
 
 def prune(folder: Path, now_ns: int | None = None) -> None:
-    """Remove entries of ``folder`` that are old, half-written or beyond :data:`MOST_ENTRIES`.
+    """Remove entries of ``folder`` that are old, incomplete or beyond :data:`MOST_ENTRIES`.
 
     ``now_ns`` is the present time of :func:`rtsim.core.clock.civil`.
     """
@@ -93,12 +94,12 @@ def prune(folder: Path, now_ns: int | None = None) -> None:
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Yield each entry and the time at which it was last read or written (ns)."""
+    """Yield each entry and the time of its last read or write [ns]."""
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             with suppress(OSError):
                 about = [one.stat() for one in (os.scandir(entry) if entry.is_dir() else [entry])]
-                times = [entry.stat().st_mtime_ns]  # the only one of an empty folder
+                times = [entry.stat().st_mtime_ns]  # an empty folder has no other time
                 times += [ns for one in about for ns in (one.st_mtime_ns, one.st_atime_ns)]
                 yield Path(entry.path), max(times)
 

@@ -1,13 +1,14 @@
-"""The clocks, which map simulated time to wall-clock time and wait for a simulated time.
+"""Clocks that convert between simulated time and wall-clock time, and wait for a simulated time.
 
-Only this module reads wall time (``CLOCK_MONOTONIC``).  All other modules receive a :class:`Clock`
-or measure a duration with :func:`stopwatch`.  :class:`VirtualClock` never waits.
-:class:`WallClock` waits for absolute deadlines: it sleeps until shortly before a deadline and
-busy-waits for the rest.  A third clock, for tests, is in :mod:`rtsim.testing`.  All three pass
-``check_clock``.
+:class:`VirtualClock` never waits.  :class:`WallClock` sleeps until shortly before each deadline and
+busy-waits for the rest.  :mod:`rtsim.testing` contains a third clock, for tests, and
+``check_clock``, which checks any clock.  Only this module reads the wall clock
+(``CLOCK_MONOTONIC``).  Other modules receive a :class:`Clock` or measure durations with
+:func:`stopwatch`.
 
-Do not mix the two time scales: *simulated* ns start at 0; the clock's *own* ns (``now()``,
-``wall(ns)``) have an arbitrary start, and on a real clock differ from ``CLOCK_MONOTONIC`` by years.
+Do not mix the two time scales.  *Simulated* time starts at 0 ns.  The clock's *own* time
+(``now()``, ``wall(ns)``) starts at an arbitrary value and on a :class:`WallClock` differs from
+``CLOCK_MONOTONIC`` by years.
 """
 
 from __future__ import annotations
@@ -29,14 +30,20 @@ from typing import Protocol
 
 from rtsim.core.errors import ScenarioError
 
-# The exact map between simulated time and the own time of a clock.
+# Conversion between simulated time and the own time of a clock.
 
 SLOWEST, FASTEST = Fraction(1, 10**6), Fraction(10**9)
-"""A frame of 1 h takes 114 years at the lowest rate, and times in ns have 64 bits."""
+"""Limits of the rate.
+
+At the lowest rate, 1 h of simulated time takes 114 years.  Longer times in ns do not fit 64 bits.
+"""
 
 
 def exact_rate(rate: float | Fraction) -> Fraction:
-    """Return ``rate`` exactly (0.1 is one tenth); ScenarioError if no clock can keep it."""
+    """Return ``rate`` as an exact fraction; 0.1 gives one tenth.
+
+    Raises :class:`ScenarioError` if ``rate`` is not a finite positive number or is out of range.
+    """
     if isinstance(rate, Fraction):
         exact = rate
     else:
@@ -55,10 +62,11 @@ def exact_rate(rate: float | Fraction) -> Fraction:
 
 
 class Timeline:
-    """The exact map between simulated time and a clock's own time, used by every paced clock.
+    """Exact conversion between simulated time and a clock's own time.
 
-    It uses integers and a rational rate: :meth:`wall` is off by less than 1 ns after any number of
-    months.  It rounds up, so that a deadline is never early.
+    Every clock that waits uses this class.  Integers and a rational rate keep the error of
+    :meth:`wall` below 1 ns, however long the run.  :meth:`wall` rounds up, so that no deadline is
+    early.
     """
 
     __slots__ = ("_denominator", "_numerator", "_own", "_simulated")
@@ -80,7 +88,7 @@ class Timeline:
 
     @property
     def words(self) -> tuple[int, int, int, int]:
-        """Reference point (simulated ns, own ns), numerator and denominator of the rate."""
+        """Reference point (simulated ns, own ns), and numerator and denominator of the rate."""
         return self._simulated, self._own, self._numerator, self._denominator
 
     def wall(self, ns: int) -> int:
@@ -90,16 +98,16 @@ class Timeline:
         return self._simulated + (own - self._own) * self._numerator // self._denominator
 
 
-# What compiled code needs to wait on the wall clock: functions of the C library, and numbers.
+# Addresses and numbers with which compiled code can wait on the wall clock.
 
 _NAMES = ("clock_gettime", "clock_nanosleep", "pread", "recv")
 MONOTONIC = 1
-"""``CLOCK_MONOTONIC`` of Linux, which :func:`time.monotonic_ns` reads."""
+"""Number of ``CLOCK_MONOTONIC`` on Linux, the clock of :func:`time.monotonic_ns`."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Addresses of C functions.  A clock of a test puts functions of its own here."""
+    """Addresses of C functions that compiled code calls.  A test clock can replace them."""
 
     clock_gettime: int
     """``int (int clock, int64_t time[2])``"""
@@ -113,10 +121,10 @@ class Calls:
 
 @dataclass(frozen=True)
 class Wait:
-    """How a clock waits: simulated ``s`` [ns] is due at
-    ``own - (simulated - s) * denominator / numerator``, in ns of ``CLOCK_MONOTONIC``.
+    """Parameters with which compiled code waits as a clock does.  All times are in ns.
 
-    All times are in ns.  ``offset`` is the own time of the clock minus ``CLOCK_MONOTONIC``.
+    Simulated time ``s`` is due at ``own - (simulated - s) * denominator / numerator`` on
+    ``CLOCK_MONOTONIC``.  ``offset`` is the clock's own time minus ``CLOCK_MONOTONIC``.
     """
 
     calls: Calls
@@ -126,16 +134,19 @@ class Wait:
     numerator: int
     denominator: int
     spin: int
-    """The busy-wait window: the sleep ends this long before the due time."""
+    """Length of the busy-wait window: a sleep ends this long before the due time."""
     least_spin: int
     most_spin: int
     bound: int
-    """No late sleep lengthens the window beyond this."""
+    """Upper limit of the busy-wait window.  Late sleeps lengthen the window up to this limit."""
 
 
 @cache
 def system_calls() -> Calls | None:
-    """The functions of this system; None on a system other than Linux with 64-bit times."""
+    """Return the addresses of the functions in this system's C library.
+
+    Returns None on systems other than Linux with 64-bit times.
+    """
     if sys.platform != "linux" or ctypes.sizeof(ctypes.c_long) != 8:
         return None
     library = ctypes.CDLL(None)
@@ -147,13 +158,13 @@ if sys.platform == "win32":  # on Windows, time.monotonic steps by 15.6 ms befor
     stopwatch = time.perf_counter_ns
 else:
     stopwatch = time.monotonic_ns
-"""Nanoseconds for measuring durations; only differences mean anything."""
+"""Read a clock for durations [ns].  Only differences between two readings have a meaning."""
 
 processor_time = time.thread_time_ns
-"""Processor time of this thread in nanoseconds; only differences mean anything."""
+"""Read the processor time of this thread [ns].  Only differences have a meaning."""
 
 civil = time.time_ns
-"""Nanoseconds since 1970, UTC, for dates.  It may jump, so do not measure durations with it."""
+"""Read the date as nanoseconds since 1970, UTC.  The value can jump, so use it for dates only."""
 
 _loaded_ns = stopwatch()
 
@@ -161,7 +172,7 @@ _loaded_ns = stopwatch()
 def age_ns() -> int:
     """Return the time since this process started [ns], with a resolution of 10 ms.
 
-    If the system does not report the start, return the time since this module was loaded.
+    If the system does not report the start, the result counts from the import of this module.
     """
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -175,27 +186,30 @@ DEFAULT_SPIN_NS = 200_000
 MIN_SPIN_NS = 20_000
 MAX_SPIN_NS = 500_000
 MAX_SPIN_SHARE = 4
-"""A tuned busy-wait window is at most 1/4 of the loop's period divided by the rate, and at most
-500 us.  Busy-waiting thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  If a
-sleep ends later than the longest window covers, the timing certificate shows the late wake-up."""
+"""Limit of a tuned busy-wait window: 1/4 of the loop's period on the wall clock.
 
-_LONGEST_SLEEP_S = 3600.0  # longer waits use several sleeps, because the C library overflows
+A second limit is :data:`MAX_SPIN_NS`.  Busy-waiting thus uses at most a quarter of one core, and at
+200 Hz at most a tenth.  If a sleep ends too late even for the longest window, the timing
+certificate reports a late wake-up.
+"""
+
+_LONGEST_SLEEP_S = 3600.0  # the C library overflows in longer sleeps, so a long wait uses several
 _FAR_NS = 3_600_000_000_000
-_WARM_UP_NS = 10_000  # if less time is left before the deadline, ``warm_up`` is not called
-_SPARE_NS = 20_000  # margin added when a late sleep lengthens the window
-_COARSE = 6  # CLOCK_MONOTONIC_COARSE: Linux advances it at each scheduler tick
-_IN_WINDOW_NS = 30_000  # a scheduler tick is best this long after the window begins
-_TICK_TAKES_NS = 50_000  # a scheduler tick can hold up a thread for this long, on a virtual machine
-_EASE_NS = 20  # a sleep that ends in time shortens the window by this
+_WARM_UP_NS = 10_000  # ``warm_up`` is not called if less time is left before the deadline
+_SPARE_NS = 20_000  # after a late sleep, the window becomes longer by the lateness plus this
+_COARSE = 6  # CLOCK_MONOTONIC_COARSE, which Linux advances at each scheduler tick
+_IN_WINDOW_NS = 30_000  # best time of a scheduler tick, after the start of the window
+_TICK_TAKES_NS = 50_000  # longest delay of a thread by a scheduler tick, on a virtual machine
+_EASE_NS = 20  # each sleep that ends in time shortens the window by this
 
 
 class Wake:
-    """An event that ends a wait early; any thread may :meth:`set` it.
+    """An event that ends a wait early.  Any thread, and a signal handler, may :meth:`set` it.
 
-    It stays set until the waiting side clears it.  The waiting side clears it first and then reads
-    its inputs, so that it misses no later input.  It is built on one lock: it needs no file
-    descriptor, works the same on every platform and is safe in a signal handler.  A source with a
-    file descriptor of its own may subclass it; clocks only use :meth:`is_set` and :meth:`wait`.
+    The event stays set until the waiting side clears it.  The waiting side must clear the event
+    first and then read its inputs, so that no later input is lost.  The event uses one lock and no
+    file descriptor.  A subclass may use a file descriptor, because clocks call only :meth:`is_set`
+    and :meth:`wait`.
     """
 
     def __init__(self) -> None:
@@ -208,14 +222,14 @@ class Wake:
             self._gate.release()
 
     def clear(self) -> None:
-        """Clear the event; only the waiting side may call this."""
+        """Clear the event.  Only the waiting side may call this method."""
         self._gate.acquire(blocking=False)
 
     def is_set(self) -> bool:
         return not self._gate.locked()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the event is set, at most ``seconds``; return whether it is set."""
+        """Wait at most ``seconds`` for the event; return True if it is set."""
         if not self._gate.acquire(timeout=max(0.0, seconds)):
             return False
         self.set()
@@ -223,35 +237,35 @@ class Wake:
 
 
 class Clock(Protocol):
-    """A map between simulated time and a clock's own time, with a way to wait.
+    """Interface of clocks: conversion between simulated time and own time, and waiting.
 
-    ``check_clock`` in :mod:`rtsim.testing` defines and checks the contract.
+    ``check_clock`` in :mod:`rtsim.testing` checks the full contract.
     """
 
     paced: bool
-    """Whether the clock waits.  If False, it never waits and no tag is ever late."""
+    """True if the clock waits.  If False, no tag is ever late."""
 
     def now(self) -> int:
-        """Return the clock's own time [ns]; it never goes back."""
+        """Return the clock's own time [ns], which never decreases."""
         ...
 
     def wall(self, ns: int) -> int:
-        """Return W(ns): the clock's own time at which simulated ``ns`` is due."""
+        """Return the own time [ns] at which simulated time ``ns`` is due."""
         ...
 
     def simulated(self, own: int) -> int:
-        """Return the simulated time [ns] at the clock's own time ``own`` [ns]: the inverse of W."""
+        """Return the simulated time [ns] that is due at own time ``own`` [ns]."""
         ...
 
     def anchor(self, ns: int, own: int | None = None) -> None:
         """Set the reference point: simulated ``ns`` is due now, or was due at own time ``own``.
 
-        Called at the start, and after a pause, a restore or a slip.  ``own`` lies in the past.
+        The loop calls this method at the start, and after a pause, a restore or a slip.
         """
         ...
 
     def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
-        """Run at ``rate`` simulated seconds per second from simulated ``ns`` on.
+        """From simulated time ``ns`` on, advance ``rate`` simulated seconds per wall-clock second.
 
         ``None`` means as fast as possible.  ``ns`` and ``own`` set the reference point as in
         :meth:`anchor`.
@@ -259,22 +273,22 @@ class Clock(Protocol):
         ...
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
-        """Wait until simulated ``ns`` is due; never return True before that.
+        """Wait until simulated time ``ns`` is due; return True when the deadline has passed.
 
-        Returns False if ``wake`` was set before or during the wait: the caller reads its inputs
-        and waits again.  If the deadline has passed, the method returns at once.
+        Returns False if ``wake`` was set before or during the wait.  The caller then reads its
+        inputs and waits again.
         """
         ...
 
     def spend(self, ns: int) -> None:
-        """Keep the CPU busy for ``ns`` of own time; a clock that never waits does nothing."""
+        """Keep the CPU busy for ``ns`` of own time.  A clock that never waits does nothing."""
         ...
 
 
 class VirtualClock:
-    """The clock of a run that is as fast as possible: it never waits.
+    """Clock of a run that is as fast as possible: it never waits.
 
-    Its own time is the latest simulated time for which a wait was requested.
+    The clock's own time is the latest simulated time for which a wait was requested.
     """
 
     paced = False
@@ -305,16 +319,16 @@ class VirtualClock:
         return True
 
     def spend(self, ns: int) -> None:
-        """Do nothing: this clock never waits, so no time passes."""
+        """Do nothing, because no time passes on a clock that never waits."""
 
 
 class WallClock:
-    """A clock that waits for absolute deadlines of ``CLOCK_MONOTONIC``.
+    """Clock that waits for absolute deadlines of ``CLOCK_MONOTONIC``.
 
-    It sleeps, and busy-waits for the last ``spin_ns``; with ``spin_ns=0`` it only sleeps.
-    ``rate`` is in simulated seconds per second.  With ``rate=None`` it never waits, like a
-    :class:`VirtualClock`, until :meth:`set_rate` sets a rate.  CPython 3.11+ sleeps with
-    ``clock_nanosleep`` on Linux; :meth:`calibrate` measures how late that returns on this machine.
+    The clock sleeps and then busy-waits for the last ``spin_ns``; with ``spin_ns=0`` it only
+    sleeps.  ``rate`` is in simulated seconds per second.  With ``rate=None`` the clock never waits
+    until :meth:`set_rate` sets a rate.  :meth:`calibrate` measures how late sleeps end on this
+    machine.
     """
 
     def __init__(self, rate: float | Fraction | None = 1.0, spin_ns: int = DEFAULT_SPIN_NS) -> None:
@@ -323,14 +337,15 @@ class WallClock:
                 f"the busy-wait window spin_ns = {spin_ns} ns is negative; give 0 ns or more"
             )
         self.spin_ns = self.most_spin_ns = spin_ns
-        """The present length of the busy-wait window, and its greatest length so far [ns]."""
+        """Present length of the busy-wait window, and its greatest length so far [ns]."""
         self._least_spin_ns = self._bound_ns = self._tuned_spin_ns = spin_ns
         self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
-        """Own time minus ``CLOCK_MONOTONIC`` [ns]: converts time stamps of another process."""
+        """Own time minus ``CLOCK_MONOTONIC`` [ns], to convert time stamps of another process."""
         self.warm_up: Callable[[int], object] | None = None
-        """Function called between the sleep and the busy-wait, to load code into the CPU's caches.
+        """Function that loads code into the CPU's caches, called between sleep and busy-wait.
 
-        It gets the time until the deadline [ns]."""
+        The argument is the time until the deadline [ns].
+        """
         self.paced = rate is not None
         self.begun_ns = 0
         """Reading of :func:`stopwatch` [ns] when simulated time began to advance."""
@@ -351,7 +366,7 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point; without ``own``, it is at most one scheduler tick after now."""
+        """Set the reference point; without ``own``, at most one scheduler tick from now."""
         if own is None:
             now = self.now()
             own = now + self._until_quiet(ns, now)
@@ -373,7 +388,7 @@ class WallClock:
         self.anchor(ns, own)
 
     def _bound_spin(self, ns: int, period_ns: int) -> None:
-        """Bound the busy-wait window by the wall-clock time of the period at the present rate."""
+        """Limit the busy-wait window to a share of the period on the wall clock."""
         self._bound_ns = _longest_tail(self._line.wall(ns + period_ns) - self._line.wall(ns))
         self._least_spin_ns = min(self._tuned_spin_ns, self._bound_ns)
         self.spin_ns = min(max(self.spin_ns, self._least_spin_ns), self._bound_ns)
@@ -404,7 +419,10 @@ class WallClock:
         return True
 
     def lend(self) -> Wait | None:
-        """How compiled code waits on this clock; None where it cannot."""
+        """Return the parameters with which compiled code waits on this clock.
+
+        Returns None if the system does not support this, or if the clock does not wait.
+        """
         calls = system_calls()
         if calls is None or not self.paced:
             return None
@@ -415,7 +433,7 @@ class WallClock:
         )  # fmt: skip
 
     def returned(self, spin_ns: int, most_spin_ns: int) -> None:
-        """Continue with the busy-wait window that compiled code tuned."""
+        """Set the busy-wait window to the values that compiled code tuned [ns]."""
         self.spin_ns, self.most_spin_ns = spin_ns, most_spin_ns
 
     def spend(self, ns: int) -> None:
@@ -428,8 +446,8 @@ class WallClock:
     def _retune(self, left_ns: int) -> None:
         """Adapt the busy-wait window to a sleep that ended ``left_ns`` before its deadline.
 
-        ``left_ns`` is negative if the sleep ended after its deadline.  A sleep that even the
-        longest window would not have covered does not change the window.
+        ``left_ns`` is negative for a late sleep.  The window stays unchanged if even the longest
+        window would have been too short.
         """
         if left_ns >= 0:
             self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
@@ -444,14 +462,16 @@ class WallClock:
         return False
 
     def calibrate(self, period_ns: int | None = None, samples: int = 100) -> int:
-        """Tune the busy-wait window to this machine and scheduling; return it [ns].
+        """Tune the busy-wait window to this machine and its scheduling; return the window [ns].
 
-        Sleeps ``samples`` times for 1 ms.  The window is twice the length that would have covered
-        99 of 100 late returns, within the bounds stated at :data:`MAX_SPIN_SHARE`.  ``period_ns``
-        is the shortest period of the coming loop [simulated ns].  Without the factor of two, one
-        wake-up in a hundred would be late.  Request real-time scheduling before the calibration,
-        because it changes the result.  During the run, a sleep that ends too late lengthens the
-        window within these bounds, and sleeps that end in time shorten it little by little.
+        The method sleeps ``samples`` times for 1 ms.  The window is twice the length that covers 99
+        % of the late returns, within the limits of :data:`MAX_SPIN_SHARE`.  Without the factor of
+        two, one wake-up in a hundred would be late.  ``period_ns`` is the shortest period of the
+        loop, in simulated ns.
+
+        Select real-time scheduling before the calibration, because it changes the result.  During
+        the run, a late sleep lengthens the window within the limits, and sleeps that end in time
+        shorten it gradually.
         """
         late = []
         for _ in range(max(1, samples)):
@@ -468,7 +488,7 @@ class WallClock:
 
 
 def tick_ns() -> int:
-    """Return the period of the system's scheduler ticks [ns]; 0 if it is not reported."""
+    """Return the period of the system's scheduler ticks [ns], or 0 if unknown."""
     if sys.platform != "linux":
         return 0
     try:
@@ -478,16 +498,19 @@ def tick_ns() -> int:
 
 
 def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
-    """Return how long after ``now_ns`` a loop must start so that no tick interrupts it [ns].
+    """Return the delay [ns] after which a loop can start without interruption by scheduler ticks.
 
-    At a tick, Linux checks whether another thread has waited longer.  A loop that busy-waits or
-    computes then loses its CPU until the next tick.  Ticks come at multiples of ``tick_ns`` of
-    ``CLOCK_MONOTONIC``.  If the period and ``tick_ns`` have a common divisor, ticks always meet the
-    loop at the same few phases.  The best phase is the beginning of the busy-wait window: the tick
-    then removes another thread from the CPU just as the sleep ends, the loop gets a fresh time
-    slice, and all other ticks find the loop asleep.  In a short window, the tick itself would make
-    the loop late; then the best phase is the middle of the sleep.  Returns 0 if the common divisor
-    leaves no room beside a window of ``tail_ns``.
+    At a tick, Linux may give the CPU of a loop that busy-waits or computes to another thread until
+    the next tick.  Ticks occur at multiples of ``tick_ns`` of ``CLOCK_MONOTONIC``.  If the period
+    and ``tick_ns`` have a common divisor, ticks always fall on the same few phases of the loop.
+
+    The best phase for a tick is the start of the busy-wait window.  The tick then removes another
+    thread from the CPU just as the sleep ends, the loop receives a fresh time slice, and all other
+    ticks occur while the loop sleeps.  In a short window, the tick itself would make the loop late.
+    The best phase is then the middle of the sleep.
+
+    ``now_ns`` is the present time and ``tail_ns`` the length of the window.  Returns 0 if the
+    common divisor is shorter than two windows.
     """
     divisor = math.gcd(period_ns, tick_ns)
     if not (period_ns and tick_ns) or divisor < 2 * tail_ns:
@@ -499,7 +522,10 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
 
 
 def tail_for(late: list[int], period_ns: int | None = None) -> int:
-    """Return the busy-wait window [ns] for sleeps that ended ``late`` [ns]; see ``calibrate``."""
+    """Return the busy-wait window [ns] for sleeps that ended ``late`` [ns].
+
+    :meth:`WallClock.calibrate` explains the rule.
+    """
     nearly_all = sorted(late)[math.ceil(0.99 * len(late)) - 1]
     return min(max(nearly_all * 2, MIN_SPIN_NS), _longest_tail(period_ns))
 

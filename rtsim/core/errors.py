@@ -1,4 +1,4 @@
-"""The errors that users see.  Each says what was found, what was expected, and what to type.
+"""Errors that rtsim raises.  Each message states the problem and what to type.
 
 ::
 
@@ -24,10 +24,10 @@ from collections.abc import Iterable
 
 
 class RtsimError(Exception):
-    """Base of every error that rtsim raises on purpose."""
+    """Base class of all errors that rtsim raises on purpose."""
 
     placed: bool = False
-    """True if the text begins with the file and the line of a TOML file."""
+    """True if the message begins with the path and line of a TOML file."""
 
 
 class ScenarioError(RtsimError):
@@ -35,7 +35,7 @@ class ScenarioError(RtsimError):
 
 
 class UnknownName(ScenarioError):
-    """A name does not exist; the message suggests the most similar known names."""
+    """A name does not exist.  The message suggests similar names."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], where: str = "") -> None:
         choices = list(known)
@@ -48,14 +48,17 @@ class UnknownName(ScenarioError):
 
 
 class NotRecorded(UnknownName):
-    """A name exists, but there are no values of it to read; ``why`` says what to do instead."""
+    """A signal exists, but its values were not recorded.  ``why`` completes the message."""
 
     def __init__(self, name: str, why: str) -> None:
         ScenarioError.__init__(self, f"{name} {why}")
 
 
 def memory_is_hidden(name: str, unit: str) -> NotRecorded:
-    """Return the error for reading ``name``, ``component.memory``, of a controller."""
+    """Return the error for an attempt to read a controller's memory from the results.
+
+    ``name`` is ``component.memory``; ``unit`` appears in the suggested fix.
+    """
     own = name.partition(".")[2]
     return NotRecorded(
         name,
@@ -76,15 +79,15 @@ class ControllerError(RtsimError):
     """A controller stopped, did not answer or answered wrongly."""
 
     environment: bool = False
-    """True if the host caused the failure, for example because it had no memory left."""
+    """True if the host caused the failure, for example by running out of memory."""
 
 
 class LatencyError(RtsimError):
-    """A latency model returned a delay that no link can have."""
+    """A latency model returned an impossible delay."""
 
 
 class ZenoError(RtsimError):
-    """Events repeat at one instant without end, or ever faster (Zeno)."""
+    """Events repeat at one instant without end, or at ever shorter intervals."""
 
 
 class OverrunError(RtsimError):
@@ -100,8 +103,8 @@ class CheckpointError(RtsimError):
 
 
 class Undecided(RtsimError):
-    """Raised if an outcome is undecided where passed or failed is needed."""
+    """A decision is required, but the outcome is neither passed nor failed."""
 
 
 class TrustError(RtsimError):
-    """A file names code that the user neither named nor trusted before."""
+    """A file refers to code that the user has neither named nor trusted."""

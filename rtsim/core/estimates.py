@@ -1,4 +1,4 @@
-"""Estimates from random outputs: means, confidence intervals, strata, averages, warm-up."""
+"""Estimates from random samples: means, confidence intervals, time averages and warm-up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and its confidence interval: ``mean`` ± ``half_width`` at confidence ``level``."""
+    """A mean with its confidence interval ``mean`` ± ``half_width`` at confidence ``level``."""
 
     mean: float
     half_width: float
@@ -35,7 +35,7 @@ class Estimate:
         return self.mean + self.half_width
 
     def to_plain(self) -> dict[str, float]:
-        """Return mean, interval and level as plain data."""
+        """Return mean, limits of the interval and confidence level as plain data."""
         return {"mean": self.mean, "low": self.low, "high": self.high, "level": self.level}
 
     def __contains__(self, value: float) -> bool:
@@ -46,10 +46,10 @@ class Estimate:
 
 
 def interval(samples: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Return Student's confidence interval of the mean of independent ``samples`` (n,), n >= 2.
+    """Return the mean of independent ``samples`` (n,), n >= 2, with Student's confidence interval.
 
-    The samples must be approximately normal, as means of long runs are.  Raises
-    :class:`ScenarioError` if samples are too few or not finite, or ``level`` is not in (0, 1).
+    The samples must be approximately normal, like means of long runs.  Raises
+    :class:`ScenarioError` for too few samples, non-finite samples or a ``level`` outside (0, 1).
     """
     values = _finite(samples)
     if values.size < 2:
@@ -65,11 +65,11 @@ def stratified(
 ) -> Estimate:
     """Return the mean of a population, with its interval, from samples (n_h,) of each stratum.
 
-    ``shares`` are the fractions of the population in each stratum; they do not depend on the
-    numbers of samples, and their sum is 1.  The variance is the sum of share^2 s_h^2 / n_h; the
+    ``shares`` are the fractions of the population in each stratum and must sum to 1.  The shares
+    are independent of the numbers of samples.  The variance is the sum of share^2 s_h^2 / n_h.  The
     interval is Student's with Satterthwaite's degrees of freedom (Cochran, Sampling Techniques, 3rd
-    ed., 1977, sections 5.3 and 5.4).  A stratum whose samples are all equal adds nothing to the
-    interval, so take enough samples of each stratum.
+    ed., 1977, sections 5.3 and 5.4).  A stratum with equal samples adds nothing to the interval, so
+    take enough samples of each stratum.
     """
     if len(strata) != len(shares) or not strata:
         raise ScenarioError(
@@ -94,7 +94,7 @@ def stratified(
 
 
 def _finite(samples: ArrayLike) -> Vector:
-    """Return ``samples`` as an array (n,); raise :class:`ScenarioError` if one is not finite."""
+    """Return ``samples`` as an array (n,); raise :class:`ScenarioError` if any is not finite."""
     values = np.asarray(samples, dtype=np.float64).ravel()
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
@@ -106,7 +106,7 @@ def _finite(samples: ArrayLike) -> Vector:
 
 
 def quantile(freedom: float, level: float) -> float:
-    """Return Student's t: the half-width, in standard errors, of an interval of this ``level``.
+    """Return the half-width of Student's confidence interval in standard errors.
 
     ``freedom`` is the number of degrees of freedom.
     """
@@ -117,11 +117,10 @@ def quantile(freedom: float, level: float) -> float:
 
 
 def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> Estimate:
-    """Return the mean of one long, stationary, autocorrelated series (n,), with its interval.
+    """Return the mean of a long, stationary, autocorrelated series (n,), with its interval.
 
-    The series is cut into equal batches, and the means of the batches are treated as independent.
-    This holds if a batch is much longer than the correlation time.  Values left over at the start
-    are not used.
+    The series is split into equal batches, and their means count as independent samples.  A batch
+    must be much longer than the correlation time.  Surplus values at the start are not used.
     """
     series = _finite(values)
     each = series.size // batches
@@ -137,10 +136,10 @@ def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> E
 def time_average(
     ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: int, before: float = 0.0
 ) -> float:
-    """Return the time average from ``begin_ns`` to ``end_ns`` of a piecewise constant value.
+    """Return the time average of a piecewise constant signal from ``begin_ns`` to ``end_ns``.
 
-    Each of ``values`` (n,) holds from its time in ``ns`` (n,), in ascending order, to the next;
-    ``before`` is the value before the first.
+    Each of ``values`` (n,) holds from its time in ``ns`` (n,) until the next.  The times are in
+    ascending order, and ``before`` is the value before the first.
     """
     if not begin_ns < end_ns:
         raise ScenarioError(
@@ -156,10 +155,10 @@ def time_average(
 
 
 def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: int) -> float:
-    """Return the time average from ``begin_ns`` to ``end_ns`` of a piecewise linear value.
+    """Return the time average of a piecewise linear signal from ``begin_ns`` to ``end_ns``.
 
-    The lines connect ``values`` (n,) at ``ns`` (n,), in ascending order; two values at one time
-    are a jump.
+    The signal has the ``values`` (n,) at the times ``ns`` (n,), in ascending order.  Two values at
+    one time are a jump.
     """
     times = np.asarray(ns, dtype=np.int64)
     if not (times.size and times[0] <= begin_ns < end_ns <= times[-1]):
@@ -178,11 +177,11 @@ def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: i
 
 
 def warm_up(values: ArrayLike, batch: int = 5) -> int:
-    """Return the number of first values to omit as warm-up: MSER-5 (White, Cobb, Spratt, 2000).
+    """Return the number of initial values to discard as warm-up.
 
-    The result lies in the first half of the values.  It is chosen so that the mean of the batches
-    after it has the smallest standard error.  The method is a rule of thumb: if the result is half
-    of the values, the run is too short.
+    The method is MSER-5 (White, Cobb, Spratt, 2000).  MSER-5 minimises the standard error of the
+    remaining batch means, and discards at most half of the values.  The method is a rule of thumb:
+    if the result is half of the values, the run is too short.
     """
     series = _finite(values)
     count = series.size // batch

@@ -1,7 +1,7 @@
-"""Registries of objects that a user chooses by name, such as solvers.
+"""Registries of objects that a user selects by name, such as solvers.
 
-rtsim ships some of the objects.  An installed package adds an object by an entry point.  A scenario
-file, a test or a notebook adds an object for its own process by :meth:`ExtensionPoint.add`.
+rtsim ships some objects.  An installed package adds objects through entry points.  A scenario file,
+a test or a notebook adds an object for its own process with :meth:`ExtensionPoint.add`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from rtsim.core.errors import ScenarioError, UnknownName
 
 T = TypeVar("T")
 Check = Callable[[str, object], T]
-"""Returns the object if it can be used under this name; raises :class:`ScenarioError` if not."""
+"""Function that returns a suitable object, and raises :class:`ScenarioError` for any other."""
 
 
 class ExtensionPoint(Mapping[str, T], Generic[T]):
-    """A mapping from name to object that other packages can extend.
+    """A mapping from names to objects that other packages can extend.
 
-    ``group`` is the group of the entry points, ``what`` the noun for error messages.  ``check`` is
-    called with each object that rtsim does not ship, before the object is used for the first time.
-    An entry point is imported when its name is looked up, and not before.
+    ``group`` is the group of the entry points, and ``what`` the noun in error messages.  ``check``
+    is called once for each object that rtsim does not ship, before the first use.  An entry point
+    is imported when its name is first looked up.
     """
 
     def __init__(self, group: str, what: str, shipped: Mapping[str, T], check: Check[T]) -> None:
@@ -34,9 +34,10 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
         self._loaded: dict[str, T] = {}
 
     def add(self, name: str, made: T) -> None:
-        """Add ``made`` for this process; an object that was added under ``name`` is replaced.
+        """Add ``made`` under ``name`` for this process, and replace any earlier addition.
 
-        Raises :class:`ScenarioError` if ``name`` belongs to rtsim, or if ``made`` cannot be used.
+        Raises :class:`ScenarioError` if rtsim ships an object of this name or ``made`` is
+        unsuitable.
         """
         if name in self._shipped:
             raise ScenarioError(
@@ -47,7 +48,7 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
     def get_or_raise(self, name: str, where: str = "") -> T:
         """Return the object called ``name``.
 
-        Raises :class:`UnknownName`, with the names that exist.  ``where`` is part of the message.
+        Raises :class:`UnknownName`, which lists existing names.  ``where`` is part of the message.
         """
         try:
             return self[name]

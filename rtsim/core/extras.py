@@ -1,4 +1,4 @@
-"""Optional packages: one error message for all that are missing."""
+"""Imports of optional packages, with one error message for any missing package."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rtsim.core.errors import ScenarioError
 
 
 def extra(module: str, name: str, what: str) -> Any:
-    """Return an optional ``module``, which the extra ``name`` of rtsim installs.
+    """Import and return an optional ``module``, which the extra ``name`` of rtsim installs.
 
-    Raises :class:`ScenarioError`, with what to type, if it cannot be imported.  ``what`` is the
-    thing that needs the module, for the message.
+    ``what`` names the feature that needs the module.  Raises :class:`ScenarioError` with the
+    command to install the extra if the import fails.
     """
     with needs(name, what):
         return importlib.import_module(module)
@@ -24,7 +24,10 @@ def extra(module: str, name: str, what: str) -> Any:
 
 @contextmanager
 def needs(name: str, what: str) -> Iterator[None]:
-    """Raise as :func:`extra` does if an import in the body fails, for imports that have types."""
+    """Raise the error of :func:`extra` if an import in this context fails.
+
+    Type checkers recognise imports in this context, unlike the result of :func:`extra`.
+    """
     try:
         yield
     except ImportError as error:
@@ -32,9 +35,10 @@ def needs(name: str, what: str) -> Iterator[None]:
 
 
 def installed(module: str, name: str, what: str) -> ModuleSpec:
-    """Return where the optional top-level ``module`` is, which is not imported.
+    """Return the location of the optional top-level ``module`` without an import.
 
-    Raises as :func:`extra` does: a command calls this before it begins its work.
+    Raises the error of :func:`extra` if the module is missing.  Commands call this function before
+    they begin their work.
     """
     found = importlib.util.find_spec(module)
     if found is None:

@@ -1,4 +1,4 @@
-"""Hashes of files, and the files that this process has read."""
+"""Hashes of files, and a record of the files that a thread reads."""
 
 from __future__ import annotations
 
@@ -18,23 +18,29 @@ _NOT_LOCAL = {*sys.stdlib_module_names, "rtsim", "hitl"}
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 MOST_FILES = 1000
 _Found = dict[str, tuple[Path, bytes]]
-"""Path and text of each module, by its name; that of the file itself is empty."""
+"""Path and source of each module by name.  The name of the main file is ""."""
 
 
 def file_hash(path: Path) -> str:
-    """Return the hash of a file as 64 hex digits; raises :class:`OSError` if it is unreadable."""
+    """Return the hash of a Python file and the local modules that it imports, as 64 hex digits.
+
+    Raises :class:`OSError` if the file is unreadable.
+    """
     return _hash_of(_found(path))
 
 
 def modules_of(path: Path) -> list[Path]:
-    """Return the files that :func:`file_hash` covers; raises :class:`OSError` likewise."""
+    """Return the files that :func:`file_hash` covers.
+
+    Raises :class:`OSError` if the file at ``path`` is unreadable.
+    """
     return [one for one, _ in _found(path).values()]
 
 
 def tree_hash(folder: Path) -> str:
-    """Return the hash of all Python files in ``folder`` and below it, as 64 hex digits.
+    """Return the hash of all Python files in ``folder`` and its subfolders, as 64 hex digits.
 
-    Raises :class:`OSError` for a folder that cannot be read.
+    Raises :class:`OSError` if a folder or file is unreadable.
     """
     walked = os.walk(folder, onerror=_raise)
     files = sorted(Path(at, n) for at, _, names in walked for n in names if n.endswith(".py"))
@@ -60,7 +66,7 @@ def _found(path: Path) -> _Found:
 
 
 def _follow(source: bytes, package: str, folders: list[str], found: _Found) -> None:
-    """Add the modules that ``source`` imports, directly or indirectly, to ``found``."""
+    """Add the local modules that ``source`` imports, directly or indirectly, to ``found``."""
     try:
         tree = ast.parse(source)
     except _UNREADABLE:
@@ -89,14 +95,14 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 def _files(name: str, folders: list[str]) -> Iterator[tuple[str, Path]]:
-    """Yield the name and file of a local module, and of each local package that contains it."""
+    """Yield name and file of a local module, and of each local package that contains the module."""
     parts = name.split(".")
     if parts[0] in _NOT_LOCAL:
         return
     where: list[str] | None = folders
     for k in range(len(parts)):
         module = ".".join(parts[: k + 1])
-        spec = PathFinder.find_spec(parts[k], where)  # with dots, it would look in sys.modules
+        spec = PathFinder.find_spec(parts[k], where)  # a dotted name would search sys.modules
         if spec is None:
             return
         if spec.has_location and spec.origin is not None:
@@ -109,26 +115,27 @@ def _files(name: str, folders: list[str]) -> Iterator[tuple[str, Path]]:
         where = list(spec.submodule_search_locations)
 
 
-# Which files a thread opens for reading, so that a result can state what it was made from.
+# Record the files that a thread opens for reading, so that a result can state its sources.
 
 Signature = tuple[int, int, int]
-"""Size, time of the last change in ns, and number of a file: a changed file has another one."""
+"""Size, modification time [ns] and inode number of a file, which together detect a change."""
 _HERE = threading.local()
 _LOCK = threading.Lock()
 _WRITES = os.O_WRONLY | os.O_RDWR
 _PATHS = {"open": 0, "ctypes.dlopen": 0, "sqlite3.connect": 0, "import": 1}
-"""Audit events that name a file, and the place of the name in their arguments.  ``import`` names
-the file of a compiled module only."""
+"""Audit events that name a file, and the position of the name in their arguments.
+
+``import`` names a file for compiled modules only.
+"""
 _added = False
 
 
 @contextmanager
 def reading() -> Iterator[dict[Path, Signature]]:
-    """Collect the files that this thread opens for reading, with what they are at that time.
+    """Collect the files that this thread opens for reading, with their signatures at that time.
 
-    The paths are absolute, and links in them are not resolved.  Files that it also opens for
-    writing are left out, and so are SQLite databases that changed meanwhile, devices and missing
-    files.
+    The paths are absolute, with unresolved links.  The collection omits files that the thread also
+    opens for writing, SQLite databases that change meanwhile, devices and missing files.
     """
     global _added
     with _LOCK:
@@ -150,7 +157,7 @@ def reading() -> Iterator[dict[Path, Signature]]:
 
 
 def signature(path: str | Path) -> Signature | None:
-    """Return the signature of a regular file; ``None`` if there is none at ``path``."""
+    """Return the signature of a regular file, or ``None`` if ``path`` is no regular file."""
     try:
         about = os.stat(path)
     except (OSError, ValueError):
@@ -173,7 +180,7 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
     if event == "sqlite3.connect" and name.startswith("file:"):
         name = unquote(name.removeprefix("file:").partition("?")[0])
     if not os.path.isabs(name):
-        name = os.path.join(os.getcwd(), name)  # abspath() would mistake "link/../a" for "a"
+        name = os.path.join(os.getcwd(), name)  # abspath() would turn "link/../a" into "a"
     flags = arguments[2] if event == "open" else 0
     if event == "sqlite3.connect":
         databases.add(name)

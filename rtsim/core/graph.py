@@ -1,4 +1,4 @@
-"""Boxes and arrows as text for drawing programs: Mermaid (Markdown) and Graphviz (``dot``)."""
+"""Diagrams of boxes and arrows as text for Mermaid (Markdown) and Graphviz (``dot``)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 _RESERVED = {"call", "class", "click", "default", "end", "flowchart", "graph", "style", "subgraph"}
 """Keywords of Mermaid, which cannot be names of nodes."""
 _MANY = 80
-"""Number of arrows from which on Graphviz searches a tidy layout for a bounded time only."""
+"""With more arrows than this, Graphviz limits the time for its layout."""
 _UNPRINTED = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Node:
-    """A box, or an oval, with lines of text; ``path`` identifies it within the graph."""
+    """A box or an oval with lines of text.  ``path`` identifies the node in the graph."""
 
     path: str
     lines: tuple[str, ...]
@@ -26,7 +26,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Group:
-    """A named frame around other items."""
+    """A named frame around nodes and other groups."""
 
     path: str
     name: str
@@ -35,14 +35,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Edge:
-    """An arrow between two nodes, which are named by their paths; a dashed arrow is an event."""
+    """An arrow between two nodes, given by their paths.  A dashed arrow is an event."""
 
     source: str
     target: str
     lines: tuple[str, ...] = ()
     event: bool = False
     at_head: bool = False
-    """True: the text is beside the head of the arrow, not at its middle."""
+    """True to place the text beside the arrow's head instead of its middle."""
     about: str = ""
 
 
@@ -55,7 +55,7 @@ class Graph:
     edges: tuple[Edge, ...]
 
     def mermaid(self) -> str:
-        """Return Mermaid text; dashed arrows are events."""
+        """Return the diagram as Mermaid text.  Dashed arrows are events."""
         lines = ["flowchart LR", *_MERMAID.items(self.items, "  ")]
         for edge in self.edges:
             arrow = "-.->" if edge.event else "-->"
@@ -64,7 +64,7 @@ class Graph:
         return "\n".join(lines) + "\n"
 
     def dot(self) -> str:
-        """Return Graphviz text; dashed arrows are events."""
+        """Return the diagram as Graphviz text.  Dashed arrows are events."""
         lines = [
             f"digraph {_quoted([self.name])} {{",
             "  rankdir=LR; nodesep=0.35; ranksep=0.6; bgcolor=transparent;",
@@ -84,7 +84,7 @@ class Graph:
 
 
 def _quoted(lines: Sequence[str]) -> str:
-    """Return lines as one string of the language of Graphviz, where a backslash begins a code."""
+    """Return lines as one Graphviz string, in which a backslash begins an escape sequence."""
     texts = [line.replace("\\", "\\\\").replace('"', '\\"') for line in map(_plain, lines)]
     return '"' + "\\n".join(texts) + '"'
 
@@ -98,31 +98,32 @@ def _in_mermaid(lines: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return ``text`` without characters that cannot be drawn; a line break becomes a space."""
+    """Replace line breaks by spaces, and control characters by a replacement character."""
     return _UNPRINTED.sub("\N{REPLACEMENT CHARACTER}", text.replace("\n", " "))
 
 
 def _word(path: str) -> str:
-    """Return a name of a node for Mermaid, where only a word is allowed."""
+    """Return a node name for Mermaid, which allows only word characters."""
     word = re.sub(r"\W", "_", path)
     return f"{path}_" if path in _RESERVED else word
 
 
 @dataclass(frozen=True)
 class _Forms:
-    """Templates of a drawing language for what :class:`Graph` contains.
+    """Templates of a drawing language for nodes and groups.
 
-    Placeholders: ``path``, or ``word`` if only a word is allowed; ``text``; ``more``.
+    The placeholders are ``path``, ``word`` (only word characters), ``text``, ``cluster`` and
+    ``more``.
     """
 
     text: Callable[[Sequence[str]], str]
     oval: str
     box: str
     opens: str
-    """The start of a group."""
+    """Start of a group."""
     closes: str
     more: str
-    """The text about a node, ``about``; empty if the language has none."""
+    """Template for the longer text ``about`` of a node; empty if the language has no such text."""
 
     def items(self, items: Sequence[Node | Group], indent: str) -> Iterator[str]:
         for item in items:

@@ -1,7 +1,7 @@
-"""The public names of a package, each imported when it is first used.
+"""Packages whose public names are imported at their first use.
 
-The recorder's process and ``rtsim --help`` also import rtsim.  These programs must not load a
-compiler that they never call.
+The recorder's process and ``rtsim --help`` also import rtsim.  They must not load a compiler that
+they never call.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from importlib import import_module
 def lazy_exports(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for ``package``.
 
-    Its source imports the names of ``__all__`` in a block ``if TYPE_CHECKING:``, for type checkers
-    and editors.  The block is read when the first name is used, and says which module has which
-    name; ``import NAME as OTHER`` gives the name OTHER.
+    The package must import the names of ``__all__`` in a block ``if TYPE_CHECKING:``, for type
+    checkers and editors.  At the first use of a name, this block is parsed to find the module of
+    each name.  ``import NAME as OTHER`` exports OTHER.
     """
 
     def get(name: str) -> object:
@@ -36,8 +36,7 @@ def lazy_exports(package: str) -> tuple[Callable[[str], object], Callable[[], li
 
 @cache
 def _places(package: str) -> dict[str, tuple[str, str]]:
-    """Return for each name that ``package`` imports for type checkers its module, and its name
-    there."""
+    """Return the module and the original name for each export of ``package``."""
     import ast  # not needed at the start
     import inspect
 

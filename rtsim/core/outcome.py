@@ -1,4 +1,4 @@
-"""The outcome of a comparison or of a run, and the base class of every object that has one."""
+"""The outcome of a comparison or a run, and a base class for objects that have an outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rtsim.core.errors import Undecided
 
 
 class Outcome(Enum):
-    """The outcome of a comparison; its value is the exit status of the command.
+    """The outcome of a comparison.  The value is the exit status of a command.
 
     ``docs/verdicts.md`` explains the rules.
     """
@@ -17,12 +17,17 @@ class Outcome(Enum):
     PASSED = 0
     FAILED = 1
     UNDECIDED = 2
-    """Neither passed nor failed: the environment failed, the host was too slow, or there was
-    nothing to compare."""
+    """Neither passed nor failed.
+
+    The environment failed, the host was too slow, or nothing was available for comparison.
+    """
 
     @classmethod
     def of_all(cls, outcomes: Iterable[Outcome]) -> Outcome:
-        """Return FAILED if any failed; else UNDECIDED if any is undecided or none is given."""
+        """Combine several outcomes: FAILED if any failed, else UNDECIDED if any is undecided.
+
+        Without any outcome, the result is UNDECIDED.
+        """
         found = set(outcomes)
         for worst in (cls.FAILED, cls.UNDECIDED):
             if worst in found:
@@ -37,14 +42,14 @@ class Outcome(Enum):
 
 
 class Judged:
-    """An object with an outcome, which is also its truth value.
+    """Base class of objects with an outcome, which is also their truth value.
 
-    A subclass computes its outcome in ``_judge`` and describes it in ``in_words``.  It uses
-    ``_judge`` for its own texts, so that ``looked`` says whether a user asked for the outcome.
+    A subclass implements ``_judge`` and describes the outcome in ``in_words``.  Its own texts must
+    call ``_judge``, because ``outcome`` sets ``looked``.
     """
 
     looked = False
-    """True after somebody asked for the outcome: ``outcome``, ``ok``, ``bool()``, ``assert_ok``."""
+    """True after a user has read the outcome: ``outcome``, ``ok``, ``bool()`` or ``assert_ok``."""
 
     def _judge(self) -> Outcome:
         raise NotImplementedError
@@ -52,7 +57,7 @@ class Judged:
     @property
     def outcome(self) -> Outcome:
         """Passed, failed or undecided."""
-        object.__setattr__(self, "looked", True)  # also of a frozen dataclass
+        object.__setattr__(self, "looked", True)  # the subclass may be a frozen dataclass
         return self._judge()
 
     @property
@@ -62,7 +67,7 @@ class Judged:
 
     @property
     def in_words(self) -> str:
-        """A text that names the outcome and its reason."""
+        """A text that names the outcome and the reason."""
         return f"{type(self).__name__}: {self._judge().name.lower()}"
 
     def __bool__(self) -> bool:
@@ -73,7 +78,7 @@ class Judged:
         return self.ok
 
     def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` if the outcome is failed, :class:`Undecided` if undecided.
+        """Raise :class:`AssertionError` if failed, and :class:`Undecided` if undecided.
 
         The message is :attr:`in_words`.
         """

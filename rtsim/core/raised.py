@@ -1,8 +1,8 @@
-"""Exceptions and their origin: the user who ends the program, or the code of a component.
+"""Exceptions and their origin: a signal from the user or system, or the code of a component.
 
-Ctrl-C, SIGTERM and SIGHUP raise :class:`Interrupted`.  If a component itself raises ``SystemExit``,
-``GeneratorExit`` or ``KeyboardInterrupt``, this is an error of the component: :func:`attribute_to`
-raises it again with the name of the component and the time.
+Ctrl-C, SIGTERM and SIGHUP raise :class:`Interrupted`.  A component that raises ``SystemExit``,
+``GeneratorExit`` or ``KeyboardInterrupt`` is in error: :func:`attribute_to` raises a new error that
+names the component and the time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rtsim.core.errors import ModelError, RtsimError
 ENDING = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-"""Signals that end a run; Windows has no SIGHUP."""
+"""Signals that end a run.  Windows has no SIGHUP."""
 NOT_FOR_PARTS = (SystemExit, GeneratorExit, KeyboardInterrupt)
 """Exceptions that ``except Exception`` does not catch."""
 
@@ -62,14 +62,14 @@ _LACKS = {
     errno.EAGAIN: "end other programs, or raise the limit of processes: ulimit -u",
     errno.EIO: "check the device",
 }
-"""What helps if the machine lacks something, by the number of the error."""
+"""Remedies for missing resources of the machine, by error number."""
 _LONGEST_PATH = 100
 
 
 def from_the_machine(error: BaseException) -> str:
-    """Return what the machine lacks and what helps, if ``error`` is due to that; else nothing.
+    """Return the missing resource and a remedy, or "" if ``error`` has another cause.
 
-    Neither rtsim nor the user's code is to blame for a full disk, whoever wrote to it.
+    An example is a full disk, which is neither a bug of rtsim nor of the user's code.
     """
     if not isinstance(error, OSError) or error.errno not in _LACKS:
         return ""
@@ -77,7 +77,7 @@ def from_the_machine(error: BaseException) -> str:
 
 
 def from_a_path(error: BaseException) -> str:
-    """Return the path that cannot be used, and why, if ``error`` is due to that; else nothing."""
+    """Return the unusable path and the reason, or "" if ``error`` has another cause."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return ""
     return f"{_of_the_system(error)}; check the path, its permissions, and what is there"
@@ -91,7 +91,7 @@ def _of_the_system(error: OSError) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """Return exception type, text and place: ``ZeroDivisionError: … (mine.py:12 in control)``."""
+    """Return type, text and place, such as ``ZeroDivisionError: … (mine.py:12 in step)``."""
     frames = own_frames(error)
     where = f" ({frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
     said = f": {error}" if str(error) else ""
@@ -99,7 +99,7 @@ def in_words(error: BaseException) -> str:
 
 
 class OutOfBounds(IndexError):
-    """An index was out of bounds in compiled code with index checks; it has no line number."""
+    """An array index in compiled code is out of bounds.  The line number is unknown."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -108,11 +108,11 @@ class OutOfBounds(IndexError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asked the program to end."""
+    """A signal requested the end of the program."""
 
 
 def interrupt(*_: object) -> NoReturn:
-    """Raise :class:`Interrupted`; this function is a signal handler."""
+    """Raise :class:`Interrupted`, as a signal handler."""
     raise Interrupted
 
 
@@ -120,9 +120,10 @@ def interrupt(*_: object) -> NoReturn:
 def on_signals(
     handler: Callable[[int, FrameType | None], object], numbers: tuple[int, ...] = ENDING
 ) -> Iterator[None]:
-    """In this context, call ``handler`` for the signals ``numbers``; only in the main thread.
+    """Call ``handler`` for the signals ``numbers`` in this context; the main thread only.
 
-    An ignored SIGHUP stays ignored, as ``nohup`` requires.
+    In other threads, the context does nothing.  An ignored SIGHUP stays ignored, as ``nohup``
+    requires.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -142,10 +143,10 @@ def on_signals(
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Handle the signals of :data:`ENDING` after this context.
+    """Delay the handlers of the signals in :data:`ENDING` until the end of this context.
 
-    Python ignores an exception in a callback of the garbage collector, so a handler that raises
-    there would lose the signal.
+    Python ignores exceptions in callbacks of the garbage collector.  Without this context, a signal
+    during such a callback would be lost.
     """
     came: list[tuple[int, FrameType | None]] = []
     handlers = {number: signal.getsignal(number) for number in ENDING}
@@ -159,12 +160,12 @@ def held_back() -> Iterator[None]:
 def on_ctrl_c(
     handler: Callable[[int, FrameType | None], object],
 ) -> AbstractContextManager[None]:
-    """In this context, call ``handler`` for Ctrl-C (SIGINT)."""
+    """Call ``handler`` for Ctrl-C (SIGINT) in this context."""
     return on_signals(handler, ENDING[:1])
 
 
 def from_outside(error: BaseException) -> bool:
-    """Return whether a signal asked the program to end; False if a component raised ``error``.
+    """Return True if a signal caused ``error``, and False if a component raised the exception.
 
     If Python's default SIGINT handler is installed, a ``KeyboardInterrupt`` counts as Ctrl-C.
     """
@@ -176,9 +177,9 @@ def from_outside(error: BaseException) -> bool:
 
 
 def interrupted(error: BaseException) -> bool:
-    """Return whether ``error`` is an interrupt, or was raised because of one.
+    """Return True if ``error`` is an interrupt or has one in its chain of causes.
 
-    A compiler and an extension module can replace an interrupt by an error of their own.
+    A compiler or an extension module can replace an interrupt by an error of its own.
     """
     seen: set[int] = set()
     found: list[BaseException | None] = [error]
@@ -202,11 +203,10 @@ def attribute_to(
 ) -> NoReturn:
     """Raise an error of class ``kind`` that names a component, the time and ``error``.
 
-    ``what`` is the component and ``when`` the time.
-
-    Three kinds of ``error`` are raised unchanged: errors of rtsim, interrupts, and, unless
-    ``sure``, exceptions without a line in the user's own files, because those are bugs of rtsim.
-    ``sure`` means that code of the component certainly raised it.
+    ``what`` is the component and ``when`` the time.  Errors of rtsim and interrupts are raised
+    unchanged.  An exception without a line in the user's own files counts as a bug of rtsim and is
+    also raised unchanged, except with ``sure=True``.  Set ``sure`` if code of the component is
+    certain to have raised the exception.
     """
     if isinstance(error, RtsimError) or from_outside(error):
         raise error

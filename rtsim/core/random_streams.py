@@ -1,6 +1,7 @@
-"""Named random streams: adding a stream does not change the values of another.
+"""Named random streams, which are independent of each other.
 
-Every stream is a Philox generator keyed by the run's seed and the stream's own name.
+Every stream is a Philox generator with a key from the seed of the run and the name of the stream.
+A new stream therefore does not change the values of the others.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import numpy as np
 
 
 class RandomStreams:
-    """The random streams of one run; each is created at first use."""
+    """The random streams of one run.  Each stream is created at its first use."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._streams: dict[str, np.random.Generator] = {}
 
     def stream(self, name: str) -> np.random.Generator:
-        """Return the generator called ``name``; the same object each time."""
+        """Return the generator for ``name``, the same object at each call."""
         if name not in self._streams:
             digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
             key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
@@ -27,17 +28,20 @@ class RandomStreams:
         return self._streams[name]
 
     def restart(self, seed: int) -> None:
-        """Begin a run with ``seed``: each stream starts again at its next use."""
+        """Use a new ``seed``, and restart each stream at its next use."""
         self.seed = seed
         self._streams.clear()
 
     def save(self) -> dict[str, Any]:
-        """Return the states of all streams as plain data: integers, strings and lists only."""
+        """Return the states of all streams as integers, strings, lists and dictionaries."""
         streams = {n: _plain(g.bit_generator.state) for n, g in sorted(self._streams.items())}
         return {"seed": self.seed, "streams": streams}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the states from :meth:`save`.  Streams created after the save start again."""
+        """Restore the states from :meth:`save`.
+
+        Streams that were created after the save start again.
+        """
         self.seed = saved["seed"]
         for name in list(self._streams):
             if name not in saved["streams"]:

@@ -1,7 +1,7 @@
-"""Named, typed vectors with units, and a hash of a layout, with which two programs compare layouts.
+"""Named, typed vectors with units, and a hash with which two programs compare their layouts.
 
-Inside the runtime every vector is a flat float64 array, and a :class:`Signals` describes its
-elements.  ``type`` is the type on the other side of a boundary, such as ``float32`` in C.
+Inside the runtime, every vector is a flat float64 array, and :class:`Signals` describes its
+elements.  ``Signal.type`` is the type outside the runtime, such as ``float32`` in C.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
 
 Vector: TypeAlias = NDArray[np.float64]
 SignalName: TypeAlias = str | float | Vector
-"""A signal of a scenario: ``"cart.x"``, or ``cart.x`` of a handle, which type checkers take for the
-number that the class declares."""
+"""A signal of a scenario: ``"cart.x"``, or ``cart.x`` of a handle.
+
+Type checkers see ``cart.x`` as the number or array that the class declares.
+"""
 Kind = Literal["scalar", "angle", "quaternion"]
 _KINDS = get_args(Kind)
 
@@ -39,21 +41,21 @@ TYPES = frozenset(
 
 
 class Undeclared(float):
-    """The initial value of a signal that declares none, mostly 0."""
+    """Initial value of a signal for which none was declared, usually 0."""
 
 
 UNDECLARED = Undeclared(0.0)
 
 _FACTOR = re.compile(r"(?P<symbol>[^\W\d]+|%|°|1)(?:\^(?P<power>-?\d+(?:\.\d+)?))?\Z")
 _TIMES = re.compile(r"[*·⋅]|(?<!\d)\.|\.(?!\d)")
-"""Signs between the factors of a unit; a point between two digits belongs to a power."""
+"""Signs between the factors of a unit.  A point between two digits is part of an exponent."""
 
 
 def unit_factors(unit: str) -> dict[str, Fraction]:
-    """Return the exponent of each symbol of ``unit``: ``"N.m/s^2"`` is ``{N: 1, m: 1, s: -2}``.
+    """Return the exponent of each symbol of ``unit``: ``"N.m/s^2"`` gives ``{N: 1, m: 1, s: -2}``.
 
-    A product is written with a space, a point or a star.  Raises :class:`ScenarioError` if ``unit``
-    is not a unit.
+    Factors are separated by a space, a point or a star.  Raises :class:`ScenarioError` if ``unit``
+    is not a valid unit.
     """
     found: dict[str, Fraction] = {}
     for i, part in enumerate(unit.replace("**", "^").split("/")):
@@ -75,10 +77,10 @@ def unit_factors(unit: str) -> dict[str, Fraction]:
 
 @lru_cache(maxsize=4096)
 def same_unit(one: str, other: str) -> bool:
-    """Return whether two texts are the same unit, such as ``"N m"`` and ``"N.m"``.
+    """Return True if two texts denote the same unit, such as ``"N m"`` and ``"N.m"``.
 
-    ``"1"`` says that no unit was declared, and is the same as any unit.  Derived units stay what
-    they are: ``"J"`` is not ``"N m"``.  Units that cannot be read are compared as texts.
+    ``"1"`` means that no unit was declared, and matches every unit.  Derived units are not
+    expanded: ``"J"`` differs from ``"N m"``.  Texts that are not valid units are compared as texts.
     """
     if "1" in (one, other) or one.replace(" ", "") == other.replace(" ", ""):
         return True
@@ -92,14 +94,14 @@ def same_unit(one: str, other: str) -> bool:
 class Signal:
     """A named quantity with a unit: a scalar, or an array that is flattened row by row.
 
-    ``initial`` is its value before the first message has arrived; without it, an input has the
-    initial value of the signal that it reads, and other signals 0.  ``low`` and ``high`` are its
-    allowed range; parameters and commands are checked against them.  ``kind`` is ``angle`` for an
-    angle that wraps (unit ``rad`` or ``deg``), and ``quaternion`` for four elements with the scalar
-    first.  ``derivative_of`` names the signal whose time derivative this signal is.
+    ``initial`` is the value before the first message arrives.  Without ``initial``, an input starts
+    with the initial value of its source, and any other signal with 0.  Parameters and commands must
+    lie between ``low`` and ``high``.  ``kind`` is ``angle`` for an angle that wraps (unit ``rad``
+    or ``deg``), and ``quaternion`` for four elements, scalar first.  ``derivative_of`` names the
+    signal of which this signal is the time derivative.
 
-    Raises :class:`ScenarioError` for an invalid name, type or shape, or if ``initial`` is not a
-    number, and :class:`ShapeError` if ``initial`` has the wrong length.
+    Raises :class:`ScenarioError` if the name, type or shape is invalid or ``initial`` is not a
+    number.  Raises :class:`ShapeError` if ``initial`` has the wrong length.
 
     Example:
         Signal("altitude", "m", initial=1000.0, low=0.0)
@@ -116,7 +118,7 @@ class Signal:
     high: float = math.inf
     description: str = field(default="", compare=False)
     optional: bool = field(default=False, compare=False)
-    """Whether an input may stay unconnected, or an output may stay unwritten."""
+    """True if an input may stay unconnected, or an output unwritten."""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -150,22 +152,22 @@ class Signal:
 
     @property
     def declares_initial(self) -> bool:
-        """Whether an initial value was given, be it 0."""
+        """True if an initial value was declared, even if the value is 0."""
         first = self.initial[0] if isinstance(self.initial, tuple) else self.initial
         return not isinstance(first, Undeclared)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """One name per element: ``q_0 … q_3`` for an array, the signal's name for a scalar."""
+        """One name for each element: ``q_0 … q_3`` for an array, the signal's name for a scalar."""
         if not self.shape:
             return (self.name,)
         return tuple("_".join((self.name, *map(str, index))) for index in np.ndindex(*self.shape))
 
     @classmethod
     def of(cls, spec: str | Signal) -> Signal:
-        """Parse a signal such as ``"altitude [m] = 100"``; unit and initial value are optional.
+        """Parse a text such as ``"altitude [m] = 100"``; unit and initial value are optional.
 
-        Raises :class:`ScenarioError` if the text cannot be read.
+        Raises :class:`ScenarioError` if the text is invalid.
         """
         if isinstance(spec, Signal):
             return spec
@@ -180,7 +182,7 @@ class Signal:
 
 
 def _is_numeric(value: object) -> bool:
-    """Return whether ``value`` is a number or an array of numbers; a text is neither."""
+    """Return True for a number or an array of numbers, and False for a text."""
     if type(value) in (float, int, Undeclared):
         return True
     elements = np.asarray(value, dtype=object).ravel().tolist()
@@ -194,10 +196,10 @@ def _is_numeric(value: object) -> bool:
 
 
 def as_float64(value: object, name: str) -> NDArray[np.float64]:
-    """Return ``value`` as an array of float64, of its shape.
+    """Return ``value`` as a float64 array of the same shape.
 
-    Raises :class:`ScenarioError` for an integer that no float64 represents, such as 2**53 + 1:
-    another number must not take its place.  ``name`` begins the message.
+    Raises :class:`ScenarioError` for an integer that float64 cannot represent, such as 2**53 + 1,
+    because rounding would change the value silently.  The message begins with ``name``.
     """
     out = np.asarray(value, dtype=np.float64)
     if np.abs(out).max(initial=0.0) >= 2.0**53:
@@ -212,7 +214,7 @@ def as_float64(value: object, name: str) -> NDArray[np.float64]:
 
 
 class Signals:
-    """An ordered, immutable set of signals, and the layout of the vector that carries them.
+    """An ordered, immutable set of signals, which describes the layout of a flat vector.
 
     Example:
         Signals("x [m]", "v [m/s]", Signal("mass", "kg", initial=1.0))
@@ -253,7 +255,7 @@ class Signals:
 
     @cached_property
     def size(self) -> int:
-        """Number of float64 elements in the flat vector."""
+        """Number of elements of the flat vector."""
         return sum(s.size for s in self)
 
     @cached_property
@@ -274,18 +276,21 @@ class Signals:
         return out
 
     def slice(self, name: str) -> slice:
-        """Return the position of ``name`` in the flat vector; raises :class:`UnknownName`."""
+        """Return the range of the signal ``name`` in the flat vector.
+
+        Raises :class:`UnknownName` for an unknown name.
+        """
         try:
             return self._slices[name]
         except KeyError:
             raise UnknownName("signal", name, self.names) from None
 
     def initial(self, values: Mapping[str, object] | None = None) -> Vector:
-        """Return a new flat vector (n,) of initial values; ``values`` (by name) override them.
+        """Return a new flat vector (n,) of initial values.
 
-        Raises :class:`UnknownName` for an unknown name, :class:`ShapeError` for a value of the
-        wrong length and :class:`ScenarioError` for a value outside its range, or for an integer
-        that no float64 represents.
+        ``values``, by name, replace declared initial values.  Raises :class:`UnknownName` for an
+        unknown name and :class:`ShapeError` for a wrong length.  Raises :class:`ScenarioError` for
+        a value out of range or an integer that float64 cannot represent.
         """
         out = np.empty(self.size)
         for signal in self:
@@ -309,7 +314,7 @@ class Signals:
         return out
 
     def beginning_with(self, values: Mapping[str, object]) -> Signals:
-        """Return the same layout, which declares the initial values ``values``, by name.
+        """Return the same layout with other initial values, given by name.
 
         Raises the errors of :meth:`initial`.
         """
@@ -325,15 +330,16 @@ class Signals:
         )
 
     def declared_initial(self) -> dict[str, float | list[float]]:
-        """Return the initial values that were given, by name: a number, or a list for an array."""
+        """Return the declared initial values by name: a number, or a list for an array."""
         vector = self.initial()
         found = {s: vector[self.slice(s.name)].tolist() for s in self if s.declares_initial}
         return {s.name: values if s.shape else values[0] for s, values in found.items()}
 
     def check(self, vector: Vector, where: str) -> Vector:
-        """Return ``vector`` if its shape is (n,) of this layout, else raise :class:`ShapeError`.
+        """Return ``vector`` if its shape fits this layout.
 
-        ``where`` begins the message.
+        Raises :class:`ShapeError` for any other shape than (n,).  The message begins with
+        ``where``.
         """
         if getattr(vector, "shape", None) != (self.size,):
             raise ShapeError(
@@ -343,17 +349,17 @@ class Signals:
         return vector
 
     def prefixed(self, prefix: str) -> Signals:
-        """Return the same layout with ``prefix`` in front of each name."""
+        """Return the same layout with ``prefix`` before each name."""
         return Signals(*(replace(s, name=prefix + s.name) for s in self))
 
     def to_json(self) -> list[dict[str, object]]:
-        """Return plain data for :meth:`from_json`; infinite bounds become ``None``."""
+        """Return plain data for :meth:`from_json`.  Infinite bounds become ``None``."""
         rows = []
         for s in self:
             row = asdict(s)
             row["shape"] = list(s.shape)
             row["initial"] = list(s.initial) if isinstance(s.initial, tuple) else s.initial
-            del row["optional"]  # only the wiring uses it, so a recording does not contain it
+            del row["optional"]  # recordings do not need this field; only the wiring uses it
             row["low"] = None if math.isinf(s.low) else s.low
             row["high"] = None if math.isinf(s.high) else s.high
             rows.append(row)
@@ -361,12 +367,15 @@ class Signals:
 
     @classmethod
     def from_json(cls, rows: list[dict[str, object]]) -> Signals:
-        """Return the signals that :meth:`to_json` wrote; raises TypeError for an unknown key."""
+        """Return the signals that :meth:`to_json` described.
+
+        Raises TypeError for an unknown key.
+        """
         out: list[Signal] = []
         for row in rows:
             values = dict(row)
             values["shape"] = tuple(values.get("shape") or ())  # type: ignore[arg-type]
-            if values.get("initial") == 0.0:  # plain data do not say whether it was declared
+            if values.get("initial") == 0.0:  # the data do not distinguish 0 from undeclared
                 values["initial"] = UNDECLARED
             if isinstance(values.get("initial"), list):
                 values["initial"] = tuple(values["initial"])  # type: ignore[arg-type]
@@ -379,6 +388,9 @@ class Signals:
 
     @cached_property
     def schema_hash(self) -> str:
-        """A hash (16 hex digits) of names, units, types and shapes in order, without values."""
+        """Hash of the layout, as 16 hex digits.
+
+        The hash covers names, units, types, shapes, kinds and derivatives in order, without values.
+        """
         layout = [[s.name, s.unit, s.type, list(s.shape), s.kind, s.derivative_of] for s in self]
         return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
 """Superdense time: tags, and periods that do not drift.
 
-A :class:`Tag` is ``(ns, step)``: an integer count of nanoseconds since the start of the run, and a
-microstep that orders what happens at that instant.  Tags compare as tuples.  This module defines
-the semantics of time (``docs/semantics.md``, "Time"); no other module adds to a time stamp.
+A :class:`Tag` is ``(ns, step)``: nanoseconds since the start of the run, and a microstep that
+orders the events of one instant.  ``docs/semantics.md`` ("Time") describes the rules.  Other
+modules must use :meth:`Tag.after` to add a delay.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from rtsim.core.errors import ScenarioError
 
 NS_PER_S = 1_000_000_000
 LONGEST_NS = 2**62
-"""All times and durations are shorter than this, so that the sum of two fits 64 bits."""
+"""Upper limit of all times and durations [ns].  The sum of two of them fits 64 bits."""
 _EXPONENT = re.compile(r"[eE][+-]?0*[0-9]{4}")
 
 
 class Tag(NamedTuple):
-    """A point in superdense time: ``ns`` since the start of the run, and a microstep ``step``."""
+    """A point in superdense time: ``ns`` since the start of the run, and a microstep ``step``.
+
+    Tags compare as tuples.
+    """
 
     ns: int
     step: int = 0
 
     def after(self, delay_ns: int) -> Tag:
-        """Return the tag ``delay_ns`` later; a zero delay gives the next microstep.
+        """Return the tag ``delay_ns`` later; a delay of 0 leads to the next microstep.
 
         Raises :class:`ValueError` for a negative delay.
         """
@@ -39,7 +42,7 @@ class Tag(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start, for equations and for people; do not use it to order tags."""
+        """Seconds since the start of the run, rounded; compare tags, not seconds."""
         return self.ns / NS_PER_S
 
     def __str__(self) -> str:
@@ -52,14 +55,18 @@ START = Tag(0, 0)
 NEVER = Tag(2**63 - 1, 0)
 
 Duration = int | float | str | Fraction
-"""Seconds: an int, a float (read as its shortest decimal), a Fraction, or text like ``"1/60"``."""
+"""A time in seconds: an int, a float, a Fraction, or a text such as ``"1/60"``.
+
+A float is read as its shortest decimal, so 0.1 is exactly one tenth.
+"""
 
 
 def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
-    """Return ``value`` in s as an exact fraction; 0.1 means one tenth, not the nearest double.
+    """Return ``value`` in s as an exact fraction.
 
-    ``what`` names the value in the error.  Raises :class:`ScenarioError` if ``value`` is not a
-    number of seconds or exceeds 146 years.
+    A float is read as its shortest decimal, so 0.1 gives one tenth.  ``what`` names the value in
+    the error message.  Raises :class:`ScenarioError` if ``value`` is not a number of seconds or is
+    146 years or longer.
     """
     try:
         if isinstance(value, str) and (len(value) > 40 or _EXPONENT.search(value)):
@@ -80,16 +87,19 @@ def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
 
 
 def to_ns(value: Duration, what: str = "duration") -> int:
-    """Return ``value`` seconds as the nearest whole ns; raises as :func:`exact_seconds` does."""
+    """Return ``value`` seconds as the nearest whole ns.
+
+    Arguments and errors are those of :func:`exact_seconds`.
+    """
     exact = exact_seconds(value, what) * NS_PER_S
     return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
 
 
 def declared_ns(value: Duration, what: str = "duration") -> int:
-    """Return a declared time or duration of ``value`` seconds as the nearest whole ns.
+    """Return a time or duration that a user declared, in whole ns.
 
-    Raises :class:`ScenarioError` as :func:`exact_seconds` does, and if rounding would change the
-    value by more than one part in a thousand, as for 1.5 ns.
+    Raises :class:`ScenarioError` if rounding changes the value by more than one part in a thousand,
+    as for 1.5 ns.  Otherwise this function behaves like :func:`to_ns`.
     """
     ns, exact = to_ns(value, what), exact_seconds(value, what) * NS_PER_S
     if abs(ns - exact) * 1000 > abs(exact):
@@ -103,10 +113,11 @@ def declared_ns(value: Duration, what: str = "duration") -> int:
 
 @dataclass(frozen=True)
 class Period:
-    """A period of a rational number of nanoseconds, and its ticks.
+    """A period in nanoseconds, as an exact fraction, and its ticks.
 
-    Tick ``k`` is ``offset + round(k * period)`` (halves up).  Each tick is computed from ``k``, not
-    from the tick before, so that 1/60 s does not drift and 10 ms and 15 ms meet exactly at 30 ms.
+    Tick ``k`` is at ``offset + round(k * period)``; halves round up.  Each tick is computed from
+    ``k``, not from the tick before.  A period of 1/60 s therefore does not drift, and ticks of 10
+    ms and 15 ms coincide exactly at 30 ms.
     """
 
     ns: Fraction
@@ -118,14 +129,15 @@ class Period:
                 f"a period of {float(self.ns):g} ns is shorter than the time resolution of 1 ns; "
                 "give a period of at least 1e-9 s"
             )
-        # Ticks are computed in the real-time loop, where integers are ten times faster.
+        # Tick times are computed in the real-time loop, where integers are ten times faster.
         object.__setattr__(self, "_ratio", (self.ns.numerator, self.ns.denominator))
 
     @classmethod
     def of(cls, value: Duration | Period, what: str = "period") -> Period:
-        """Return a period of ``value`` seconds; raises :class:`ScenarioError` if it is < 1 ns.
+        """Return a period of ``value`` seconds.
 
-        ``what`` names the value in the error.
+        ``what`` names the value in the error message.  Raises :class:`ScenarioError` if the period
+        is shorter than 1 ns.
         """
         if isinstance(value, Period):
             return value
@@ -141,7 +153,7 @@ class Period:
 
     @property
     def ratio(self) -> tuple[int, int]:
-        """The period in ns: numerator and denominator."""
+        """Numerator and denominator of the period in ns."""
         return self._ratio
 
     def tick(self, k: int, offset_ns: int = 0) -> int:
@@ -150,7 +162,10 @@ class Period:
         return offset_ns + (2 * k * n + d) // (2 * d)
 
     def ticks_before(self, limit_ns: int, k: int, most: int) -> list[int]:
-        """Return times [ns] of at most ``most`` ticks from tick ``k`` on, before ``limit_ns``."""
+        """Return the times [ns] of the ticks from tick ``k`` on that lie before ``limit_ns``.
+
+        The list has at most ``most`` entries.
+        """
         n, d = self._ratio
         if d == 1:
             return list(range(k * n, min(limit_ns, (k + most) * n), n))
@@ -160,7 +175,7 @@ class Period:
         return found
 
     def index_after(self, ns: int, offset_ns: int = 0) -> int:
-        """Return the first ``k >= 0`` whose tick lies strictly after ``ns``."""
+        """Return the smallest ``k >= 0`` whose tick lies strictly after ``ns``."""
         k = max(0, int((ns - offset_ns) // self.ns) - 1)
         while self.tick(k, offset_ns) <= ns:
             k += 1

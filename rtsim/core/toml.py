@@ -1,7 +1,6 @@
-"""One reader for the TOML files of users: a table declares its keys, an error says what to write.
+"""Reader for TOML files of users.  Tables declare their keys, and errors state what to write.
 
-A table is a mapping of names to :class:`Key`, which have the type, the bounds, the default and the
-remedy of each value::
+A table is a mapping from names to :class:`Key`, which describe type, bounds and default::
 
     LINE = {
         "baud": whole(1200, 2_000_000, default=500_000),
@@ -12,9 +11,9 @@ remedy of each value::
     line = read(file.data, LINE, file.place)
     line["baud"]
 
-A missing or unknown key, and a value that cannot be used, are errors such as ``line.toml:3: baud =
-12 is not valid; write a whole number from 1200 to 2000000``.  :meth:`Entries.error` and
-:meth:`Entries.checking` give the same beginning to the errors that need more than one key.
+Unknown keys, missing keys and unusable values raise errors such as ``line.toml:3: baud = 12 is not
+valid; write a whole number from 1200 to 2000000``.  :meth:`Entries.error` and
+:meth:`Entries.checking` add the file and line to errors that involve several keys.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from rtsim.core.tag import declared_ns
 T = TypeVar("T")
 _MOST = 1 << 63
 MOST_BYTES = 1 << 20
-"""Largest file, bytes, if the reader does not say otherwise."""
+"""Default limit of a file's size [bytes]."""
 
 
-# The line of each key, which Python's parser does not report.
+# Line numbers of keys, which Python's parser does not report.
 
 _HEADER = re.compile(r"[ \t]*(\[\[?)([^\]\n]+)\]")
 _PART = r"(?:[A-Za-z0-9_\-]+|\"[^\"\n]*\"|'[^'\n]*')"
@@ -54,10 +53,10 @@ _ELEMENT = re.compile(r"(.*)\[(\d+)\]\Z")
 
 
 class Lines:
-    """The line numbers of the keys in the file ``path``, by table and key.
+    """Line numbers of the keys in the file ``path``, by table and key.
 
-    ``text`` is the file's text and must be valid TOML.  The table of the second ``[[fault]]`` is
-    ``fault[1]``.  The text is scanned when the first line is asked for.
+    ``text`` is the content of the file and must be valid TOML.  The table of the second
+    ``[[fault]]`` is ``fault[1]``.  The text is scanned at the first request for a line.
     """
 
     def __init__(self, path: Path, text: str) -> None:
@@ -86,7 +85,7 @@ class Lines:
         return True
 
     def _headed(self, dotted: str, number: int, array: bool) -> str:
-        """Record a table's header; return the table, with the numbers of its arrays."""
+        """Record the header of a table; return the table's name with the indices of its arrays."""
         *outer, last = (part.strip().strip("\"'") for part in dotted.split("."))
         table = ""
         for name in outer:
@@ -112,7 +111,7 @@ class Lines:
         return table
 
     def _value(self, text: str, at: int, number: int, name: tuple[str, str]) -> tuple[int, int]:
-        """Go to the end of a key's value; record the lines on which elements of an array begin."""
+        """Skip the value of a key, and record the lines on which the elements of an array begin."""
         depth, array, awaited = 0, False, False
         while token := _TOKEN.match(text, at):
             word = token[0]
@@ -131,9 +130,9 @@ class Lines:
         return at, number
 
     def of(self, table: str, key: str, element: int | None = None) -> int:
-        """Return the line of ``key`` in ``[table]``, or of its element number ``element``.
+        """Return the line of ``key`` in ``[table]``, or of the key's element number ``element``.
 
-        Without ``key``, return the line of the table; if there is no such table, return 1.
+        Without ``key``, return the line of the table, or 1 if the table is missing.
         """
         assert self._scanned
         while True:
@@ -148,11 +147,11 @@ class Lines:
             element = None
 
     def text(self, number: int) -> str:
-        """Return the text of the line ``number``; "" if there is no such line."""
+        """Return the text of line ``number``, or "" if there is no such line."""
         return self._text[number - 1].strip() if 0 < number <= len(self._text) else ""
 
     def using(self, word: str) -> int:
-        """Return the first line that contains ``word`` and is no comment; 0 if there is none."""
+        """Return the first line with ``word`` that is not a comment; 0 if there is none."""
         found = re.compile(rf"\b{re.escape(word)}\b")
         for number, line in enumerate(self._text, 1):
             if found.search(line) and not line.lstrip().startswith("#"):
@@ -160,15 +159,15 @@ class Lines:
         return 0
 
 
-# The place of a table, which begins the text of each error.
+# The place of a table, with which the text of each error begins.
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table was read, and the class of its errors.
+    """The file and line of a table, and the class of its errors.
 
-    The text of an error begins with ``file`` (with the line, if ``lines`` are known) and ``label``.
-    ``moved`` gives the table of each key that another table of the file defines.
+    The text of an error begins with ``file`` and ``label``.  If ``lines`` is given, the line number
+    follows ``file``.  ``moved`` maps keys that another table of the file defines to that table.
     """
 
     file: str = ""
@@ -179,7 +178,7 @@ class Place:
     moved: Mapping[str, str] = field(default_factory=dict)
 
     def inner(self, name: str, element: int | None = None, label: str | None = None) -> Place:
-        """Return the place of the table ``name`` in this table, or of an element of its array."""
+        """Return the place of the inner table ``name``, or of one element of an array of tables."""
         number, said = ("", "") if element is None else (f"[{element}]", f" {element + 1}")
         outer = self.moved.get(name, self.table)
         table = f"{outer}.{name}{number}" if outer else f"{name}{number}"
@@ -188,18 +187,18 @@ class Place:
         return Place(self.file, self.lines, label, table, self.error_class)
 
     def line(self, key: str = "", element: int | None = None) -> int:
-        """Return the line of ``key``, or of the table without a key; 0 if it is not known."""
+        """Return the line of ``key``, or of the table without ``key``; 0 if the line is unknown."""
         if self.lines is None:
             return 0
         return self.lines.of(self.moved.get(key, self.table), key, element)
 
     def at(self, key: str = "", element: int | None = None) -> str:
-        """Return ``file:line`` of a key, ``file`` without a line, or an empty text."""
+        """Return ``file:line`` of ``key``, or only ``file`` if the line is unknown."""
         line = self.line(key, element)
         return f"{self.file}:{line}" if line else self.file
 
     def error(self, key: str, text: object, element: int | None = None) -> RtsimError:
-        """Return an error at the line of ``key``, or of its element."""
+        """Return an error that begins with the place of ``key`` or of its element."""
         said = ": ".join(filter(None, (self.at(key, element), self.label, str(text))))
         error = self.error_class(said)
         error.placed = True
@@ -207,7 +206,7 @@ class Place:
 
     @contextmanager
     def checking(self, key: str = "") -> Iterator[None]:
-        """Give the place of ``key`` to each error about a value in the body of ``with``."""
+        """Add the place of ``key`` to errors about values that this context raises."""
         try:
             yield
         except (TypeError, ValueError, ArithmeticError, RtsimError) as error:
@@ -218,7 +217,7 @@ class Place:
 
 @dataclass(frozen=True)
 class TomlFile:
-    """A TOML file with its tables, its text and the place of its top level."""
+    """The tables and the text of a TOML file, and the place of its top level."""
 
     path: Path
     text: str
@@ -227,7 +226,7 @@ class TomlFile:
 
     @property
     def lines(self) -> Lines:
-        """The lines of all keys."""
+        """The line numbers of all keys."""
         assert self.place.lines is not None
         return self.place.lines
 
@@ -239,10 +238,14 @@ def open_toml(
     error: type[RtsimError] = ScenarioError,
     most: int = MOST_BYTES,
 ) -> TomlFile:
-    """Read the TOML file ``path``; ``what`` is its kind for errors, such as ``a rig file``.
+    """Read the TOML file ``path``.
 
-    ``example`` is a path or a remedy for a file that does not exist, ``error`` the class of all
-    errors of the file, and ``most`` its greatest length in bytes.
+    Args:
+        path: The file.
+        what: Kind of file for error messages, such as ``a rig file``.
+        example: Path that the error suggests if the file cannot be read.
+        error: Class of all errors about the file.
+        most: Maximum size in bytes.
     """
     remedy = f"give the path of {what}" + (f", such as {example}" if example else "")
     try:
@@ -274,7 +277,7 @@ def open_toml(
 
 
 def _check_integers(table: Mapping[str, Any], place: Place) -> None:
-    """Check that integers have 64 bits, as TOML guarantees: Python's parser takes any length."""
+    """Raise an error for integers of more than 64 bits, which Python's parser accepts."""
     for name, value in table.items():
         listed = value if isinstance(value, list) else [value]
         for k, each in enumerate(listed):
@@ -291,15 +294,15 @@ def _check_integers(table: Mapping[str, Any], place: Place) -> None:
                 raise place.error(name, text)
 
 
-# The declaration of a key: how its value is read, and what to write.
+# Declaration of a key: how to convert the value, and what to write.
 
 NEEDED: Any = object()
-"""The default of a key that must be given."""
+"""Default of a key that must be given."""
 _LONGEST_SHOWN = 60
 
 
 def shown(value: object) -> str:
-    """Return a short text of ``value``, also of numbers that are too long for ``repr``."""
+    """Return a short text for ``value``, even for integers that are too long for ``repr``."""
     try:
         text = repr(value)
     except ValueError:
@@ -313,10 +316,11 @@ def _same(given: Any) -> Any:
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a table.
+    """Declaration of a key of a table.
 
-    ``wanted`` is what to write, ``default`` the value without the key.  ``convert`` returns the
-    value, or raises an error such as ValueError, whose text becomes a part of the message.
+    ``wanted`` tells the user what to write, and ``default`` is the value without the key.
+    ``convert`` returns the value.  Errors of ``convert``, such as ValueError, become part of the
+    message.
     """
 
     wanted: str = "a value"
@@ -324,7 +328,7 @@ class Key:
     convert: Callable[[Any], Any] = _same
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
-        """Return the value of ``given``; ``name`` is the key, ``element`` its element."""
+        """Return the value ``given``, converted, of the key ``name`` or of its ``element``."""
         try:
             return self.convert(given)
         except UnknownName as error:
@@ -335,14 +339,14 @@ class Key:
     def refused(
         self, given: object, place: Place, name: str, element: int | None, why: object = ""
     ) -> RtsimError:
-        """Return the error for a value that cannot be used."""
+        """Return the error for an unusable value."""
         what = f"{name} =" if element is None else f"{name}: element {element + 1},"
         because = f" ({why})" if str(why) else ""
         text = f"{what} {shown(given)} is not valid{because}; write {self.wanted}"
         return place.error(name, text, element)
 
     def absent(self, place: Place, name: str) -> Any:
-        """Return the value without the key."""
+        """Return the default; raise an error if the key must be given."""
         if self.default is NEEDED:
             raise place.error(name, f"{name} is missing; write {self.wanted}")
         return self.default
@@ -356,7 +360,7 @@ def number(
     above: float = -math.inf,
     unit: str = "",
 ) -> Key:
-    """Return the key of a finite number from ``low`` to ``high``, or greater than ``above``."""
+    """Return a key for a finite number from ``low`` to ``high``, and greater than ``above``."""
 
     def convert(given: Any) -> float:
         if isinstance(given, bool) or not isinstance(given, int | float):
@@ -377,7 +381,7 @@ def number(
 
 
 def whole(low: int = 0, high: int = _MOST - 1, default: Any = NEEDED) -> Key:
-    """Return the key of a whole number from ``low`` to ``high``."""
+    """Return a key for a whole number from ``low`` to ``high``."""
 
     def convert(given: Any) -> int:
         if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
@@ -389,7 +393,7 @@ def whole(low: int = 0, high: int = _MOST - 1, default: Any = NEEDED) -> Key:
 
 
 def seconds(zero: bool = False, default: Any = None) -> Key:
-    """Return the key of a time in s, a number or a text such as ``"1/60"``; its value is in ns."""
+    """Return a key for a time in s, a number or a text such as ``"1/60"``; the value is in ns."""
 
     def convert(given: Any) -> int:
         if isinstance(given, bool) or not isinstance(given, int | float | str | Fraction):
@@ -409,14 +413,17 @@ def _truth(given: Any) -> bool:
 
 
 def flag(default: Any = False) -> Key:
-    """Return the key of a truth value."""
+    """Return a key for true or false."""
     return Key("true or false", default, _truth)
 
 
 def text(
     default: Any = NEEDED, wanted: str = "a text in quotes", *, empty: bool = False, most: int = 0
 ) -> Key:
-    """Return the key of a text, without blanks at its ends; ``most`` characters if not 0."""
+    """Return a key for a text, from which blanks at both ends are removed.
+
+    ``most`` is the maximum number of characters; 0 means no limit.
+    """
 
     def convert(given: Any) -> str:
         if not isinstance(given, str) or "\0" in given or not (given.strip() or empty):
@@ -429,7 +436,10 @@ def text(
 
 
 def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> Key:
-    """Return the key of one of ``names``; an error suggests the nearest one, as a ``what``."""
+    """Return a key for one of ``names``.
+
+    The error for any other text suggests similar names; ``what`` is the noun in the message.
+    """
 
     def convert(given: Any) -> str:
         if not isinstance(given, str) or given not in names:
@@ -441,7 +451,10 @@ def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> 
 
 @dataclass(frozen=True)
 class ListKey(Key):
-    """A list; ``of`` reads its elements.  If ``single``, one element needs no brackets."""
+    """A key for a list, whose elements ``of`` converts.
+
+    If ``single`` is True, a list of one element needs no brackets.
+    """
 
     of: Key = field(kw_only=True)
     wanted: str = "a list"
@@ -458,20 +471,23 @@ class ListKey(Key):
 
 
 def texts(default: Any = (), wanted: str = 'a list of texts, such as ["a"]') -> Key:
-    """Return the key of a list of texts; one text needs no brackets."""
+    """Return a key for a list of texts.  A single text needs no brackets."""
     return ListKey(wanted, default, of=text(), single=True)
 
 
 def numbers(default: Any = NEEDED, wanted: str = "a list of numbers", **options: Any) -> Key:
-    """Return the key of a list of finite numbers; ``options`` as for :class:`ListKey`."""
+    """Return a key for a list of finite numbers.  ``options`` are fields of :class:`ListKey`."""
     return ListKey(wanted, default, of=number(), **options)
 
 
-# Tables: the values of all keys.
+# Tables, with the values of all keys.
 
 
 class Entries(Mapping[str, Any]):
-    """The values of a table's keys, with defaults; ``given`` has the values as they were given."""
+    """The values of a table's keys, with defaults.
+
+    ``given`` contains the values before conversion.
+    """
 
     def __init__(self, values: Mapping[str, Any], given: Mapping[str, Any], place: Place) -> None:
         self._values, self.given, self.place = values, given, place
@@ -488,7 +504,10 @@ class Entries(Mapping[str, Any]):
 
 
 def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str = "") -> Entries:
-    """Return the values of the table ``data``, whose keys are ``keys``; ``of`` is what has them."""
+    """Return the values of the table ``data``, whose allowed keys are ``keys``.
+
+    ``of`` names the table in the error for an unknown key.
+    """
     for name in data:
         if name not in keys:
             raise place.error(name, UnknownName("key", str(name), keys, of))
@@ -501,9 +520,10 @@ def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str
 
 @dataclass(frozen=True)
 class TableKey(Key):
-    """A table with the keys ``keys``, which have their own defaults if the table is absent.
+    """A key for a table with the keys ``keys``.
 
-    If ``of`` is given, any further name is a key too, whose value ``of`` reads.
+    Without a default, an absent table has the defaults of its keys.  With ``of``, the table may
+    contain further names, whose values ``of`` converts.
     """
 
     keys: Mapping[str, Key] = field(default_factory=dict)
@@ -521,16 +541,16 @@ class TableKey(Key):
 
 
 def table(keys: Mapping[str, Key], wanted: str = "a table", default: Any = NEEDED) -> TableKey:
-    """Return the key of a table with the keys ``keys``."""
+    """Return a key for a table with the keys ``keys``."""
     return TableKey(wanted, default, keys=keys)
 
 
 def named(of: Key, wanted: str = "a table", default: Any = NEEDED) -> TableKey:
-    """Return the key of a table with any names, whose values ``of`` reads."""
+    """Return a key for a table with arbitrary names, whose values ``of`` converts."""
     return TableKey(wanted, default, of=of)
 
 
-# A dataclass as the declaration of a table.
+# Dataclasses as declarations of tables.
 
 _OF_TYPE = {float: number(), int: whole(), str: text(empty=True), bool: flag()}
 
@@ -544,9 +564,9 @@ def _key_of(hint: Any, default: Any = NEEDED) -> Key:
 
 
 def read_as(cls: type[T], data: Mapping[str, Any], place: Place) -> T:
-    """Return the dataclass ``cls`` from the table ``data``, whose keys are the fields of ``cls``.
+    """Return an instance of the dataclass ``cls`` from the table ``data``.
 
-    The types of the fields are those of the values; a field without a default must be given.
+    Each field is a key with the type of the field.  A field without a default must be given.
     """
     hints = get_type_hints(cls)
     keys = {
@@ -557,14 +577,14 @@ def read_as(cls: type[T], data: Mapping[str, Any], place: Place) -> T:
         return cls(**read(data, keys, place))
 
 
-# Write a value on one line, so that a person can compare rows (docs/decisions/202).
+# Conversion of a value to one line, so that people can compare rows (docs/decisions/202).
 
 
 def to_toml(value: Any) -> str:
-    """Return ``value`` as TOML on one line: a table is an inline table."""
+    """Return ``value`` as TOML on one line; tables become inline tables."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):  # JSON escapes all characters that TOML forbids, except DEL
+    if isinstance(value, str):  # JSON escapes all that TOML forbids, except DEL
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(to_toml, value)) + "]"

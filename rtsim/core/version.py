@@ -1,3 +1,3 @@
-"""The version of rtsim; pyproject.toml reads it from this module."""
+"""Version of rtsim, which pyproject.toml reads from this module."""
 
 __version__ = "0.1.0"

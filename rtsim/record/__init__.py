@@ -1,4 +1,4 @@
-"""Recordings of runs: writing, reading, comparing and reporting them."""
+"""Recordings of runs: how to write, read, compare and report them."""
 
 from __future__ import annotations
 

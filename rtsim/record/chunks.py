@@ -1,8 +1,8 @@
-"""The chunks of an MCAP file: unpacked on demand, and split into blocks of equal messages.
+"""Chunks of an MCAP file, decompressed on demand and split into blocks of equal messages.
 
-A recording may be larger than memory.  Unpacked chunks of a small file stay in memory; chunks of a
-large file are unpacked again when needed.  The size that a chunk declares is checked against what
-its bytes can contain, so that a malicious file cannot fill memory.
+A recording may be larger than memory.  Decompressed chunks of a small file stay in memory; chunks
+of a large file are decompressed again when needed.  The size that a chunk declares is checked
+against its compressed size, so that a malicious file cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from rtsim.core.errors import RecordingError
 from rtsim.record.schema import TrackSpec, Words
 
 SMALL = 1 << 26
-"""A file that unpacks to at most this many bytes stays in memory."""
+"""Maximum decompressed size of a file that stays in memory [bytes]."""
 LARGEST_CHUNK = 1 << 26
 DENSEST = 1024
-"""Greatest accepted compression ratio of a large file; 1000 constant signals stay below it."""
+"""Maximum accepted compression ratio of a large file; 1000 constant signals stay below."""
 MOST_CACHED = 1 << 23
 RECORD = struct.Struct("<BQ")
 MESSAGE = struct.Struct("<HIQQ")
 HEAD = RECORD.size + MESSAGE.size
-"""Size of a message before its payload, bytes."""
+"""Size of a message before its payload [bytes]."""
 BROKEN = (McapError, struct.error, ValueError, OverflowError, RuntimeError, zstandard.ZstdError)
-_LZ4_DENSEST = 256  # no LZ4 block unpacks to more than 255 times its size
+_LZ4_DENSEST = 256  # an LZ4 block expands at most 255 times
 _PIECE = 1 << 20
 _ALIKE = RECORD.size + 2  # type, length and channel
 _LOOKED = 64  # number of messages in the first comparison
@@ -53,13 +53,13 @@ _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
 class MessageBlock(NamedTuple):
-    """``many`` consecutive messages of one channel and one length, the first at byte ``at``."""
+    """``many`` consecutive messages of one channel and one length; the first is at byte ``at``."""
 
     channel: int
     at: int
     many: int
     size: int
-    """Bytes of a payload."""
+    """Size of a payload [bytes]."""
 
 
 class Declared(NamedTuple):
@@ -72,20 +72,20 @@ class Declared(NamedTuple):
 class Chunks:
     """The chunks of ``file``, by number.
 
-    ``name`` is the name of the file in error messages.  The file is closed when this object is
-    garbage-collected.
+    ``name`` is the name of the file in error messages.  Garbage collection of this object closes
+    the file.
     """
 
     def __init__(self, name: str, file: IO[bytes]) -> None:
         self.name, self.file = name, file
         self.unpacked = 0
-        """Unpacked bytes of all chunks so far."""
+        """Decompressed size of all chunks so far [bytes]."""
         self._at, self._length = array("q"), array("q")
         self._kept: OrderedDict[int, bytes] = OrderedDict()
         self._kept_bytes = 0
         self._then = _state(file)
         self.columns: dict[int, tuple[int, NDArray[np.int64]]] = {}
-        """The columns read last, by reader: number of the first cached column, and the columns."""
+        """Latest columns of each reader: number of the first cached column, and the columns."""
         weakref.finalize(self, file.close)
 
     def __len__(self) -> int:
@@ -97,11 +97,11 @@ class Chunks:
         return self.unpacked <= SMALL
 
     def add(self, at: int, body: bytes, read: int) -> bytes:
-        """Add the chunk that begins at byte ``at`` of the file, and return its unpacked data.
+        """Add the chunk that begins at byte ``at`` of the file; return its decompressed data.
 
-        ``read``: bytes of the file that were read so far.  Raises ``ValueError`` for a damaged
-        chunk, and :class:`RecordingError` for a chunk that declares more data than a recording can
-        contain.
+        ``read`` is the number of bytes read from the file so far.  Raises ``ValueError`` for a
+        damaged chunk, and :class:`RecordingError` for a chunk that declares an impossible amount of
+        data.
         """
         chunk = whole(Chunk, body)
         _check_size(chunk)
@@ -121,7 +121,8 @@ class Chunks:
     def data(self, number: int) -> bytes:
         """Return the data of chunk ``number``.
 
-        Raises :class:`RecordingError` if the file has changed since it was opened.
+        Raises :class:`RecordingError` if the file cannot be read or has changed since it was
+        opened.
         """
         found = self._kept.get(number)
         if found is not None:
@@ -155,19 +156,22 @@ class Messages:
     chunks: Chunks
     count: int = 0
     size: int | None = None
-    """Bytes of a payload; ``None`` before the first."""
+    """Size of a payload [bytes]; ``None`` before the first message."""
     uneven: bool = False
     """True if the payloads have different sizes."""
     total: int = 0
-    """Bytes of all payloads."""
+    """Size of all payloads [bytes]."""
     _where: array[int] = field(default_factory=lambda: array("q"))
     _first: array[int] = field(default_factory=lambda: array("q"))
     _at: array[int] = field(default_factory=lambda: array("q"))
-    """For each block: the number of its chunk, the number of messages before the block, and the
-    byte in the chunk at which the block begins."""
+    """Position of each block.
+
+    The arrays contain the number of its chunk, the number of messages before the block, and its
+    first byte in the chunk.
+    """
 
     def add(self, chunk: int, run: MessageBlock) -> None:
-        """Append a block of messages that is in ``chunk``."""
+        """Append a block of messages in the chunk with the number ``chunk``."""
         self._where.append(chunk)
         self._first.append(self.count)
         self._at.append(run.at)
@@ -177,7 +181,11 @@ class Messages:
         self.total += run.many * run.size
 
     def runs(self, first: int = 0) -> Iterator[tuple[int, int, bytes, int]]:
-        """Give the blocks from message ``first`` on: number, count, data, and byte in the data."""
+        """Yield the blocks from message ``first`` on.
+
+        Each block is given as the number of its first message, the number of messages, the data of
+        its chunk, and its first byte in the data.
+        """
         begin = max(0, bisect_right(self._first, first) - 1)
         for k in range(begin, len(self._where)):
             number = self._first[k]
@@ -185,7 +193,7 @@ class Messages:
             yield number, behind - number, self.chunks.data(self._where[k]), self._at[k]
 
     def each(self) -> Iterator[tuple[int, bytes]]:
-        """Give time (ns) and payload of every message."""
+        """Yield time [ns] and payload of every message."""
         for _, many, data, at in self.runs():
             for _ in range(many):
                 _, length = RECORD.unpack_from(data, at)
@@ -196,7 +204,7 @@ class Messages:
 
 
 def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
-    """Give the contents of a chunk in order; raises ``ValueError`` if they are damaged."""
+    """Yield the contents of a chunk in order; raise ``ValueError`` for damaged data."""
     at, end = 0, len(data)
     while at < end:
         opcode, length = RECORD.unpack_from(data, at)
@@ -216,7 +224,7 @@ def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
 
 
 def _alike(data: bytes, at: int, stride: int) -> int:
-    """Return the number of consecutive messages from ``at`` on with this channel and length."""
+    """Return the number of consecutive messages from ``at`` on with equal channel and length."""
     if data[at + stride : at + stride + _ALIKE] != data[at : at + _ALIKE]:
         return 1
     count, look = 1, _LOOKED
@@ -244,7 +252,7 @@ def _declared(body: bytes) -> Declared:
 
 
 def whole(kind: Any, body: bytes) -> Any:
-    """Return ``body`` as one record; raises ``ValueError`` if bytes are left over."""
+    """Parse ``body`` as one record; raise ``ValueError`` if bytes are left over."""
     stream = ReadDataStream(io.BytesIO(body))
     record = kind.read(stream)
     if stream.count != len(body):
@@ -272,7 +280,7 @@ def _check_size(chunk: Chunk) -> int:
 
 
 def _unpacked(chunk: Chunk) -> bytes:
-    """Return the data of a chunk; memory grows with the actual data, not with the declared size."""
+    """Return the data of a chunk; memory use depends on the actual size, not the declared size."""
     size = _check_size(chunk)
     data: bytes = chunk.data
     if chunk.compression == "lz4":
@@ -295,10 +303,10 @@ def _pieces(reader: IO[bytes], most: int) -> Iterator[bytes]:
         yield reader.read(_PIECE)
 
 
-# Salvage: everything that is readable in an incomplete or damaged file.
+# Recovery of everything that is readable in an incomplete or damaged file.
 #
-# The file is read from its start, record by record, and each record is checked.  Reading ends at
-# the first record that is cut off or damaged.  The mcap library parses the records.
+# The file is read record by record from its start, and each record is checked.  Reading ends at the
+# first record that is incomplete or damaged.  The mcap library parses the records.
 
 LARGEST_RECORD = 1 << 29
 MOST_CHANNELS = 1 << 16
@@ -306,25 +314,32 @@ _INDEX = struct.Struct("<HI")
 
 
 class _Damaged(Exception):
-    """Raised where the file is cut off or damaged; the rest of the file is not read."""
+    """The file is incomplete or damaged at this position, so reading ends."""
 
 
 @dataclass
 class Salvaged:
-    """Metadata by name, messages by topic; ``broken`` states where and why reading ended early."""
+    """Metadata by name, and messages by topic.
+
+    ``broken`` states where and why reading ended early.
+    """
 
     chunks: Chunks
     metadata: dict[str, dict[str, str]] = field(default_factory=dict)
     topics: dict[str, Messages] = field(default_factory=dict)
     broken: str | None = None
     complete: bool = False
-    """True if all data was read; at most the index after the data is missing."""
+    """True if all data were read.  The index after the data may still be missing."""
 
 
 def salvage(path: Path) -> Salvaged:
-    """Read ``path``; raises :class:`RecordingError` only if nothing of a recording is readable."""
+    """Read ``path`` as far as possible.
+
+    Raises :class:`RecordingError` if no part of the file is readable or the file could fill the
+    memory.
+    """
     try:
-        file = open(path, "rb")  # noqa: SIM115 -- the chunks are read from it, and close it
+        file = open(path, "rb")  # noqa: SIM115 -- the chunks use the file and close it
         return _Walk(path, file, os.fstat(file.fileno()).st_size).run()
     except IsADirectoryError:
         raise RecordingError(f"{path} is a folder; give the recording's file name") from None
@@ -397,14 +412,14 @@ class _Walk:
                 raise ValueError("the checksum of the whole file is wrong")
             self.out.complete = True
         elif opcode == Opcode.MESSAGE_INDEX:
-            # The index is not needed, but a chunk with a damaged opcode must not count as one.
+            # The index is unused, but a damaged opcode could turn a chunk into an index.
             if _INDEX.unpack_from(body)[1] != len(body) - _INDEX.size:
                 raise ValueError("the message index has a wrong length")
         elif opcode not in (Opcode.HEADER, Opcode.ATTACHMENT, Opcode.SCHEMA):
             raise ValueError(f"a record of type {opcode} is not allowed in the data section")
 
     def _take_chunk(self, body: bytes) -> None:
-        """Read messages from a chunk; only chunks have checksums, so other messages are ignored."""
+        """Read messages from a chunk.  Messages outside chunks have no checksum and are ignored."""
         read = self.file.tell()
         chunks = self.out.chunks
         data = chunks.add(read - len(body), body, read)
@@ -435,7 +450,10 @@ class _Walk:
             raise ValueError(f"channel {number} is declared twice, last as {topic}")
 
     def _check_end(self) -> None:
-        """Check the index after the data; damage is only reported, because it can be rebuilt."""
+        """Check the index after the data.
+
+        Damage is only reported, because the index can be rebuilt.
+        """
         self.file.seek(max(0, self.size - len(MCAP0_MAGIC) - 29))
         tail = self.file.read()
         if not tail.endswith(MCAP0_MAGIC) or tail[:1] != bytes([Opcode.FOOTER]):
@@ -448,13 +466,15 @@ class _Walk:
             self.out.broken = "the index at its end is damaged, but its data is not"
 
 
-# Rows that stay in the file: slices of rows remain there, columns and single rows become arrays.
+# Rows in a file.  Slices of rows stay in the file; columns and single rows become arrays.
 
 TOGETHER = 100 << 20
-"""Bytes of columns that are read together and cached, because a pass over the file takes the same
-time for one column as for ten."""
+"""Size of the columns that are read together and cached [bytes].
+
+One pass over the file takes the same time for ten columns as for one.
+"""
 PIECE = 1 << 24
-"""Default size in bytes of the pieces of :func:`pieces`."""
+"""Default size of the pieces of :func:`pieces` [bytes]."""
 
 _NONE = np.empty((0, 0), np.int64)
 
@@ -495,7 +515,7 @@ class StoredWords:
         return out
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the rows of a slice or a mask, or one row; a second index selects columns."""
+        """Return the rows of a slice or mask, or one row.  A second index selects columns."""
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         if isinstance(rows, slice):
             part = self._between(rows)
@@ -521,7 +541,7 @@ class StoredWords:
         return StoredWords(self._spec, self._messages, first, stop)
 
     def _columns(self, columns: Any) -> NDArray[np.int64]:
-        """Return whole columns; the columns after them are read and cached at the same time."""
+        """Return whole columns; read and cache the following columns in the same pass."""
         if not isinstance(columns, int | np.integer | slice):
             return np.asarray(self)[:, columns]
         chosen = range(self._spec.width)[columns]
@@ -533,13 +553,13 @@ class StoredWords:
         return out
 
     def _column(self, column: int) -> NDArray[np.int64]:
-        """Return a view of a cached column; read the column first if it is not cached."""
+        """Return a view of one column, which is read first unless cached."""
         all_rows = self._messages.count
         kept = self._messages.chunks.columns
         first, block = kept.get(id(self._messages), (0, _NONE))
         if not first <= column < first + block.shape[1]:
             block = _NONE
-            kept.clear()  # free the old columns before the next are read
+            kept.clear()  # free the memory of the old columns first
             many = max(1, TOGETHER // max(1, 8 * all_rows))
             first, last = column, min(self._spec.width, column + many)
             block = self._read(first, last, 0, all_rows, "F")
@@ -561,7 +581,7 @@ class StoredWords:
         return out
 
     def _records(self, first: int, stop: int) -> Iterator[tuple[int, NDArray[np.void]]]:
-        """Give blocks of messages, each with the number of its first message."""
+        """Yield blocks of messages, each with the number of its first message."""
         if first >= stop:
             return
         layout = [("record", f"V{RECORD.size + 6}"), ("time", "<u8"), ("published", "<u8")]
@@ -579,9 +599,9 @@ Table: TypeAlias = Words | StoredWords
 
 
 def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words, ...]]]:
-    """Give the rows that are present in all ``tables``, in pieces of ``size`` bytes.
+    """Yield the rows that all ``tables`` have, in pieces of ``size`` bytes.
 
-    Each piece is the number of its first row, and the rows of each table.
+    Each piece consists of the number of its first row and the rows of each table.
     """
     shortest = min(map(len, tables))
     width = max(1, *(table.shape[1] for table in tables))

@@ -4,21 +4,20 @@
 
     |candidate - baseline| <= max(absolute, relative * |baseline|)
 
-If both tolerances are 0, the two doubles must be equal bit for bit.  NaN equals NaN, and an
-infinity equals itself; NaN or an infinity fails against any other value, however large the
-tolerance is.  The difference of two signals of kind ``angle`` is taken in the shorter direction;
-quaternions are equal up to their sign.
+If both tolerances are 0, two doubles must be equal bit for bit.  NaN equals NaN, and an infinity
+equals itself.  NaN or an infinity fails against any other value, at any tolerance.  Two signals of
+kind ``angle`` differ by the shorter of the two arcs.  Quaternions are equal up to their sign.
 
-The candidate must reach the end of the baseline; its later rows do not count.  Up to that end both
-must have the same rows: the same tags (time, microstep, side) in the same order.  With
-``tags="common"``, for runs with different steps, rows are paired by time: the last row at each time
-that both runs have.  The common times must span nine tenths of the baseline.  Nothing is
-interpolated.  Signals and tracks that only the candidate has are listed and do not fail.  Tracks of
-wall-clock figures are left out.
+The candidate must reach the end of the baseline; its later rows are ignored.  Up to that end, both
+must have the same rows: the same tags (time, microstep, side) in the same order.  Use
+``tags="common"`` for runs with different steps.  The comparison then uses the last row at each time
+that both runs have, without interpolation.  The common times must span nine tenths of the baseline.
+Signals and tracks that only the candidate has are listed and do not fail.  Tracks of wall-clock
+figures are ignored.
 
-If the baseline did not reach its requested end, or the candidate was stopped from outside, the rows
-that both have are compared.  If they agree, the outcome is undecided.  It is also undecided if
-there is no row to compare.
+If the baseline did not reach its requested end, or the candidate was stopped from outside, the
+comparison uses the rows that both have.  If these rows agree, the outcome is undecided.  The
+outcome is also undecided if there are no rows to compare.
 """
 
 from __future__ import annotations
@@ -67,11 +66,11 @@ __all__ = [
 
 
 class ComparedRows(NamedTuple):
-    """How much was compared: the number of rows in all tracks, and the time span in ns."""
+    """Extent of a comparison: the number of rows in all tracks, and the time span in ns."""
 
     rows: int = 0
     there: int = 0
-    """Number of rows that the baseline has in the compared tracks."""
+    """Number of rows of the baseline in the compared tracks."""
     first_ns: int = 0
     last_ns: int = 0
 
@@ -88,13 +87,13 @@ class Comparison(Judged):
     extra: list[str] = field(default_factory=list)
     """Signals and tracks that only the candidate has."""
     undecided: list[str] = field(default_factory=list)
-    """Reasons why the comparison is undecided although no signal differs."""
+    """Reasons for an undecided outcome although no signal differs."""
     endings: tuple[RunEnding, ...] = ()
     """How the baseline and the candidate ended."""
     covered: ComparedRows = ComparedRows()
 
     def _judge(self) -> Outcome:
-        """Failed if a signal failed; undecided if rows could not be compared; else passed."""
+        """Return failed if a signal failed, and undecided if rows could not be compared."""
         if self.failures:
             return Outcome.FAILED
         if self.undecided or all(r.empty for r in self.results):
@@ -107,17 +106,17 @@ class Comparison(Judged):
 
     @property
     def agreed(self) -> list[SignalResult]:
-        """Signals that pass and have rows that were compared."""
+        """Signals that pass and have compared rows."""
         return [r for r in self.results if r.rows and not r.reason]
 
     @property
     def empty(self) -> list[SignalResult]:
-        """Signals that had no row to compare."""
+        """Signals without rows to compare."""
         return [r for r in self.results if r.empty]
 
     @property
     def why(self) -> str:
-        """Why the outcome is failed or undecided; empty if it is passed."""
+        """Reason for a failed or undecided outcome; empty if the outcome is passed."""
         if self.failures:
             worst = self.worst_first()[0]
             many = f"{len(self.failures)} of {len(self.results)} signals fail"
@@ -128,7 +127,7 @@ class Comparison(Judged):
 
     @property
     def in_words(self) -> str:
-        """The outcome and its reason, or what was compared."""
+        """The outcome and its reason, or the extent of the comparison."""
         return f"{self._judge().name.lower()}: {self.why or self.covered}"
 
     def _repr_html_(self) -> str:
@@ -137,7 +136,7 @@ class Comparison(Judged):
         return markup.shown("Comparison", facts, CELLS, rows)
 
     def to_json(self) -> dict[str, object]:
-        """Return plain data; an infinite or undefined difference is null."""
+        """Return plain data.  Infinite and undefined differences become null."""
         signals = [r.to_json() for r in self.results]
         return {
             "ok": self._judge() is Outcome.PASSED,
@@ -153,7 +152,7 @@ class Comparison(Judged):
         }
 
     def worst_first(self) -> list[SignalResult]:
-        """Results in order: failures first, then by decreasing relative difference."""
+        """Return the results, failures first, then by decreasing relative difference."""
         return sorted(self.results, key=lambda r: (not r.reason, -r.max_rel, -r.max_abs))
 
 
@@ -167,15 +166,21 @@ def compare(
 ) -> Comparison:
     """Compare ``candidate`` with ``baseline`` by the rules of this module.
 
-    ``tolerances`` maps patterns of ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
-    ``(absolute, relative)``.  If several patterns match, the last one counts; if none matches,
-    (0, 0).  The pattern ``"*"`` applies to signals only: stamps and counts in integers stay exact.
-    ``tags``: ``"exact"`` pairs rows by tag, ``"common"`` by time.
-    ``until_ns``: compare up to this time, which both must reach; by default the baseline's end.
+    Args:
+        baseline: The recording with the expected values.
+        candidate: The recording to check.
+        tolerances: Maps patterns of ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
+            ``(absolute, relative)``.  The last pattern that matches counts; without a match, both
+            are 0.  The pattern ``"*"`` does not apply to integers beside the signals, such as time
+            stamps.
+        tags: ``"exact"`` pairs rows by tag, ``"common"`` by time.
+        until_ns: Time in ns up to which rows are compared, and which both runs must reach.  The
+            default is the end of the baseline.
 
-    Raises :class:`ScenarioError` for a tolerance that is negative or NaN, and for a pattern that
-    matches no signal.
+    Raises:
+        ScenarioError: A tolerance is negative or not finite, or a pattern matches no signal.
 
+    Example:
         verdict = compare(baseline, candidate, {"f16.*": (1e-6, 1e-9)})
         verdict.assert_ok()
     """
@@ -221,7 +226,7 @@ def compare(
 
 
 def _short(other_end: int, end: int, theirs: RunEnding) -> str:
-    """Message that the candidate ended before the baseline."""
+    """Return the message that the candidate ended before the baseline."""
     if theirs.complete:
         return f"the candidate ends at {Tag(other_end)}, but it must reach {Tag(end)}"
     return f"the candidate {theirs}, but it must reach {Tag(end)}"
@@ -239,7 +244,7 @@ def _covered(pairs: Iterable[Paired]) -> ComparedRows:
 
 
 def last_time(recording: Recording) -> int:
-    """The last time of a deterministic track, in ns."""
+    """Return the last time of all deterministic tracks [ns]."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
     return max((int(t.ns.max()) for t in tracks), default=0)
 
@@ -259,9 +264,9 @@ def _checked(
 
 
 def _columns(track: TrackData) -> dict[str, Signal | str]:
-    """The compared columns by name: signals, and integers that are not part of the tag.
+    """Return the columns to compare: signals, and integers that are not part of the tag.
 
-    An integer that has the name of a signal gets the suffix ``(stamp)``.
+    An integer with the name of a signal has the suffix ``(stamp)``.
     """
     out: dict[str, Signal | str] = {s.name: s for s in track.signals}
     for name in track.integers:
@@ -312,23 +317,25 @@ def _different_meaning(mine: Signal | str, theirs: Signal | str | None) -> str:
     return ""
 
 
-# The same run on two machines.
+# Comparison of the same run on two machines.
 #
 # Another processor, compiler or library version may round differently in the last bits, and a
-# closed loop amplifies these differences.  Therefore values are compared with a tolerance that is
-# proportional to the range of each signal, instead of bit for bit.
+# closed loop amplifies these differences.  The tolerance is therefore proportional to the range of
+# each signal.
 
 SHARE = 1e-9
-"""Allowed difference of a run on another machine, as a share of the signal's range."""
+"""Allowed difference of a run on another machine, as a fraction of the signal's range."""
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
-"""Allowed difference in addition, as a share of the value; it covers the last bits of large
-values."""
+"""Additional allowed difference, as a fraction of the value, for the last bits of large values."""
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
 _POINTS = 4
 
 
 def by_range(baseline: Recording) -> dict[str, Tolerance]:
-    """Return a tolerance for each signal of the deterministic tracks, by its full name."""
+    """Return a tolerance for each signal of the deterministic tracks, by full name.
+
+    The tolerance suits two runs on different machines.
+    """
     out = {}
     for track in baseline.tracks.values():
         if not track.spec.deterministic:
@@ -345,7 +352,7 @@ def by_range(baseline: Recording) -> dict[str, Tolerance]:
 
 @dataclass(frozen=True)
 class Growth:
-    """The signal that differs first, and how its largest difference grows with time."""
+    """The signal that differs first, and the growth of its largest difference with time."""
 
     name: str
     unit: str
@@ -371,7 +378,7 @@ class Growth:
 
 
 def growth(baseline: Recording, candidate: Recording, found: Comparison) -> Growth | None:
-    """Return the growth of the signal that differs first; ``None`` if all values are equal."""
+    """Return the growth of the signal that differs first, or ``None`` if all values are equal."""
     differing = [(r.first, r) for r in found.results if r.first is not None]
     if not differing:
         return None
@@ -397,5 +404,5 @@ def _of(a: Recording, b: Recording, result: SignalResult, first: Tag) -> Growth 
 
 
 def _matrix(track: TrackData, signal: str) -> Vector:
-    """Return a signal's values as a matrix (n, size)."""
+    """Return the values of a signal as a matrix (n, size)."""
     return track.column(signal).reshape(len(track), track.signals[signal].size)

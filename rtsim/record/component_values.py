@@ -1,9 +1,9 @@
-"""The values of each component of a recorded run, by its name: tracks, and what changes set.
+"""Values of each component of a recorded run by name, from tracks and from recorded changes.
 
-A plant, a controller, a sensor, a process and an external input have a track.  A source and the
-parameters of a component have none: their values are those of the header and of the recorded
-changes.  A component without both, such as noise, has the values that other components read; it has
-a track only in a run in which a fault changes what they read.
+Plants, controllers, sensors, processes and external inputs have tracks.  Sources and parameters
+have none: their values are in the header and in the recorded changes.  Other components, such as
+noise, have the values that their readers recorded.  They have tracks only in runs in which a fault
+alters the values that reach the readers.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from rtsim.record.events import Event
 from rtsim.record.schema import TrackSpec
 
 MESSAGES = "messages/"
-"""What the names of tracks of messages begin with."""
+"""Prefix of the names of tracks with messages."""
 INPUTS = "inputs/"
-"""What the names of tracks of external inputs begin with."""
+"""Prefix of the names of tracks with external inputs."""
 GIVEN = "values/"
-"""What the names of tracks begin with that have what a component gave, in a run with faults."""
+"""Prefix of the names of tracks with a component's own values, in a run with faults."""
 SAMPLED = ".inputs"
-"""What the names of tracks end with that have the inputs of a controller."""
+"""Suffix of the names of tracks with the inputs of a controller."""
 PARAMETERS = ".parameters"
-"""What the names of the parameters of a component end with."""
+"""Suffix of the name under which a component's parameters are listed."""
 _BEFORE_THE_RUN = -1
 _OTHER = ("measured/", "stamps/")
 
 
 class Rows(Protocol):
-    """The rows of a component: times ns (n,), integers and signals by name."""
+    """Interface of the rows of a component: times in ns (n,), and integers and signals by name."""
 
     @property
     def spec(self) -> TrackSpec: ...
@@ -55,7 +55,7 @@ class Rows(Protocol):
 
 
 class Recorded(Protocol):
-    """What the values of components need of a recording."""
+    """Interface of a recording that component values need."""
 
     @property
     def header(self) -> Mapping[str, Any]: ...
@@ -65,23 +65,25 @@ class Recorded(Protocol):
 
     @property
     def changes(self) -> Sequence[Event]:
-        """All changes of values since the run began, also those before the first row."""
+        """All changes of values since the start of the run, also before the first row."""
         ...
 
 
 class Values(NamedTuple):
-    """Values of a component: a table takes the rows ``rows``, each until the next one."""
+    """Values of a component; each row holds until the next."""
 
     name: str
-    """What the names of the columns begin with: ``cart``, ``brake.inputs``, ``cart.parameters``."""
+    """Prefix of the column names: ``cart``, ``brake.inputs`` or ``cart.parameters``."""
     rows: Rows
     listed: bool = True
-    """Whether a table without names has these signals."""
+    """True if a table without names includes these signals."""
     timed: bool = True
-    """Whether the times of the rows are times of a table: a value that only changes alter has its
-    value at all times."""
+    """True if a table includes the times of these rows.
+
+    Values that only changes alter are valid at all times, so their times are not included.
+    """
     begins: bool = False
-    """Whether the signals have their declared initial values before the first row."""
+    """True if the signals have their declared initial values before the first row."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class _Read:
     spec: TrackSpec
     of: Rows
     sinks: Mapping[str, str]
-    """The column of the reader by the column of the signal."""
+    """The reader's column for each column of the signal."""
 
     @property
     def integers(self) -> tuple[str, ...]:
@@ -137,7 +139,7 @@ class _Read:
 
 
 def values_of(recording: Recorded) -> list[Values]:
-    """Return the values of all components; those with a track come first, in its order."""
+    """Return the values of all components; those with a track come first."""
     out = [
         Values(
             owner,
@@ -153,14 +155,17 @@ def values_of(recording: Recorded) -> list[Values]:
 
 
 def owners(tracks: Mapping[str, Rows]) -> Iterator[tuple[str, str]]:
-    """Give component and name of each track with signals; ``c.inputs`` has those that c sampled."""
+    """Yield component and name of each track with signals.
+
+    ``c.inputs`` stands for the inputs that the controller ``c`` sampled.
+    """
     for name, track in tracks.items():
         if track.signals.size and not name.startswith(_OTHER):
             yield name.removeprefix(MESSAGES).removeprefix(INPUTS).removeprefix(GIVEN), name
 
 
 def described(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the description of each component by its name, from the header of a recording."""
+    """Return the description of each component by name, from the header of a recording."""
     parts = _mapping(_mapping(header.get("scenario")).get("parts"))
     return {name: part for name, part in parts.items() if isinstance(part, Mapping)}
 
@@ -169,7 +174,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-# Values that only changes alter: those of a source, and parameters.
+# Values that only changes alter: those of sources and parameters.
 
 
 def _set(recording: Recorded) -> Iterator[Values]:
@@ -198,7 +203,7 @@ def _set(recording: Recorded) -> Iterator[Values]:
 def _rows(
     name: str, first: Mapping[Signal, Vector], changes: Mapping[str, Sequence[Event]]
 ) -> _Set:
-    """Return the values of a component that begin as ``first`` (n,) and then change."""
+    """Return the values of a component that start as ``first`` and then change."""
     layout = Signals(*first)
     told = sorted(
         (
@@ -233,11 +238,11 @@ def _changed(event: Event, signal: Signal) -> Vector | None:
     return values if values is not None and values.size == signal.size else None
 
 
-# Signals of components without a track, such as noise, as others read them.
+# Signals of components without a track, such as noise, as other components read them.
 
 
 class _Wire(NamedTuple):
-    """A signal that a component reads, and the column that recorded it."""
+    """A signal that a component reads, and the column that recorded the signal."""
 
     source: str
     rows: Rows
@@ -245,7 +250,7 @@ class _Wire(NamedTuple):
 
 
 def _wires(recording: Recorded) -> Iterator[_Wire]:
-    """Give the wires whose values are recorded: those of plants, sensors and controllers."""
+    """Yield the connections whose values are recorded: those to plants, controllers and sensors."""
     tracks = recording.tracks
     parts = described(recording.header)
     for kind in ("plant", "controller", "sensor"):
@@ -261,13 +266,13 @@ def _wires(recording: Recorded) -> Iterator[_Wire]:
 
 
 def _read(recording: Recorded) -> Iterator[Values]:
-    """Give the values of each component as its first reader received them."""
+    """Yield the values of each component as its first reader received them."""
     found: dict[tuple[str, str], dict[str, _Wire]] = {}
     seen: set[str] = set()
     parts = described(recording.header)
     for wire in _wires(recording):
         owner = wire.source.partition(".")[0]
-        if owner in parts and wire.source not in seen:  # a wire can be a number
+        if owner in parts and wire.source not in seen:  # a source can be a number
             seen.add(wire.source)
             found.setdefault((owner, wire.rows.spec.name), {})[wire.source] = wire
     for (owner, _), wires in found.items():
@@ -286,7 +291,7 @@ def _read(recording: Recorded) -> Iterator[Values]:
 
 
 def names_of(values: Iterable[Values]) -> dict[str, list[str]]:
-    """Return the names of the signals of each component, with its inputs and parameters."""
+    """Return the signal names of each component, including its inputs and parameters."""
     out: dict[str, list[str]] = {}
     for one in values:
         owner = one.name.removesuffix(SAMPLED).removesuffix(PARAMETERS)

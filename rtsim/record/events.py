@@ -1,4 +1,4 @@
-"""Events of a run, their protobuf encoding, and what they say: faults, and how a run ended."""
+"""Events of a run, their protobuf encoding, and their evaluation: faults, and the end of a run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _fill(entry: Any, value: Value) -> None:
 @functools.cache
 def event_descriptor() -> bytes:
     """Return a FileDescriptorSet with the Event message."""
-    from google.protobuf import descriptor_pb2  # not loaded by the process that runs the loop
+    from google.protobuf import descriptor_pb2  # the process of the loop does not need it
 
     field_of = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
@@ -105,7 +105,7 @@ def _event_class() -> Any:
 
 
 CHANGE = "Change"
-"""Kind of the event that a parameter, or a value of a source, changed; its source is the name."""
+"""Kind of the event of a changed parameter or source value.  The event's source is its name."""
 
 # Overruns.
 
@@ -125,7 +125,7 @@ def overrun_event(overrun: Overrun) -> Event:
     return Event(Tag(overrun.tag_ns), OVERRUN, source, str(overrun), values)
 
 
-# Activations of faults: when each began and ended, and how many there were.
+# Activations of faults: when each began and ended, and their number.
 
 FAULT, FAULT_ENDED, FAULT_IDLE = "Fault", "FaultEnded", "FaultIdle"
 """Kinds of events: an activation, the end of a longer activation, and a fault without effect."""
@@ -134,7 +134,10 @@ _KINDS_AT_ONCE = ("burst", "board_reset", "stall", "late_wake", "lost_tick", "lo
 
 
 class Span(NamedTuple):
-    """One activation of a fault, times in s; an activation on one message has no duration."""
+    """One activation of a fault, with times in s.
+
+    An activation for one message has no duration.
+    """
 
     fault: str
     began: float
@@ -149,21 +152,20 @@ class Acted(NamedTuple):
     kind: str
     where: str
     idle: str
-    """Why the fault has no effect in this run; else empty."""
+    """Reason why the fault has no effect in this run, or ""."""
     activations: int
     first: str
     last: str
-    """Beginning of the first and the last activation, s; empty without activations."""
+    """Beginning of the first and of the last activation [s]; empty without activations."""
 
 
 def spans(
     events: Iterable[Event], described: Sequence[Mapping[str, Any]], end_ns: int
 ) -> list[Span]:
-    """Return all activations in the order of time.
+    """Return all activations in order of time.
 
-    ``described``: the faults as the header describes them.  If the end of an activation is not
-    recorded, the activation lasts to ``end_ns``, provided that its fault has a duration or does not
-    act on single items.
+    ``described`` contains the faults as described in the header.  An activation without a recorded
+    end lasts to ``end_ns`` if its fault acts over a time, and otherwise has no duration.
     """
     lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}
@@ -187,7 +189,7 @@ def spans(
 
 
 def lasts(described: Mapping[str, Any]) -> bool:
-    """Return whether an activation of the ``described`` fault lasts until an event ends it."""
+    """Return True if an activation of the ``described`` fault lasts until an event ends it."""
     if described.get("kind") in _KINDS_AT_ONCE:
         return False
     return "duration" in described or not any(key in described for key in _AT_ONCE)
@@ -215,19 +217,19 @@ def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def notes(idle: Mapping[str, str], never: Iterable[str]) -> list[str]:
-    """Return notes on faults without effect in this run, with reasons, and on unused faults."""
+    """Return notes on faults without effect, with reasons, and on faults that never acted."""
     told = "; ".join(f"{name} ({reason})" for name, reason in idle.items())
     unmet = ", ".join(name for name in never if name not in idle)
     out = [f"note: these faults have no effect here: {told}"] if told else []
     return out + ([f"note: these faults never acted in this run: {unmet}"] if unmet else [])
 
 
-# The end of a run: at its requested end, or earlier, and why.
+# The end of a run: at the requested time or earlier, and the reason.
 
 TO_THE_END = frozenset(("end", "terminal"))
-"""Reasons of a complete run: its requested end, or a terminal guard."""
+"""Reasons of a complete run: the requested end, or a terminal guard."""
 LACKING = (OSError, ImportError, MemoryError)
-"""Errors of missing resources: a file, a device, a library, memory."""
+"""Errors of missing resources: a file, a device, a library or memory."""
 CUT_OFF, UNKNOWN, ERROR = "cut off", "unknown", "error"
 _STOPPED = {
     "interrupted": "was interrupted at",
@@ -241,24 +243,24 @@ _NAMED = re.compile(r"\b([A-Z]\w*): ")
 _OF_A_DEVICE = "the device of input "
 """Beginning of the messages of :mod:`rtsim.engine.microsteps` about a device."""
 _OF_THE_LOOP = "OverrunError"
-"""Error of a run that fell behind the wall clock; at another pace it would not occur."""
+"""Error of a run that fell behind the wall clock, which may not occur at another pace."""
 
 
 @dataclass(frozen=True)
 class RunEnding:
-    """How one run ended; as text, it completes a sentence that begins with the name of the run."""
+    """How one run ended.  The text completes a sentence that begins with the name of the run."""
 
     reached_ns: int
     asked_ns: int | None
-    """The requested end; ``None`` if the recording does not contain it."""
+    """The requested end [ns]; ``None`` if not recorded."""
     reason: str
-    """Reason of the footer, or ``cut off``, or ``unknown`` if no run wrote the recording."""
+    """Reason from the footer, or ``cut off``, or ``unknown`` if no run wrote the recording."""
     error: str = ""
     """The error that ended the run, or the failure that a terminal guard declares."""
 
     @classmethod
     def of(cls, recording: Recording) -> RunEnding:
-        """Return the end of a recorded run, from its header, its footer and its damage."""
+        """Return how a recorded run ended, from its header, its footer and any damage."""
         until = recording.header.get("until")
         asked = None if until is None else int(until)
         footer = recording.footer
@@ -271,7 +273,7 @@ class RunEnding:
         return cls(reached, asked, reason, error)
 
     def up_to(self, ns: int | None) -> RunEnding:
-        """Return the ending for a comparison up to ``ns``: a run that reached ``ns`` is complete.
+        """Return the ending for a comparison up to ``ns``; a run that reached ``ns`` is complete.
 
         A recording that was cut off stays incomplete, because any of its last rows may be missing.
         """
@@ -281,12 +283,12 @@ class RunEnding:
 
     @property
     def complete(self) -> bool:
-        """True if the run reached its end, or if its end is not known."""
+        """True if the run reached its end, or if its end is unknown."""
         return self.reason in TO_THE_END or self.reason == UNKNOWN
 
     @property
     def stopped(self) -> bool:
-        """True if something outside the simulation ended the run early."""
+        """True if a cause outside the simulation ended the run early."""
         return self.reason in _STOPPED
 
     def __str__(self) -> str:
@@ -299,7 +301,7 @@ class RunEnding:
 
     @property
     def in_brief(self) -> str:
-        """Return the text about the end of the run, without the message of an error."""
+        """A text about the end of the run, without the error message."""
         at = f"{self.reached_ns / NS_PER_S:g} s"
         early = self.asked_ns is not None and self.reached_ns < self.asked_ns
         of = f"{at} of {self.asked_ns / NS_PER_S:g} s" if early and self.asked_ns else at
@@ -324,12 +326,12 @@ class RunEnding:
 
 
 def last_error(recording: Recording) -> Event | None:
-    """Return the event of the error that ended a run; ``None`` if no error ended it."""
+    """Return the event of the error that ended a run, or ``None``."""
     return next((e for e in reversed(recording.events) if e.kind == "Error"), None)
 
 
 def died_of(recording: Recording) -> Event | None:
-    """Return the error that ended the run and that occurs again if the run is repeated.
+    """Return the error that ended the run, if a repeated run would end in the same error.
 
     Returns ``None`` for an overrun of the wall clock and for a missing device or file.
     """
@@ -343,16 +345,16 @@ def died_of(recording: Recording) -> Event | None:
 
 
 def in_words(died: Event | None) -> str:
-    """Return time, type and text of an error, without addresses and places in source files."""
+    """Return time, type and text of an error, without addresses and source lines."""
     return "" if died is None else _EACH_TIME.sub("", f"{died.tag} {died.source}: {died.text}")
 
 
 def _is_lack(name: str) -> bool:
-    """Return True if ``name`` is an exception type for a missing file, library, memory etc."""
+    """Return True if ``name`` is the exception type of a missing resource, such as a file."""
     known = getattr(builtins, name, None)
     return isinstance(known, type) and issubclass(known, LACKING)
 
 
 def names_lack(text: str) -> bool:
-    """Return True if ``text``, a component's error message, names such an exception type."""
+    """Return True if the error message ``text`` names the exception type of a missing resource."""
     return any(map(_is_lack, _NAMED.findall(text)))

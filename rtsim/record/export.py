@@ -1,7 +1,6 @@
-"""Writes a table of signals as a file for other programs.
+"""Export of a table of signals to a file for other programs.
 
-The formats are CSV, Parquet, MATLAB, HDF5, NetCDF and NumPy.  Each holds doubles as they are: the
-values that are read back are equal bit for bit.
+The formats are CSV, Parquet, MATLAB, HDF5, NetCDF and NumPy.  All keep every bit of a double.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from rtsim.record.output_files import atomically
 from rtsim.record.table import TIME, TIME_NS, SignalTable
 
 Export = Callable[[SignalTable, Path], object]
-"""Writes a table into a new file."""
+"""Function that writes a table to a new file."""
 _ROWS = 10_000
 _MATLAB_NAME = 63
-"""Greatest length of a name in MATLAB."""
+"""Maximum length of a name in MATLAB."""
 
 
 def to_csv(table: SignalTable, path: Path) -> None:
-    """Write a header and one line for each row; a double has the digits that identify it."""
+    """Write a header and one line for each row, with enough digits to restore each double."""
     columns = [table.time, table.ns, *table.columns.values()]
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
@@ -46,7 +45,7 @@ def _titled(table: SignalTable, name: str) -> str:
 
 
 def to_parquet(table: SignalTable, path: Path) -> None:
-    """Write one column for each signal; its unit is in the metadata of its field."""
+    """Write one column for each signal, with the unit in the metadata of the field."""
     extra("pyarrow.parquet", "data", "a Parquet file").write_table(table.to_arrow(), path)
 
 
@@ -75,7 +74,7 @@ def to_matlab(table: SignalTable, path: Path) -> None:
 
 
 def matlab_name(name: str, taken: Iterable[str]) -> str:
-    """Return a name for MATLAB, where only letters, digits and ``_`` are allowed."""
+    """Return a MATLAB name of letters, digits and ``_`` that is not in ``taken``."""
     plain = re.sub(r"\W", "_", name.replace("]", ""), flags=re.ASCII)
     if not plain[:1].isalpha() or keyword.iskeyword(plain):
         plain = f"x_{plain}"
@@ -89,7 +88,7 @@ def matlab_name(name: str, taken: Iterable[str]) -> str:
 
 
 def to_hdf5(table: SignalTable, path: Path) -> None:
-    """Write one dataset for each signal, with its unit as an attribute."""
+    """Write one dataset for each signal, with the unit as an attribute."""
     with extra("h5py", "data", "an HDF5 file").File(path, "w") as file:
         file.attrs.update(table.about)
         file.create_dataset(TIME_NS, data=table.ns).attrs["unit"] = "ns"
@@ -99,7 +98,7 @@ def to_hdf5(table: SignalTable, path: Path) -> None:
 
 
 def to_netcdf(table: SignalTable, path: Path) -> None:
-    """Write one variable over the dimension ``time`` for each signal, with its ``units``."""
+    """Write one variable with ``units`` for each signal, over the dimension ``time``."""
     extra("h5netcdf", "data", "a NetCDF file")
     plain = {name.replace("/", "_"): values for name, values in _numbers(table).items()}
     units = {name.replace("/", "_"): unit for name, unit in table.units.items()}
@@ -108,7 +107,7 @@ def to_netcdf(table: SignalTable, path: Path) -> None:
 
 
 def _numbers(table: SignalTable) -> dict[str, Any]:
-    """Return the columns of numbers; a column of texts is an error."""
+    """Return the columns; raise :class:`ScenarioError` if one contains texts."""
     texts = [name for name, values in table.columns.items() if values.dtype == object]
     if texts:
         raise ScenarioError(
@@ -139,11 +138,11 @@ EXPORTS: ExtensionPoint[Export] = ExtensionPoint(
     },
     _checked,
 )  # fmt: skip
-"""Formats by the suffix of the file, without its dot."""
+"""Export formats by file suffix, without the dot."""
 
 
 def export(table: SignalTable, path: Path) -> None:
-    """Write ``table`` to ``path``, in the format of its suffix; the file appears when complete.
+    """Write ``table`` to ``path`` in the format of its suffix; replace the file only when complete.
 
     Raises :class:`UnknownName` for an unknown suffix, :class:`ScenarioError` if a package is
     missing, and :class:`RecordingError` if the file cannot be written.

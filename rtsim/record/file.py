@@ -1,10 +1,10 @@
-"""Recording into a file: another process writes it, so that the loop never waits for the disk.
+"""Recorder that writes a file through another process, so that the loop never waits for the disk.
 
-A socket pair connects the two processes.  ``pump`` sends without blocking; data that the socket
-cannot take stays in memory, is counted, and is sent first at the next call, or by a thread if it
-is much (:class:`_Outbox`).  If this process is killed, the writing process sees the end
-of the stream and closes the file.  If the writing process dies, :attr:`FileRecorder.on_failure` is
-called at once, and :meth:`FileRecorder.finish` raises an error.
+A socket pair connects the two processes.  ``pump`` sends without blocking.  Data that the socket
+cannot take stay in memory, and are sent first at the next call; large amounts are sent by a thread
+(:class:`_Outbox`).  If this process is killed, the writing process detects the end of the stream
+and closes the file.  If the writing process dies, :attr:`FileRecorder.on_failure` is called at
+once, and :meth:`FileRecorder.finish` raises an error.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from rtsim.timing.policy import CaughtUp
 # Frames that wait for the writing process, and the thread that sends them if many wait.
 
 _MOST_FRAMES = 128
-"""Parts of frames that one call of the system sends."""
+"""Maximum number of frame parts in one system call."""
 _LOOK_NS = 1_000_000_000
 _SEND_POLL_S = 0.05
 
 
 class _Outbox:
-    """Frames for ``outlet``, a socket that does not block; the process ``reader`` reads them.
+    """Queue of frames for the non-blocking socket ``outlet``, which the process ``reader`` reads.
 
-    The thread that records puts frames and sends them.  A paced loop in compiled code calls Python
-    only four times per second, and a call sends no more than the socket takes; :meth:`start` hands
-    the sending over to a thread of its own, until :meth:`stop`.
+    Normally, the recording thread appends and sends the frames.  A loop in compiled code calls
+    Python only four times per second, and each call sends no more than the socket takes.  In that
+    case, :meth:`start` lets a separate thread send, until :meth:`stop`.
     """
 
     def __init__(self, outlet: socket.socket, reader: int) -> None:
@@ -72,20 +72,20 @@ class _Outbox:
 
     @property
     def waiting(self) -> int:
-        """Number of bytes that were put and not sent."""
+        """Number of bytes in the queue."""
         return self.put_bytes - self.sent_bytes
 
     def put(self, *parts: bytes | memoryview) -> None:
-        """Append one frame; its ``parts`` must not change before they are sent."""
+        """Append one frame.  Its ``parts`` must not change before they are sent."""
         self._frames.extend([memoryview(part) for part in parts if part])
         self.put_bytes += sum(map(len, parts))
         if self._thread is not None:
             self._more.set()
 
     def send(self) -> bool:
-        """Send what the socket takes, if no other thread sends; return True if all is sent.
+        """Send as much as the socket takes, unless a thread sends.
 
-        Raises :class:`OSError` if the other end is closed.
+        Returns True if the queue is empty.  Raises :class:`OSError` if the other end is closed.
         """
         if self._thread is None:
             self._send()
@@ -94,9 +94,9 @@ class _Outbox:
         return self.waiting == 0
 
     def _send(self) -> bool:
-        """Send until the socket takes no more; return True if no frame is left."""
+        """Send until the socket takes no more; return True if the queue is empty."""
         while self._frames:
-            # by index: while another thread puts frames, an iterator would raise an error
+            # Access by index, because an iterator raises an error if another thread appends frames.
             many = 1 if sys.platform == "win32" else min(len(self._frames), _MOST_FRAMES)
             frames = [self._frames[i] for i in range(many)]
             try:
@@ -116,24 +116,24 @@ class _Outbox:
         return True
 
     def room(self, patience: float) -> bool:
-        """Wait up to ``patience`` s until the socket takes more, and return whether it does."""
+        """Wait up to ``patience`` s until the socket can take data; return True if it can."""
         return bool(select.select([], [self._socket], [], patience)[1])
 
     def clear(self) -> None:
-        """Drop all frames, because the recording failed."""
+        """Drop all frames after a failure of the recording."""
         self.stop()
         self._frames.clear()
         self.sent_bytes = self.put_bytes
 
     def start(self) -> None:
-        """Send in a thread of its own from now on."""
+        """Start to send in a separate thread."""
         if self._thread is None and self._error is None:
             self._ending = False
             self._thread = threading.Thread(target=self._serve, name="rtsim outbox", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Send in the calling thread again."""
+        """End the separate thread, and send in the calling thread again."""
         if self._thread is not None:
             self._ending = True
             self._more.set()
@@ -145,7 +145,7 @@ class _Outbox:
         due = 0
         try:
             while not self._ending:
-                if stopwatch() >= due:  # the reader follows the loop from CPU to CPU
+                if stopwatch() >= due:  # the reader's CPUs change when the loop changes its CPU
                     due = stopwatch() + _LOOK_NS
                     _beside(self._reader)
                 if not self._send():
@@ -156,40 +156,48 @@ class _Outbox:
                     self._more.wait(_SEND_POLL_S)
         except OSError as error:
             self._error = error
-        except BaseException as error:  # nothing else is expected; rows would be lost in silence
+        except BaseException as error:  # without this, rows would be lost silently
             self._error = OSError(0, f"the thread that sends has failed: {error!r}")
 
 
 def _beside(reader: int) -> None:
-    """Take no CPU from the loop: run where the process ``reader`` runs."""
+    """Run this thread on the CPUs of the process ``reader``, away from the loop."""
     if hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, os.sched_getaffinity(reader))
 
 
 HAND_OVER_NS = 20_000_000
-"""Small portions: a paced loop hands them over within the slack of one frame."""
+"""Interval between transfers to the writing process.
+
+The portions are small enough for the slack of one frame in a loop with a clock.
+"""
 FLUSH_NS = 200_000_000
 FLUSH_SIMULATED_NS = 10_000_000_000
-"""A run that is not paced writes its rows after this much simulated time too, but at most once in
-``HAND_OVER_NS`` of wall-clock time: a chunk costs the writing process some 0.2 ms."""
+"""Simulated time after which a run as fast as possible also flushes its rows.
+
+The wall-clock time between flushes is at least ``HAND_OVER_NS``, because the writing process needs
+about 0.2 ms for each chunk.
+"""
 _POLL_S = 0.5
 _MUCH_BYTES = 1 << 20
-"""If more than this wait, a thread sends them: the socket takes about 0.2 MB at once."""
+"""If more bytes wait, a thread sends them.  The socket takes about 0.2 MB at once."""
 _AHEAD_BYTES = 8 << 20
-"""A run that is not paced waits for the writing process when more than this many bytes are
-unwritten; this is about 60 simulated seconds of the F-16.  If the run waited for every buffer, only
-one of the two processes would work at a time."""
+"""Unwritten bytes at which a run as fast as possible waits for the writing process.
+
+The amount is about 60 simulated seconds of the F-16.  If the run waited for every buffer, only one
+of the two processes would work at a time.
+"""
 
 _SPARE_BYTES = 16 << 20
-"""Buffers of all tracks together that are kept for later rows: they hold the unwritten rows."""
+"""Total size of the buffers that all tracks keep for later rows, while others hold unsent rows."""
 _BRIEF_BYTES = 1 << 12
-"""Contents up to this length are copied behind the heads of their frames."""
+"""Contents up to this length are copied into one buffer with the head of their frame."""
 
 
 @dataclass
 class Handed:
-    """Counts of the data given to the writing process, and of data that it could not take."""
+    """Counts of the data sent to the writing process, and of rows that were dropped."""
 
     rows: int = 0
     events: int = 0
@@ -198,17 +206,23 @@ class Handed:
 
 
 class FileRecorder:
-    """Records into an MCAP file at ``path``, which another process writes.
+    """Recorder that writes an MCAP file at ``path`` through another process.
 
-    ``now``: reads a monotonic clock in ns.
-    ``overwrite``: overwrite an existing recording.  Other files are never overwritten.
-    ``patience``: timeout in s for a writing process that makes no progress.
-    ``keep_aside``: bytes that may wait in memory; beyond that, rows are dropped and counted, and
-    the recording fails.
+    The file is opened at once.
 
-    The file is opened at once.  Raises :class:`RecordingError` for a path that cannot be written,
-    and :class:`PathTaken` for an existing file that must not be overwritten.
+    Args:
+        path: The file to write.
+        now: Function that reads a monotonic clock in ns.
+        overwrite: True to overwrite an existing recording.  Other files are never overwritten.
+        patience: Timeout in s for a writing process that makes no progress.
+        keep_aside: Maximum number of bytes that may wait in memory.  Beyond this limit, the
+            recording fails, and further rows are dropped and counted.
 
+    Raises:
+        RecordingError: The path cannot be written.
+        PathTaken: The file exists and must not be overwritten.
+
+    Example:
         with FileRecorder("run.mcap") as recorder:
             simulate(scenario, recorder=recorder)
     """
@@ -226,22 +240,24 @@ class FileRecorder:
         self.handed = Handed()
         self.failed: str | None = None
         self.kept_ns: int | None = None
-        """The file has every row up to this simulated time at least; ``None`` if nothing is known,
-        as before the first chunk.  The writing process tells it after each chunk."""
+        """Simulated time up to which the file certainly contains every row [ns].
+
+        The writing process reports this time after each chunk; ``None`` before the first report.
+        """
         self.on_failure: Callable[[str], object] | None = None
-        """Called once with the cause if the recording fails during the run."""
+        """Function that is called once with the cause if the recording fails during the run."""
         self._now = now
         self._patience = patience
         self._keep_aside = keep_aside
         self._tracks = Tracks()
         self._events: list[tuple[FrameKind, int, bytes]] = []
-        """Kind of the frame, number of events, and content."""
+        """Kind of frame, number of events, and content."""
         self._lent: deque[tuple[int, Track, Batch]] = deque()
-        """Rows that may be unsent, and the number of bytes after which they are sent."""
+        """Rows that may be unsent, and the total of sent bytes at which they are sent."""
         self._ahead = 0
-        """Bytes that may be unwritten while a run that is not paced goes on."""
+        """Bytes that may stay unwritten while a run as fast as possible continues."""
         self._waits = False
-        """True if the run waits for the writing process, as the latter was told."""
+        """True if the writing process was informed that the run waits for it."""
         self._heard = bytearray()
         self._last_words = ""
         self._ready = self._done = self._ending = self._closed = False
@@ -278,7 +294,7 @@ class FileRecorder:
 
     @property
     def started(self) -> bool:
-        """True once the recording has begun."""
+        """True after the recording has begun."""
         return self._tracks.started
 
     def start(self, header: Mapping[str, object]) -> None:
@@ -311,11 +327,11 @@ class FileRecorder:
         self._events.append((FrameKind.EVENT, 1, data))
 
     def caught_up(self, overruns: CaughtUp) -> None:
-        """Record overruns; the writing process makes their events."""
+        """Record many overruns at once; the writing process converts them to events."""
         self._events.append((FrameKind.CAUGHT_UP, len(overruns), overruns.pack()))
 
     def pump(self, wait: bool = False) -> None:
-        """Send all data if a buffer is full or 20 ms have passed; with ``wait`` this may block."""
+        """Send all data if a buffer is full or 20 ms have passed; with ``wait``, this may block."""
         now = self._now()
         if wait != self._waits:
             self._waits = wait
@@ -333,7 +349,7 @@ class FileRecorder:
                 self._listen(0.0)
 
     def finish(self, footer: Mapping[str, object]) -> None:
-        """Send all remaining data and wait until the file is closed.
+        """Send all remaining data, and wait until the file is closed.
 
         Raises :class:`RecordingError` with the cause if the recording is incomplete.
         """
@@ -351,7 +367,7 @@ class FileRecorder:
         self._raise_if_failed()
 
     def close(self) -> None:
-        """Close the file without a footer, so that the recording counts as cut off.
+        """Close the file without a footer; the recording then counts as cut off.
 
         A new file without any recorded data is removed.
         """
@@ -387,7 +403,7 @@ class FileRecorder:
         self.close()
 
     def _hand_over(self, wait: bool) -> None:
-        """Send all rows and events; one call of the system sends many frames."""
+        """Send all rows and events, many frames with one system call."""
         self._tracks.due, rows = False, 0
         for number, track in enumerate(self._tracks.by_name.values()):
             for batch in track.take_blocks():
@@ -411,12 +427,11 @@ class FileRecorder:
         self.handed.most_aside_bytes = max(self.handed.most_aside_bytes, self._outbox.waiting)
 
     def _send(self, kind: FrameKind, track: int, data: bytes | memoryview, wait: bool) -> None:
-        """Send one frame, or keep it in memory."""
         self._put(kind, track, data)
         self._send_waiting(wait)
 
     def _put(self, kind: FrameKind, track: int, data: bytes | memoryview) -> None:
-        """Append one frame to the frames that are to be sent."""
+        """Append one frame to the queue."""
         if self.failed:
             return
         waiting = self._outbox.waiting
@@ -432,7 +447,7 @@ class FileRecorder:
             self._outbox.put(head(kind, track, data), data)
 
     def _send_waiting(self, wait: bool) -> None:
-        """Send what waits; with ``wait``, at most ``_ahead`` bytes wait afterwards."""
+        """Send queued data; with ``wait``, until at most ``_ahead`` bytes remain."""
         if wait:
             self._outbox.stop()
         try:
@@ -456,7 +471,7 @@ class FileRecorder:
         self._fail(f"the writing process read no data for {self._patience:g} s")
 
     def _listen(self, patience: float) -> None:
-        """Read the status of the writing process, waiting up to ``patience`` s for it."""
+        """Read the status of the writing process, and wait up to ``patience`` s for it."""
         if self.failed:
             return
         if patience and not select.select([self._socket], [], [], patience)[0]:
@@ -489,7 +504,7 @@ class FileRecorder:
                 self.on_failure(cause + self._how_it_died())
 
     def _how_it_died(self) -> str:
-        """Text about the signal that killed the writing process; empty if no signal did."""
+        """Return a text about the signal that killed the writing process, or ""."""
         status = self._process.poll()
         return f" (killed by signal {-status})" if status is not None and status < 0 else ""
 

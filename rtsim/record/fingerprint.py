@@ -1,8 +1,8 @@
-"""The fingerprint of an installation: packages, libm, processor features, settings.
+"""Fingerprint of an installation: packages, libm, processor features and settings.
 
 The last bits of a run's results depend on its source code and on these properties.  Runs of the
-same source code with equal fingerprints are equal bit for bit.  The fingerprint is read without
-importing numba, and contains neither host name nor user name.
+same source code with equal fingerprints are equal bit for bit.  The fingerprint is determined
+without an import of numba, and contains neither host name nor user name.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ SETTINGS = (
     "NPY_ENABLE_CPU_FEATURES",
     "GLIBC_TUNABLES",
 )
-# Processor features by which code generators and libm choose instructions.
+# Processor features by which code generators and libm select instructions.
 _ARITHMETIC = re.compile(r"(sse|ssse|avx|fma|f16c|bmi|amx|asimd|neon|fp|sve|sme|vfp)[0-9a-z_]*\Z")
 _LONGEST = 65_536
 
 
 def fingerprint(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
-    """Return the fingerprint, text by key; it is constant for an installation on one machine."""
+    """Return the fingerprint as texts by key.
+
+    The result is constant for an installation on one machine.
+    """
     out = {"python": f"{platform.python_implementation()} {platform.python_version()}"}
     out |= {name: _version(name) for name in PACKAGES}
     out |= {
@@ -47,7 +50,7 @@ def fingerprint(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
 
 
 def differences(recorded: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Return one line for each difference of two fingerprints; empty if they are equal."""
+    """Return one line for each difference between two fingerprints."""
     out = []
     for key in sorted(recorded.keys() | here.keys()):
         then, now = recorded.get(key, ""), here.get(key, "")
@@ -63,14 +66,14 @@ def differences(recorded: Mapping[str, str], here: Mapping[str, str]) -> list[st
     return out
 
 
-@cache  # each look-up takes 2 ms, and a process may do many runs
+@cache  # each look-up takes 2 ms, and one process may execute many runs
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         if package != "rtsim":
             return ""
-        return __version__  # rtsim is used from a checkout that is not installed
+        return __version__  # rtsim runs from a checkout without installation
 
 
 def _features(cpuinfo: Path) -> str:

@@ -1,4 +1,4 @@
-"""HTML of pages and of notebooks: text, tables and style.  All text from a recording is escaped."""
+"""HTML for pages and notebooks: texts, tables and style.  Texts from recordings are escaped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _QUANTITY = re.compile(r"-?[0-9][0-9.,]*( \S{1,4})?\Z")
 """Matches a number with or without a unit."""
 
 PLOT = "<div class=plot>"
-"""Beginning of each plot by plotly; a page that contains it needs the script of plotly."""
+"""Start of each plotly plot.  A page that contains this text needs the script of plotly."""
 STYLE = """
 :root { color-scheme: light dark;
         --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --back: #f6f7f9; --blue: #1f5fbf;
@@ -101,7 +101,7 @@ def text(value: object) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]], numeric: int = 10**6) -> str:
-    """Return an HTML table; columns from number ``numeric`` on are aligned as numbers."""
+    """Return an HTML table; columns from index ``numeric`` on are aligned as numbers."""
 
     def cells(kind: str, row: Iterable[object]) -> str:
         return "".join(
@@ -115,7 +115,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]], numeric: int = 
 
 
 def _class(value: object, numeric: bool) -> str:
-    """Return the CSS class of a cell: numbers never wrap; long words may break anywhere."""
+    """Return the CSS class of a cell: numbers never wrap, and long words may break anywhere."""
     if numeric:
         return " class=n"
     if isinstance(value, int | float) or _QUANTITY.match(str(value)):
@@ -130,7 +130,7 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def block(title: str, value: object) -> str:
-    """Return a heading and ``value`` as a list or a table; names of nested values contain dots."""
+    """Return a heading, and ``value`` as a list or a table; names of nested values contain dots."""
     if not value:
         return ""
     if isinstance(value, list) and not any(isinstance(v, (Mapping, list)) for v in value):
@@ -145,7 +145,7 @@ def block(title: str, value: object) -> str:
 
 
 def inline(value: object) -> object:
-    """Return a mapping as one line of text; return any other value unchanged."""
+    """Return a mapping as one line of text, and any other value unchanged."""
     if not isinstance(value, Mapping):
         return value
     return ", ".join(f"{k} {v}" for k, v in value.items())
@@ -165,7 +165,7 @@ def flat(prefix: str, value: object) -> list[tuple[str, object]]:
 
 
 def as_json(data: object) -> str:
-    """Return JSON that can stand in a script element: it contains no end tag."""
+    """Return JSON without end tags, so that a script element can contain the text."""
     return json.dumps(data, separators=(",", ":")).replace("<", r"\u003c")
 
 
@@ -181,7 +181,7 @@ def duration(ns: object) -> str:
 # Results in a notebook.
 
 MOST_ROWS, LONGEST = 20, 200
-"""Greatest numbers of rows of a table and of characters of a cell."""
+"""Maximum number of rows of a table, and of characters of a cell."""
 
 
 def shown(
@@ -192,7 +192,7 @@ def shown(
 ) -> str:
     """Return HTML with ``facts`` under the title ``name``, and ``rows`` with the titles ``head``.
 
-    All texts are escaped, and nothing has a colour of its own, so that dark themes apply.
+    All texts are escaped.  The HTML sets no colours, so that dark themes apply.
     """
     listed = list(rows)
     out = (
@@ -208,12 +208,12 @@ def shown(
 
 
 def notebook_table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table whose cells begin at the left, which those of notebooks do not."""
+    """Return a table with left-aligned cells, unlike the default of notebooks."""
     made = table(head, rows)
     return re.sub(r"<(t[dh])\b[^>]*>", r"<\1 style='text-align:left'>", made)
 
 
 def _cut(value: object) -> str:
-    """Return a number with 6 digits, or a text that is not too long."""
+    """Return a number with 6 digits, or a shortened text."""
     said = f"{value:.6g}" if isinstance(value, float) else str(value)
     return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"

@@ -1,4 +1,4 @@
-"""What a recording shows of a run: latencies of a controller, and averages of outputs."""
+"""Statistics from a recording: latencies of a controller, and averages of outputs."""
 
 from __future__ import annotations
 
@@ -19,26 +19,29 @@ from rtsim.record.reading import Recording, TrackData
 
 PREFIX = "measured/"
 ARRIVED, TAKEN = "arrived", "taken"
-"""Meanings of a controller's time stamp ``received``, one of which the header states."""
+"""Meanings of a controller's time stamp ``received``, one of which is in the header."""
 FEWEST = 100
-"""Least number of answers: with fewer answers, none lies beyond the 99th percentile."""
+"""Minimum number of answers.  With fewer answers, none lies beyond the 99th percentile."""
 MOST = 4096
-"""Greatest number of samples in a model; from more answers, evenly spaced quantiles are taken."""
+"""Maximum number of samples in a model.  More answers are reduced to evenly spaced quantiles."""
 
 
 @dataclass(frozen=True)
 class MeasuredLatency:
-    """The latencies of a controller's ``answers``, measured from the sending of each request."""
+    """The latencies of a controller's answers, each measured from the sending of the request."""
 
     controller: str
     source: str
     answers: int
     late: int
-    """Number of answers that were late; their latency is not known."""
+    """Number of late answers, whose latencies are unknown."""
     to: str
-    """Up to which event a latency is measured.  ``"answer"``: the answer arrives in this process;
-    ``"end"``: the controller's step ends; ``"wire"``: as ``"end"``, plus the time of the answer on
-    the line; ``"firmware"``: as ``"wire"``, plus the firmware's time outside the step."""
+    """Event at which a latency ends.
+
+    ``"answer"``: the answer arrives in this process.  ``"end"``: the controller's step ends.
+    ``"wire"``: as ``"end"``, plus the time of the answer on the line.  ``"firmware"``: as
+    ``"wire"``, plus the time of the firmware outside the step.
+    """
     model: Empirical
 
     @property
@@ -79,12 +82,12 @@ def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
 
     If the run waited for the answers, or if ``received`` is the arrival of the answer, a latency is
     the time from ``sent`` to ``received``.  If the run took answers only when they were due,
-    ``received`` is not the time of arrival.  Then a latency is the time from ``sent`` to ``ended``,
+    ``received`` is not the time of arrival.  A latency is then the time from ``sent`` to ``ended``,
     plus ``reply_ns`` (the answer's time on the line) and ``handling_ns`` (the board's time outside
     the step) if the header contains them.
 
     Raises :class:`RecordingError` if the controller was not measured, if there are fewer than 100
-    answers, or if ``ended`` is of another machine's clock.
+    answers, or if ``ended`` is a time of another machine's clock.
     """
     track = _track(recording, controller)
     took, to = _took(recording, controller, track)
@@ -121,7 +124,7 @@ def _track(recording: Recording, controller: str) -> TrackData:
 
 
 def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDArray[np.int64], str]:
-    """Return the latency of each answer [ns], and the event up to which it is measured."""
+    """Return the latency of each answer [ns], and the event at which the latencies end."""
     sent, about = track.integer("sent"), _about(recording, controller)
     if about.get("received") == ARRIVED or _waited_for(recording, controller):
         return track.integer("received") - sent, ANSWER
@@ -149,7 +152,7 @@ def _about(recording: Recording, controller: str) -> Mapping[str, Any]:
 
 
 def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all latencies, or ``MOST`` quantiles of them including the least and the greatest."""
+    """Return all latencies, or ``MOST`` quantiles of them with the smallest and the largest."""
     if len(took) <= MOST:
         return took
     return np.sort(took)[np.linspace(0, len(took) - 1, MOST).round().astype(np.int64)]
@@ -159,17 +162,20 @@ def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
 
 BATCHES = 20
 _FEWEST = 10 * BATCHES
-"""Least number of messages for a confidence interval."""
+"""Minimum number of messages for a confidence interval."""
 
 
 class Output(NamedTuple):
-    """Statistics of one output over a run, without its warm-up."""
+    """Statistics of one output over a run, without the warm-up."""
 
     name: str
     unit: str
     average: float
-    """Time average: the declared initial value, and then that of each message, holds until the next
-    message arrives."""
+    """Time average.
+
+    The declared initial value, and then the value of each message, holds until the next message
+    arrives.
+    """
     least: float
     greatest: float
     last: float
@@ -184,12 +190,15 @@ class PrintedOutput(NamedTuple):
     least: float
     greatest: float
     estimate: Estimate | None
-    """Mean estimated from batch means; ``None`` if messages are too few or all values are equal."""
+    """Mean estimated from batch means.
+
+    The estimate is ``None`` for too few messages or values that are not finite.
+    """
     mean: float
 
 
 def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
-    """Return the outputs of all discrete-event components from ``after_ns`` on."""
+    """Return statistics of the outputs of all discrete-event components from ``after_ns`` on."""
     return [
         _output(track, column, recording, after_ns)
         for name, _ in _processes(recording)
@@ -212,7 +221,7 @@ def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
 
 
 def check_after(recording: Recording, after_ns: int) -> None:
-    """Raise :class:`ScenarioError` if there is nothing to average after ``after_ns``."""
+    """Raise :class:`ScenarioError` if ``after_ns`` leaves nothing to average."""
     if after_ns and not any(_processes(recording)):
         raise ScenarioError(
             f"{recording.source} has no discrete-event component, so rtsim computes no "
@@ -244,7 +253,7 @@ def _end(recording: Recording) -> int:
 
 
 def single(track: TrackData, column: str) -> Vector:
-    """Return one column (n,); raises :class:`ScenarioError` if the signal is an array."""
+    """Return one column (n,); raise :class:`ScenarioError` if the signal is an array."""
     values = track.column(column)
     if values.ndim > 1:
         names = track.signals[column].columns
@@ -261,11 +270,11 @@ def average(
     begin_ns: int = 0,
     before: float | None = None,
 ) -> float:
-    """Return the time average of a column; each value holds until the next row or message.
+    """Return the time average of a column.  Each value holds until the next row or message.
 
-    ``begin_ns``: start of the average.  ``before``: the value before the first row; by default the
-    declared initial value.  If the recording continues from a checkpoint, this value is not known,
-    and the average begins with the first row.
+    The average starts at ``begin_ns``.  ``before`` is the value before the first row; the default
+    is the declared initial value.  If the recording continues from a checkpoint and ``before`` is
+    not given, that value is unknown, and the average starts at the first row.
     """
     ns, values = _held(track, column)
     columns = track.signals.columns
@@ -291,10 +300,10 @@ def _output(track: TrackData, column: str, recording: Recording, after_ns: int) 
     ns, values = _held(track, column)
     start = float(track.signals.initial()[track.signals.columns.index(column)])
     name = f"{track.name.removeprefix('messages/')}.{column}"
-    if recording.continues:  # the value before the first row is not known
+    if recording.continues:  # the value before the first row is unknown
         after_ns = max(after_ns, int(ns[0]))
     first, behind = np.searchsorted(ns, (after_ns, _end(recording)), side="right")
-    held = np.insert(values, 0, start)[first : behind + 1]  # without messages on their way
+    held = np.insert(values, 0, start)[first : behind + 1]  # without messages in transit
     over = average(recording, track, column, after_ns) if _end(recording) > 0 else start
     unit = track.spec.units[column]
     return Output(name, unit, over, float(held.min()), float(held.max()), float(held[-1]))
@@ -311,7 +320,7 @@ def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> PrintedOut
 
 
 def section(recording: Recording, after_ns: int = 0) -> str:
-    """Return :func:`outputs` and :func:`said` as HTML tables; empty if both are empty."""
+    """Return :func:`outputs` and :func:`said` as HTML tables, or "" if both are empty."""
     held = [
         (o.name, *(f"{v:.6g}" for v in (o.average, o.least, o.greatest, o.last)), o.unit)
         for o in outputs(recording, after_ns)
@@ -341,7 +350,7 @@ def section(recording: Recording, after_ns: int = 0) -> str:
 
 
 def as_json(recording: Recording, after_ns: int = 0) -> dict[str, Any]:
-    """Return :func:`outputs` and :func:`said` as plain data, with the start of the averages, s."""
+    """Return :func:`outputs` and :func:`said` as plain data, with the start of the averages [s]."""
     said_ = {s.name: s._asdict() for s in said(recording, after_ns)}
     for one in said_.values():
         estimate = one.pop("estimate")

@@ -1,7 +1,7 @@
-"""The signals of a run by name: ``run["cart.x"]``, ``run[cart.x]`` and ``run.cart.x``.
+"""Access to the signals of a run by name: ``run["cart.x"]``, ``run[cart.x]`` and ``run.cart.x``.
 
-A result and a recording read signals in one way: at the times :attr:`SignalsByName.time`, in s,
-each of which occurs once, with the value after the discrete changes.
+Results and recordings share this interface.  Signals have the times :attr:`SignalsByName.time` in
+s, without repetitions, and the values after the discrete changes of an instant.
 """
 
 from __future__ import annotations
@@ -32,47 +32,49 @@ from rtsim.record.table import (
 
 
 class SignalsByName(ABC):
-    """A run whose signals are read by name, as arrays, tables of other packages or plots."""
+    """A run whose signals can be read by name, as arrays, tables or plots."""
 
     @abstractmethod
     def _signals_from(self) -> Recorded:
-        """Return the recording; raises :class:`RecordingError` if there is none."""
+        """Return the recording; raise :class:`RecordingError` if the run was not recorded."""
 
     @abstractmethod
     def facts(self) -> Mapping[str, object]:
-        """Return what identifies the run, by name, for a notebook or a terminal."""
+        """Return facts that identify the run, by name, for display."""
 
     @cached_property
     def time_ns(self) -> NDArray[np.int64]:
-        """The times of :attr:`time` in ns (n,)."""
+        """The times :attr:`time` in ns, shape (n,)."""
         return common_times(self._signals_from())
 
     @property
     def time(self) -> Vector:
-        """Times of the rows of all plants, s (n,); each time occurs once.
+        """Times of the rows of all plants [s], shape (n,), without repetitions.
 
-        In a run without plants, these are the times at which messages and external inputs arrive,
-        controllers sample, or sources change, and the beginning and the end of the run.
+        Without plants, these are the times at which messages or external inputs arrive, controllers
+        sample or sources change, and the start and end of the run.
         """
         return self.time_ns / NS_PER_S
 
     def __getitem__(self, name: SignalName) -> Vector:
-        """Return a signal at the times :attr:`time`: (n,), or (n, size) for an array.
+        """Return a signal at the times :attr:`time`, shape (n,), or (n, size) for an array.
 
-        ``name`` is ``"cart.x"``, or ``cart.x`` of a handle: a signal of a plant, of a source, of a
-        sensor or of processes, an output of a controller (from the arrival of its message on), an
-        input of a controller (what it sampled), or a parameter.
+        ``name`` is ``"cart.x"``, or ``cart.x`` of a handle.  Signals are those of plants, sources,
+        sensors and processes, outputs of controllers from the arrival of their messages on, sampled
+        inputs of controllers, and parameters.
 
-        At an instant with two values this is the value after the discrete changes.  A signal
-        without a row at a time holds its last value; before its first row, a signal of messages or
-        of an external input has its declared initial value, and others are NaN.
-        ``Recording.track`` has every row.  Raises :class:`UnknownName` for an unknown signal and
-        for memory of a controller, and :class:`RecordingError` if the run was not recorded.
+        At an instant with two values, the result is the value after the discrete changes.  Between
+        its rows, a signal holds its last value.  Before the first row, messages and external inputs
+        have their declared initial values, and other signals are NaN.  Use ``Recording.track`` for
+        all rows.
+
+        Raises :class:`UnknownName` for an unknown signal or the memory of a controller, and
+        :class:`RecordingError` if the run was not recorded.
         """
         return signal_values(self._signals_from(), name, self.time_ns)
 
     def __contains__(self, name: object) -> bool:
-        """Return whether ``run[name]`` is a signal."""
+        """Return True if ``run[name]`` is a signal."""
         owner, _, signal = str(name).rpartition(".")
         return signal in self._names().get(owner, ())
 
@@ -82,7 +84,7 @@ class SignalsByName(ABC):
     def __getattr__(self, name: str) -> ComponentSignals:
         """Return the signals of the component ``name``: ``run.cart.x`` is ``run["cart.x"]``.
 
-        A component that has the name of an attribute of a run is read as ``run["table.x"]``.
+        If a component has the name of an attribute, such as ``table``, use ``run["table.x"]``.
         """
         if name.startswith("_") or name in _declared(type(self)):
             return object.__getattribute__(self, name)  # type: ignore[no-any-return]
@@ -106,16 +108,17 @@ class SignalsByName(ABC):
         return sorted({*super().__dir__(), *components})
 
     def table(self, *names: object, **how: Unpack[TableKeywords]) -> SignalTable:
-        """Return signals at common times, as :func:`~rtsim.record.table.signal_table` says.
+        """Return signals at common times, as a table.
 
-        Without names, these are all signals that other components can read.
+        Without names, the table contains all signals that other components can read.  Arguments and
+        rules are those of :func:`~rtsim.record.table.signal_table`.
 
             run.table("f16.altitude", "autopilot", rate=100.0).to_pandas().plot()
         """
         return signal_table(self._signals_from(), names, **how)
 
     def plot(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as a plotly figure: signals of one unit share one plot.
+        """Return a plotly figure of :meth:`table`, with one plot for each unit.
 
         ``names`` are those of :meth:`table`, such as ``"cart"``, ``"*.x"`` or ``cart.x``.
         """
@@ -127,7 +130,7 @@ class SignalsByName(ABC):
     def export(self, path: str | Path, *names: object, **how: Unpack[TableKeywords]) -> None:
         """Write :meth:`table` to the file ``path``, in the format of its suffix.
 
-        An existing file is replaced.  Raises :class:`UnknownName` for a suffix that is none of
+        An existing file is replaced.  Raises :class:`UnknownName` for a suffix that is not in
         :data:`rtsim.extend.EXPORTS`, :class:`ScenarioError` if a package is missing, and
         :class:`RecordingError` if the file cannot be written.
 
@@ -164,8 +167,8 @@ class SignalsByName(ABC):
 def _declared(kind: type) -> set[str]:
     """Return the names that a class or its dataclass fields declare.
 
-    Python asks for one of these by ``__getattr__`` only if it raised :class:`AttributeError`, or if
-    the object is not complete yet.
+    Python calls ``__getattr__`` with such a name only if the attribute raised
+    :class:`AttributeError`, or if the object is incomplete.
     """
     return {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
 
@@ -179,7 +182,7 @@ class ComponentSignals:
         self._run, self._name, self._names = run, name, names
 
     def __getattr__(self, name: str) -> Vector:
-        """Return the signal ``name`` at the times ``run.time``, as ``run["component.name"]``."""
+        """Return the signal ``name`` at the times ``run.time``, like ``run["component.name"]``."""
         if name.startswith("__"):
             raise AttributeError(name)
         try:
@@ -188,7 +191,7 @@ class ComponentSignals:
             raise AttributeError(str(error)) from None
 
     def __getitem__(self, name: str) -> Vector:
-        """Return the signal ``name``; raises :class:`UnknownName` for an unknown one."""
+        """Return the signal ``name``; raise :class:`UnknownName` for an unknown name."""
         return self._run[f"{self._name}.{name}"]
 
     def __dir__(self) -> list[str]:

@@ -1,8 +1,8 @@
-"""Output files: claimed by one run at a time, and written completely or not at all.
+"""Output files, each of which one run claims, and which are written completely or not at all.
 
-The claim of a recording is a lock on the open file, which the writing process inherits.  It ends
-with that process, so a run that was killed does not block the next one.  Only recordings may be
-overwritten by a run.
+The claim of a recording is a lock on the open file, which the writing process inherits.  The lock
+ends with that process, so a killed run does not block the next run.  A run may overwrite only
+recordings.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rtsim.core.errors import RecordingError
 MAGIC = b"\x89MCAP0\r\n"
 """The first bytes of every MCAP file."""
 LIBRARY = "rtsim"
-"""The name of the writing program in the first record of a recording."""
+"""Name of the writing program in the first record of a recording."""
 
 
 class PathTaken(RecordingError):
-    """Raised if the path exists already, or if another run is writing to it."""
+    """The path already exists, or another run is writing to the path."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Claim:
     _file: int
 
     def give_back(self, nothing_there: bool) -> None:
-        """Close the file; with ``nothing_there``, remove the file if it is new."""
+        """Close the file.  With ``nothing_there``, also remove the file if it is new."""
         if self._file < 0:
             return
         if nothing_there and self.new:
@@ -54,8 +54,8 @@ class Claim:
 def claim(path: Path, overwrite: bool) -> Claim:
     """Open ``path`` for one writer.
 
-    With ``overwrite``, an existing recording is overwritten, but no other file.  Raises
-    :class:`PathTaken` if the path is not free, and :class:`RecordingError` if it cannot be opened.
+    With ``overwrite``, an existing recording may be overwritten, but no other file.  Raises
+    :class:`PathTaken` if the path is in use, and :class:`RecordingError` if it cannot be opened.
     """
     new = not path.exists()
     try:
@@ -79,7 +79,7 @@ def claim(path: Path, overwrite: bool) -> Claim:
 
 
 def begun(path: Path) -> bool:
-    """Return whether rtsim began to write the MCAP file ``path``, as its first record says."""
+    """Return True if the first record of the MCAP file ``path`` names rtsim as the writer."""
     with path.open("rb") as file:
         first = file.read(64)
     name = LIBRARY.encode()
@@ -95,7 +95,7 @@ def _refuse_to_overwrite(file: int, path: Path, overwrite: bool) -> None:
         return  # an empty file may be used
     found = os.read(file, len(MAGIC))
     if len(found) < len(MAGIC) and MAGIC.startswith(found):
-        return  # so may one whose run ended before the first bytes were complete
+        return  # a run may have ended before the first bytes were complete
     if found != MAGIC:
         raise PathTaken(
             f"{path} exists and is not a recording, so it is not overwritten; give another -o PATH"
@@ -108,10 +108,11 @@ def _refuse_to_overwrite(file: int, path: Path, overwrite: bool) -> None:
 
 
 def _lock(file: int, path: Path) -> tuple[int, ...]:
-    """Lock ``file`` while a process has it open; returns the handles that hold the lock."""
+    """Lock ``file`` for as long as a process has it open; return the handles that hold the lock."""
     busy = f"another run is recording to {path}; give another -o PATH, or wait until it ends"
     if sys.platform == "win32":
-        # Windows cannot inherit a lock.  Lock with a second file, which is deleted when closed.
+        # Windows cannot inherit a lock.  A second file, which is deleted when closed, serves as the
+        # lock.
         beside = os.O_CREAT | os.O_EXCL | os.O_TEMPORARY
         try:
             return (os.open(f"{path}.lock", beside),)
@@ -128,14 +129,15 @@ def _lock(file: int, path: Path) -> tuple[int, ...]:
     return (file,)
 
 
-# Files that are written completely or not at all: if a write fails, an older file stays unchanged.
+# Files that are written completely or not at all.  If a write fails, an older file is unchanged.
 
 
 @contextmanager
 def atomically(path: Path) -> Iterator[Path]:
-    """Give a temporary path next to ``path``; it replaces ``path`` if no error is raised.
+    """Yield a temporary path next to ``path``, and rename the file to ``path`` if no error occurs.
 
-    A path that is not an ordinary file (``/dev/stdout``) is given as it is.
+    If ``path`` is not an ordinary file, such as ``/dev/stdout``, the function yields ``path``
+    itself.
     """
     if path.exists() and not path.is_file():
         yield path
@@ -152,6 +154,6 @@ def atomically(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` by :func:`atomically`; raises :class:`OSError`."""
+    """Write ``text`` to ``path`` with :func:`atomically`; raise :class:`OSError` on failure."""
     with atomically(path) as beside:
         beside.write_text(text, encoding="utf-8")

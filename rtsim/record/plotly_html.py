@@ -1,4 +1,4 @@
-"""Figures of plotly: a table of signals for a notebook, and any figure as HTML for a page."""
+"""Plotly figures of signal tables for notebooks, and any figure as HTML for a page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ document.addEventListener("toggle", event => {
 """
 _ROW_PX = 220
 _CLEAR, _FAINT, _GREY = "rgba(0,0,0,0)", "rgba(128,128,128,0.3)", "#808080"
-"""Colours that can be read on the page of a light and of a dark notebook."""
+"""Colours that are readable in notebooks with light and dark themes."""
 BLUE, ORANGE, RED, GREY = "#1f5fbf", "#d97706", "#c62828", "#8a94a6"
 
 
@@ -39,9 +39,9 @@ def plotted(
     units: Mapping[str, str],
     held: Collection[str] = (),
 ) -> go.Figure:
-    """Return a figure of ``columns`` (n,) over ``time`` (n,), s: one plot for each unit.
+    """Return a figure of ``columns`` (n,) over ``time`` (n,) in s, with one plot for each unit.
 
-    The columns of ``held`` keep each value until the next one, and are drawn as stairs.
+    Columns in ``held`` keep each value until the next, and are drawn as steps.
     """
     groups: dict[str, list[str]] = {}
     for name in columns:
@@ -67,9 +67,9 @@ def plotted(
 
 
 def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
-    """Return a plot as a div and its script; plotly itself is included once, by the page.
+    """Return a plot as a div with its script; the page must include plotly itself once.
 
-    ``when_opened``: draw the plot only when the ``<details>`` around it is opened.
+    With ``when_opened``, the plot is drawn only when the ``<details>`` element around it is opened.
     """
     figure.update_layout(
         template="plotly_white",
@@ -90,7 +90,7 @@ def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
 def scripts() -> tuple[str, str]:
     """Return plotly (5 MB) for the head of a page, and a script for the end of its body.
 
-    The second one draws a plot when the fold around it is first opened.
+    The second script draws a plot when the ``<details>`` element around it is first opened.
     """
     return (
         f"<script>{plotly.offline.get_plotlyjs()}</script>",

@@ -1,9 +1,8 @@
-"""Reading recordings: numpy arrays by the names of signals.
+"""Access to recordings, as numpy arrays by signal name.
 
-``rec["f16.altitude"]`` is a signal at the times ``rec.time``, ``rec.track("f16")`` has all rows of
-a track.  A recording that was cut off opens up to that point, and ``truncated`` states why.  The
-rows of a large file stay in the file: columns, single rows and time spans are read when they are
-used.
+``rec["f16.altitude"]`` is a signal at the times ``rec.time``, and ``rec.track("f16")`` contains all
+rows of a track.  A recording that was cut off can be read up to that point; ``truncated`` states
+the reason.  From a large file, columns, rows and time spans are read only when they are used.
 """
 
 from __future__ import annotations
@@ -42,19 +41,19 @@ from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, MOST_COLUMNS, Track
 from rtsim.record.table import SignalTable, message_table
 from rtsim.record.views import Viewed, viewed_in
 
-# The tracks that a file declares, and its events.
+# Tracks that a file declares, and its events.
 
 _LEAST_EVENTS = 1 << 20
 _EVENTS_DENSEST = 16
-"""The events may take 1 MiB plus this number times the size of the file."""
+"""Limit of the events' size: 1 MiB plus this factor times the size of the file."""
 _MOST_COLUMNS = 2 * MOST_COLUMNS
-"""Greatest number of columns of all tracks together."""
+"""Maximum number of columns of all tracks together."""
 
 
 def _declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
     """Return the layout of each track that the header declares.
 
-    Columns are counted first, because few bytes can declare arrays of any size.  Raises
+    The columns are counted first, because a few bytes can declare arrays of any size.  Raises
     :class:`RecordingError` for too many columns.
     """
     columns = sum(
@@ -70,9 +69,9 @@ def _declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
 
 
 def _stored_events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
-    """Return the events, and what is damaged in them.
+    """Return the events that could be read, and a description of any damage.
 
-    Raises :class:`RecordingError` for too many.
+    Raises :class:`RecordingError` if the events are too large.
     """
     messages = parts.topics.get(EVENT_TOPIC, Messages(parts.chunks))
     most = _LEAST_EVENTS + _EVENTS_DENSEST * path.stat().st_size
@@ -91,7 +90,7 @@ def _stored_events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None
 
 
 class Rows(NamedTuple):
-    """Rows of a track: times ns (n,), integers (n, k), floats (n, m)."""
+    """Rows of a track: times in ns (n,), integers (n, k) and floats (n, m)."""
 
     ns: NDArray[np.int64]
     integers: NDArray[np.int64]
@@ -100,10 +99,11 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class TrackData:
-    """One track of a recording; ``words`` is (n, width) in the layout of :class:`TrackSpec`.
+    """One track of a recording.
 
-    The words of a large file stay in the file: ``ns``, ``column``, ``values`` and ``pieces`` read
-    only what they return, ``rows`` reads everything.
+    ``words`` (n, width) has the layout of :class:`TrackSpec`.  The words of a large file stay in
+    the file: ``ns``, ``column``, ``values`` and ``pieces`` read only the data that they return, and
+    ``rows`` reads all data.
     """
 
     spec: TrackSpec
@@ -139,24 +139,25 @@ class TrackData:
 
     @property
     def ns(self) -> NDArray[np.int64]:
-        """Simulated time of each row in ns, (n,)."""
+        """Simulated time of each row [ns], shape (n,)."""
         out: NDArray[np.int64] = self.words[:, 0]
         return out
 
     def values(self, row: int) -> Vector:
-        """Return the doubles of one row, (m,)."""
+        """Return the floating-point values of one row, shape (m,)."""
         out: Vector = self.words[row, self._head :].view(np.float64)
         return out
 
     def pieces(self, size: int = PIECE) -> Iterator[Rows]:
-        """Give all rows in order, in pieces of ``size`` bytes, or of one row if a row is larger."""
+        """Yield all rows in order, in pieces of at most ``size`` bytes, but at least one row."""
         for _, (words,) in pieces(self.words, size=size):
             yield replace(self, words=words).rows
 
     def column(self, name: str) -> Vector:
-        """Return a signal or an integer column by name as doubles, (n,) or (n, size) for an array.
+        """Return a signal or an integer column by name as doubles.
 
-        Raises :class:`UnknownName` if the track has no such column.
+        The shape is (n,), or (n, size) for an array.  Raises :class:`UnknownName` for an unknown
+        name.
         """
         if name in self.signals:
             where, head = self.signals.slice(name), self._head
@@ -172,14 +173,17 @@ class TrackData:
         raise UnknownName("signal", name, dict.fromkeys(known), f"track {self.name}")
 
     def integer(self, name: str) -> NDArray[np.int64]:
-        """Return an integer column as int64, (n,); raises :class:`UnknownName` if there is none."""
+        """Return an integer column as int64, shape (n,).
+
+        Raises :class:`UnknownName` for an unknown name.
+        """
         if name not in self.integers:
             raise UnknownName("integer column", name, self.integers, f"track {self.name}")
         out: NDArray[np.int64] = self.words[:, 1 + self.integers.index(name)]
         return out
 
     def tag(self, row: int) -> Tag:
-        """Return the tag of a row; its microstep is 0 if the track records none."""
+        """Return the tag of a row.  The microstep is 0 if the track has no microsteps."""
         step = self.integers.index("step") + 1 if "step" in self.integers else None
         words = self.words[row]
         return Tag(int(words[0]), 0 if step is None else int(words[step]))
@@ -189,7 +193,7 @@ class TrackData:
 class Recording(SignalsByName):
     """The recording of one run.
 
-    If the recording was cut off, ``footer`` may be ``None``, and ``truncated`` states why.
+    If the recording was cut off, ``truncated`` states the reason, and ``footer`` may be ``None``.
 
         rec = Recording.open("runs/f16-001.mcap")
         altitude = rec["f16.altitude"]
@@ -204,26 +208,26 @@ class Recording(SignalsByName):
     events: list[Event] = field(default_factory=list)
     truncated: str | None = None
     changed_before: tuple[Event, ...] = ()
-    """Changes of values before the first row of a copy that begins later than the run."""
+    """Changes of values before the first row, for a copy that begins later than the run."""
     _part: tuple[int, int | None] = (0, None)
-    """First and last time of a copy, ns; None: as the recording that was copied."""
+    """First and last time of a copy [ns].  None means the end of the copied recording."""
     _cut: bool = False
-    """Whether a copy lacks the first rows."""
+    """True for a copy without the first rows."""
 
     @classmethod
     def open(cls, path: str | Path) -> Recording:
-        """Read a file; raises :class:`RecordingError` if it is not a recording."""
+        """Read a file; raise :class:`RecordingError` if ``path`` is not a recording."""
         return _assembled(Path(path), salvage(Path(path)))
 
     def facts(self) -> Mapping[str, object]:
-        """Return source, length and size of the recording."""
+        """Return the source, end time and size of the recording."""
         rows = sum(map(len, self.tracks.values()))
         found = {"of": self.source, "ends at": f"{self.end_ns / NS_PER_S:g} s",
                  "tracks": len(self.tracks), "rows": rows, "events": len(self.events)}  # fmt: skip
         return found if self.truncated is None else {**found, "truncated": self.truncated}
 
     def track(self, name: str) -> TrackData:
-        """Return a track; raises :class:`UnknownName` if there is none with this name."""
+        """Return the track ``name``; raise :class:`UnknownName` for an unknown name."""
         try:
             return self.tracks[name]
         except KeyError:
@@ -234,7 +238,7 @@ class Recording(SignalsByName):
 
     @property
     def changes(self) -> list[Event]:
-        """All changes of values since the run began, also those before the first row."""
+        """All changes of values since the start of the run, also before the first row."""
         return [*self.changed_before, *(e for e in self.events if e.kind == CHANGE)]
 
     @cached_property
@@ -244,15 +248,15 @@ class Recording(SignalsByName):
 
     @property
     def messages(self) -> dict[str, SignalTable]:
-        """All messages of each port with their three times in ns, by the name of the port."""
+        """All messages of each port by its name, with their three times in ns."""
         ports = [n.removeprefix(MESSAGES) for n in self.tracks if n.startswith(MESSAGES)]
         return {port: message_table(self, port) for port in ports}
 
     def at(self, t: Duration, side: Literal["-", "+"] = "+") -> dict[str, float]:
-        """Return the values of all plants with a row at ``t`` s, as a mapping by ``plant.column``.
+        """Return the values of all plants that have a row at ``t`` s, by ``plant.column``.
 
-        ``side``: ``"-"`` before the discrete changes of that instant, ``"+"`` after them.  Raises
-        :class:`RecordingError` if no plant has a row at ``t``.
+        ``side`` is ``"-"`` for the values before the discrete changes of that instant, and ``"+"``
+        for the values after them.  Raises :class:`RecordingError` if no plant has a row at ``t``.
         """
         if side not in ("-", "+"):
             raise UnknownName("side of an instant", side, ("-", "+"))
@@ -278,20 +282,21 @@ class Recording(SignalsByName):
 
     @property
     def names(self) -> list[str]:
-        """Return the names ``component.signal`` of all signals and parameters."""
+        """The names ``component.signal`` of all signals and parameters."""
         return [f"{owner}.{one}" for owner, some in self._names().items() for one in some]
 
     @property
     def end_ns(self) -> int:
-        """Time (ns) of the last row or event."""
+        """Time of the last row or event [ns]."""
         ends = [int(t.ns.max()) for t in self.tracks.values() if len(t)]
         return max([*ends, *(e.tag.ns for e in self.events)], default=0)
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """The first and the last time of the recording, ns.
+        """First and last time of the recording [ns].
 
-        A recording begins at 0 s, at its checkpoint, or where a copy of a part begins.
+        The first time is 0, the time of the checkpoint from which the run continued, or the
+        beginning of a partial copy.
         """
         first, last = self._part
         ended = (self.footer or {}).get("ended")
@@ -300,20 +305,20 @@ class Recording(SignalsByName):
 
     @property
     def from_start(self) -> bool:
-        """Whether the recording has all rows since the run began."""
+        """True if the recording contains all rows since the start of the run."""
         return not (self._cut or self.continues)
 
     @property
     def continues(self) -> Mapping[str, Any]:
-        """Reference to the checkpoint from which the run continued; else empty."""
+        """Reference to the checkpoint from which the run continued; empty for other runs."""
         out: Mapping[str, Any] = self.header.get("continues") or {}
         return out
 
     def since(self, rows: Mapping[str, int], events: int = 0) -> Recording:
         """Return a copy without the first ``rows`` of each track and the first ``events``.
 
-        Rows and events are counted from the start of the run, even if the recording continues from
-        a checkpoint.
+        Both numbers count from the start of the run, even if the recording continues from a
+        checkpoint.
         """
         gone, told = self.continues.get("rows", {}), int(self.continues.get("events", 0))
 
@@ -333,9 +338,9 @@ class Recording(SignalsByName):
         self, tracks: Mapping[str, TrackData], events: list[Event], gone: list[Event],
         part: tuple[int, int], cut: bool,
     ) -> Recording:  # fmt: skip
-        """Return a copy with ``tracks`` and ``events`` of ``part``, from and to a time in ns.
+        """Return a copy with ``tracks`` and ``events`` of the time span ``part`` [ns].
 
-        ``gone`` are the events before them; ``cut``: rows before them are gone, too.
+        ``gone`` are the earlier events.  ``cut`` is True if earlier rows are also missing.
         """
         changes = (e for e in gone if e.kind == CHANGE)
         before = (*self.changed_before, *changes)
@@ -347,7 +352,7 @@ class Recording(SignalsByName):
     def up_to(self, ns: int) -> Recording:
         """Return a copy without rows and events after ``ns``.
 
-        A message counts at the time when it was completed.
+        A message belongs to the time of its completion.
         """
 
         def first(track: TrackData) -> TrackData:
@@ -363,7 +368,7 @@ class Recording(SignalsByName):
     def between(self, first: Duration, last: Duration) -> Recording:
         """Return a copy with the rows and events from ``first`` to ``last`` s, both included.
 
-        Other rows are not read from the file.
+        Rows outside this span are not read from the file.
         """
         begin, end = to_ns(first, "first"), to_ns(last, "last")
 
@@ -383,15 +388,15 @@ class Recording(SignalsByName):
 
     @property
     def large(self) -> bool:
-        """True if the recording is too large to be kept in memory."""
+        """True if the recording is too large to keep in memory."""
         return sum(8 * len(t) * t.spec.width for t in self.tracks.values()) > SMALL
 
     def viewed(self) -> Viewed:
-        """Return what :func:`rtsim.record.views.views_of` makes views from."""
+        """Return the data from which :func:`rtsim.record.views.views_of` makes views."""
         return viewed_in(self.source, self.header, self.tracks)
 
     def digest(self) -> str:
-        """Return the SHA-256 of all deterministic tracks: equal traces have equal digests."""
+        """Return the SHA-256 of all deterministic tracks.  Equal traces have equal digests."""
         out = hashlib.sha256()
         for name in sorted(self.tracks):
             track = self.tracks[name]

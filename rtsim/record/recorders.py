@@ -1,7 +1,7 @@
-"""Recorders: the protocol, and recorders that keep nothing, keep rows in memory, or reduce them.
+"""Recorders that keep no rows, keep rows in memory, or pass rows on; and their interface.
 
-Runs that follow each other share the memory of a :class:`TrackPool`.  Each has a
-:class:`PooledRecorder` of its own, whose recording stays valid when the next run begins.
+Consecutive runs share the memory of a :class:`TrackPool`.  Each run has its own
+:class:`PooledRecorder`, whose recording stays valid when the next run begins.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Recorder(Protocol):
-    """The interface through which the executive writes a recording.
+    """Interface through which a run writes its recording.
 
-    A recorder that uses other processes may list their process numbers in an attribute ``beside``;
-    the run keeps these processes off the CPU that is reserved for the loop.  A recorder that may
-    fail during the run has an attribute ``on_failure``.  The run assigns a function to it, and the
-    recorder calls this function with the cause of the failure; an attribute ``kept_ns`` is then the
-    simulated time up to which every row was kept, or ``None``.  A recorder may have a method
-    ``caught_up``, which takes many overruns at once; otherwise each is an :meth:`event`.
+    A recorder may have further attributes.  ``beside`` lists the process numbers of its helper
+    processes, which the run keeps off the CPU that is reserved for the loop.  ``on_failure`` is a
+    function that the run assigns, and that the recorder calls with the cause if it fails during the
+    run.  ``kept_ns`` is then the simulated time up to which every row was kept, or ``None``.  A
+    method ``caught_up`` records many overruns at once.  Without this method, each overrun is an
+    :meth:`event`.
     """
 
     def track(
@@ -45,7 +45,7 @@ class Recorder(Protocol):
         """Declare a topic and return the track for its rows; only possible before :meth:`start`."""
 
     def start(self, header: Mapping[str, object]) -> None:
-        """Begin the recording with ``header``, plain JSON data; called before the first row."""
+        """Begin the recording with ``header``, which is plain JSON data, before the first row."""
 
     def event(
         self,
@@ -58,14 +58,14 @@ class Recorder(Protocol):
         """Record an event, such as an overrun, a late answer, a missed request or a command."""
 
     def pump(self, wait: bool = False) -> None:
-        """Process the recorded data; with ``wait`` this may block until all data is processed."""
+        """Process recorded data; with ``wait``, block until all data are processed."""
 
     def finish(self, footer: Mapping[str, object]) -> None:
-        """Complete the recording with ``footer`` (the certificate), plain JSON data."""
+        """Complete the recording with ``footer``, which is plain JSON data with the certificate."""
 
 
 class NullRecorder:
-    """A recorder that records nothing."""
+    """Recorder that discards all data."""
 
     def track(
         self,
@@ -98,7 +98,7 @@ class NullRecorder:
 
 @dataclass(frozen=True)
 class KeptRows:
-    """What a :class:`MemoryRecorder` has recorded up to some tag."""
+    """Rows and events of a :class:`MemoryRecorder` up to some tag."""
 
     rows: Mapping[str, tuple[NDArray[np.int64], ...]] = field(default_factory=dict)
     """Rows (k, width) of each track, in batches."""
@@ -106,9 +106,9 @@ class KeptRows:
 
 
 class MemoryRecorder:
-    """A recorder that keeps all rows in memory, for tests and studies.
+    """Recorder that keeps all rows in memory, for tests and studies.
 
-    ``kept``: the rows and events before its first one.
+    ``kept`` contains earlier rows and events, with which the recording begins.
 
     Example:
         recorder = MemoryRecorder()
@@ -161,13 +161,13 @@ class MemoryRecorder:
             self._rows[name].extend(words.copy() for words in track.take())
 
     def kept(self) -> KeptRows:
-        """Return the rows and events so far; later ones do not change them."""
+        """Return the rows and events so far; later data do not change the result."""
         self._collect()
         rows = {name: tuple(batches) for name, batches in self._rows.items()}
         return KeptRows(rows, tuple(self._events))
 
     def recording(self) -> Recording:
-        """Return a recording of the data so far, which reads like a file."""
+        """Return the data so far as a recording, like one read from a file."""
         from rtsim.record.reading import Recording, TrackData
 
         self._collect()
@@ -178,15 +178,18 @@ class MemoryRecorder:
         return Recording("this run", self._header, self._footer, tracks, list(self._events))
 
 
-# Recorders of runs that follow each other and share memory.
+# Recorders of consecutive runs that share memory.
 
 Plain = Mapping[str, object]
 Begin = Callable[["TrackPool"], "PooledRecorder"]
-"""Returns the recorder of one attempt to run; what an attempt that failed recorded is dropped."""
+"""Function that returns the recorder for one attempt to run.
+
+Data of failed attempts are discarded.
+"""
 
 
 class TrackPool:
-    """The tracks of the runs of one system."""
+    """Tracks that consecutive runs of one system share."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Track] = {}
@@ -200,25 +203,28 @@ class TrackPool:
 
 
 class PooledRecorder(MemoryRecorder):
-    """Keeps the rows of one run in memory.
+    """Recorder that keeps the rows of one run in memory.
 
-    ``only``: the names of the tracks to keep; ``None``: all.
+    ``only`` contains the names of the tracks to keep; ``None`` means all.
     """
 
     def __init__(self, pool: TrackPool, only: Collection[str] | None) -> None:
         super().__init__()
         self._pool, self._only = pool, only
         self.about: Callable[[], tuple[Plain, Plain]] = lambda: (self._header, self._footer or {})
-        """Returns header and footer.  It is called when the recording is read, because making
-        both takes longer than a short run."""
+        """Function that returns header and footer.
+
+        The recorder calls this function only when the recording is read, because making both takes
+        longer than a short run.
+        """
         self._read: Recording | None = None
 
     def check(self) -> None:
-        """Raise :class:`UnknownName` if a track to keep is not a track of these runs."""
+        """Raise :class:`UnknownName` if these runs lack a track that must be kept."""
         self._pool.check(self._only or ())
 
     def keeps(self, name: str) -> bool:
-        """Return whether the rows of the track ``name`` are kept."""
+        """Return True if the rows of the track ``name`` are kept."""
         return self._only is None or name in self._only
 
     def track(
@@ -241,18 +247,18 @@ class PooledRecorder(MemoryRecorder):
         return self._tracks.reuse(pooled)
 
     def sink(self, name: str) -> Callable[[NDArray[np.int64]], object] | None:
-        """Return the function that takes rows (n, width) of a track; ``None`` if none are kept."""
+        """Return a function that stores rows (n, width) of a track; ``None`` for other tracks."""
         if not self.keeps(name):
             return None
         keep = self._rows.setdefault(name, []).append
         return lambda words: keep(words.copy())
 
     def release(self) -> None:
-        """Take all rows, so that the next run can use the memory of the tracks."""
+        """Copy all rows, so that the next run can use the memory of the tracks."""
         self._collect()
 
     def recording(self) -> Recording:
-        """Return the recording; raises :class:`RecordingError` if the run kept no rows."""
+        """Return the recording; raise :class:`RecordingError` if the run kept no rows."""
         from rtsim.record.reading import Recording, TrackData
 
         if self._only is not None and not self._only:
@@ -270,17 +276,17 @@ class PooledRecorder(MemoryRecorder):
         return self._read
 
 
-# A recorder that gives its rows away as they come: memory stays flat.
+# Recorder that passes rows on during the run, so that memory use stays constant.
 
 TakeRows = Callable[[TrackSpec, NDArray[np.int64]], object]
-"""Takes new rows (n, width) of a track; the array is valid during the call only."""
+"""Function that receives new rows (n, width) of a track, valid only during the call."""
 
 
 class ReducingRecorder(PooledRecorder):
-    """Calls ``take`` with the rows of each track, in their order.
+    """Recorder that calls ``take`` with the rows of each track, in order.
 
-    ``keep``: keep the rows in memory too, so that :meth:`recording` can return them.  ``pool``: the
-    tracks that the runs of a prepared scenario share.
+    With ``keep``, rows also stay in memory, and :meth:`recording` returns them.  ``pool`` contains
+    the tracks that the runs of a prepared scenario share.
     """
 
     def __init__(self, take: TakeRows, keep: bool, pool: TrackPool | None = None) -> None:
@@ -289,9 +295,9 @@ class ReducingRecorder(PooledRecorder):
         self._given: set[str] = set()
 
     def drain(self) -> None:
-        """Give the rows that have not been given yet; call it when the run has ended.
+        """Pass on the remaining rows after the end of the run.
 
-        A track without any row is given as an array of no rows.
+        A track without rows is passed on as an empty array.
         """
         self._collect()
         for name, spec in self._pool.specs.items():

@@ -1,4 +1,4 @@
-"""A run that is repeated: its temporary recording, and its comparison with the recorded run."""
+"""Repeated runs: their temporary recordings, and exact comparison with the recorded run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rtsim.record.recorders import MemoryRecorder
 
 @dataclass(frozen=True)
 class Difference:
-    """One place at which two traces differ."""
+    """One difference between two traces."""
 
     tag: Tag
     track: str
@@ -41,11 +41,11 @@ class Difference:
 def compare_exact(
     baseline: Recording, candidate: Recording, *, prefix: bool = False
 ) -> Difference | None:
-    """Return the first difference of the deterministic tracks; ``None`` if all bits are equal.
+    """Return the first difference of the deterministic tracks, or ``None`` if all bits are equal.
 
-    If several tracks differ at one tag, the result is the first of these tracks by name, and its
-    first differing column.  With ``prefix``, rows of the candidate after the end of the baseline do
-    not count; use it for a baseline that was cut off.
+    If several tracks differ at one tag, the result names the first of them by name, and its first
+    differing column.  With ``prefix``, rows of the candidate after the end of the baseline are
+    ignored, for a baseline that was cut off.
     """
     found = []
     for name in sorted(baseline.tracks.keys() | candidate.tracks.keys()):
@@ -80,7 +80,7 @@ def _first_in(a: TrackData, b: TrackData, prefix: bool) -> Difference | None:
 
 
 def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
-    """Return row and column of the first differing word in the rows that both have."""
+    """Return row and column of the first word that differs, in the rows that both tracks have."""
     for first, (ours, theirs) in pieces(a.words, b.words):
         unequal = ours != theirs
         rows = np.flatnonzero(unequal.any(axis=1))
@@ -91,7 +91,7 @@ def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
 
 
 def _text(track: TrackData, row: int, column: int) -> str:
-    """Return the value as text with all digits; for a NaN also with its bits."""
+    """Return a value as text with all digits, and with its bits if it is NaN."""
     if column <= len(track.integers):
         return str(int(track.words[row, column]))
     word = track.words[row, column]
@@ -99,7 +99,7 @@ def _text(track: TrackData, row: int, column: int) -> str:
     return f"{value!r} (0x{int(word) & (1 << 64) - 1:016x})" if value != value else repr(value)
 
 
-# The end of a repeated run: like that of the recorded run, or the run cannot be repeated here.
+# Comparison of how the recorded and the repeated run ended.
 
 _NOT_HERE = "a resource that it needs is missing here, so the run cannot be repeated"
 
@@ -107,8 +107,8 @@ _NOT_HERE = "a resource that it needs is missing here, so the run cannot be repe
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
     """Return True if ``error`` ended the repeated run ``again`` and belongs to its results.
 
-    Returns False if the run never began, or if a file, a library or memory is missing that the
-    recorded run had: then the repetition is not comparable with the recorded run.
+    Returns False if the run never began.  Also returns False if the error is due to a missing file,
+    library or memory and did not occur in the recorded run.  The runs are then not comparable.
     """
     if again.footer is None:
         return False
@@ -120,7 +120,7 @@ def ended_by_itself(recording: Recording, again: Recording, error: Exception) ->
 
 
 def _lacking(error: BaseException | None) -> bool:
-    """Return True if a missing file, library or memory is among the causes of ``error``."""
+    """Return True if ``error`` has a missing file, library or memory among its causes."""
     while error is not None:
         if isinstance(error, LACKING):
             return True
@@ -129,10 +129,10 @@ def _lacking(error: BaseException | None) -> bool:
 
 
 def said_no_more(recording: Recording, again: Recording) -> None:
-    """Raise an error if the re-run ended without repeating the recorded run.
+    """Raise an error if the repeated run ended for a reason that prevents a comparison.
 
     Raises :class:`KeyboardInterrupt` after an interrupt, and :class:`ControllerError` if a
-    controller failed because a resource is missing here.
+    controller failed because of a missing resource.
     """
     if again.footer is not None and again.footer["reason"] == "interrupted":
         raise KeyboardInterrupt("the repeated run was interrupted, so the comparison has no result")
@@ -149,9 +149,10 @@ def said_no_more(recording: Recording, again: Recording) -> None:
 def ended_otherwise(
     recording: Recording, again: Recording, last_ns: int | None = None
 ) -> Difference | None:
-    """Return the difference if only one of a run and its re-run ended in an error; else ``None``.
+    """Return the difference if the two runs ended with different errors, or only one with an error.
 
-    ``last_ns``: requested end of the re-run; a later error of the recorded run does not count.
+    Returns ``None`` if both ended alike.  ``last_ns`` is the requested end of the repeated run;
+    errors of the recorded run from this time on are ignored.
     """
     ours, theirs = died_of(recording), died_of(again)
     if ours is not None and last_ns is not None and ours.tag.ns >= last_ns:
@@ -166,18 +167,21 @@ def ended_otherwise(
 
 
 def end_of(recording: Recording) -> int:
-    """Return the time (ns) up to which a run is repeated: its end, or just after an error's tag."""
+    """Return the time [ns] up to which a run is repeated.
+
+    The time is the end of the run, or 1 ns later if the run ended in an error.
+    """
     return recording.end_ns + (died_of(recording) is not None)
 
 
-# Temporary recordings: in memory, or in a temporary file if the run is too large.
+# Temporary recordings, in memory or, for large runs, in a temporary file.
 
 _LARGE_FOLDERS = ("/var/tmp",)
-"""Folders for large temporary files; ``TMPDIR`` takes precedence."""
+"""Folders for large temporary files, unless ``TMPDIR`` is set."""
 
 
 class TemporaryRecorder(FileRecorder):
-    """Records into a temporary file, which is removed when its :meth:`recording` is released."""
+    """Recorder with a temporary file, which is deleted when its :meth:`recording` is released."""
 
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="rtsim-", dir=_folder()))
@@ -197,12 +201,12 @@ class TemporaryRecorder(FileRecorder):
         return replace(out, source="this run")
 
     def recording(self) -> Recording:
-        """Return the recording; its rows stay in the open file, whose name is already deleted."""
+        """Return the recording.  Its rows stay in the open file, whose name is already deleted."""
         return self._recorded
 
 
 def recorder_for_repeat(recording: Recording) -> MemoryRecorder | TemporaryRecorder:
-    """Return a recorder for a run that records as much data as ``recording`` contains."""
+    """Return a recorder for a run with as much data as ``recording``."""
     return TemporaryRecorder() if recording.large else MemoryRecorder()
 
 

@@ -1,8 +1,8 @@
-"""The contents of a recording as protobuf schemas, which other tools can read.
+"""Protobuf schemas of recordings, which other tools can read.
 
-Each track is one message type whose fields all have fixed width (``sfixed64``, ``double``).  In an
-encoded row, eight bytes of data follow each constant field tag.  Therefore numpy converts many rows
-to protobuf and back at once.  Every bit of a double is preserved, also of a NaN.
+Each track is one message type whose fields have fixed width (``sfixed64``, ``double``).  In an
+encoded row, eight bytes of data follow each constant field tag.  numpy can therefore convert many
+rows to protobuf and back at once.  Every bit of a double is preserved, even of a NaN.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ HEADER, FOOTER = "rtsim.header", "rtsim.footer"
 DETERMINISTIC = "deterministic"
 
 Words: TypeAlias = NDArray[np.int64]
-"""Rows of eight-byte words: ns, the integers, then the doubles as their bit patterns."""
+"""Rows of eight-byte words: time in ns, the integers, then the bit patterns of the doubles."""
 
 _FIXED64 = 1  # wire type
-_TAG_WIDTHS = ((1, 15), (16, 2047), (2048, 262143))  # field numbers whose tag is 1, 2, 3 bytes long
+_TAG_WIDTHS = ((1, 15), (16, 2047), (2048, 262143))  # field numbers with tags of 1, 2, 3 bytes
 MOST_COLUMNS = _TAG_WIDTHS[-1][1]
 
 
@@ -41,9 +41,9 @@ MOST_COLUMNS = _TAG_WIDTHS[-1][1]
 class TrackSpec:
     """The layout of one topic: int64 columns ``integers``, then the double columns of ``signals``.
 
-    ``about`` is free text by key; ``{"deterministic": "no"}`` marks a track of wall-clock figures,
-    which a replay need not reproduce.  Raises :class:`ScenarioError` for an unusable name, for two
-    columns of one name, and for too many columns.
+    ``about`` contains free texts by key.  ``{"deterministic": "no"}`` marks a track of wall-clock
+    figures, which a replay need not reproduce.  Raises :class:`ScenarioError` for an invalid name,
+    repeated column names, or too many columns.
     """
 
     name: str
@@ -72,7 +72,7 @@ class TrackSpec:
 
     @property
     def width(self) -> int:
-        """Number of words in a row, including the time in ns."""
+        """Number of words in a row, including the time."""
         return 1 + len(self.integers) + self.signals.size
 
     @property
@@ -81,7 +81,7 @@ class TrackSpec:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """Names of the protobuf fields: the names of the columns; a repeated name gets a number."""
+        """Names of the protobuf fields: the column names, with a number if a name repeats."""
         out: list[str] = []
         taken: set[str] = set()
         for column in (*self.integers, *self.signals.columns):
@@ -128,11 +128,11 @@ class TrackSpec:
         return row
 
     def blank(self, count: int) -> NDArray[np.void]:
-        """Return ``count`` encoded rows in which all values are zero; see :meth:`fill`."""
+        """Return ``count`` encoded rows in which all values are zero, for :meth:`fill`."""
         return np.repeat(self._blank, count)
 
     def fill(self, rows: NDArray[np.void], words: Words) -> None:
-        """Write the values of ``words`` (n, width), without times, into n :meth:`blank` rows."""
+        """Write the values of ``words`` (n, width), without times, to n :meth:`blank` rows."""
         at = 1
         for name in self.wire.names or ():
             values = rows[name]["value"]
@@ -140,15 +140,16 @@ class TrackSpec:
             at += values.shape[1]
 
     def encode(self, words: Words) -> bytes:
-        """Return the rows ``words`` (n, width) as protobuf messages, end to end, without times."""
+        """Return the rows ``words`` (n, width) as consecutive protobuf messages, without times."""
         out = self.blank(len(words))
         self.fill(out, words)
         return out.tobytes()
 
     def decode(self, ns: NDArray[np.int64], payload: bytes) -> Words:
-        """Return the rows (n, width) of encoded messages, with their times ``ns`` (n,).
+        """Return the rows (n, width) of encoded messages at the times ``ns`` (n,).
 
-        The inverse of :meth:`encode`; raises :class:`RecordingError` for another layout.
+        This method is the inverse of :meth:`encode`.  Raises :class:`RecordingError` for another
+        layout.
         """
         size = self.wire.itemsize
         if len(payload) != len(ns) * size:
@@ -163,10 +164,10 @@ class TrackSpec:
         return words
 
     def decode_columns(self, rows: NDArray[np.void], first: int, into: Words) -> None:
-        """Write columns of the encoded messages ``rows`` (n,) into ``into`` (n, k).
+        """Decode columns of the messages ``rows`` (n,) and store them in ``into`` (n, k).
 
-        These are the columns ``first`` to ``first + k - 1`` of a row, ``first`` >= 1.  Raises
-        :class:`RecordingError` for another layout.
+        The columns are ``first`` to ``first + k - 1`` of a row, where ``first`` is at least 1.
+        Raises :class:`RecordingError` for another layout.
         """
         at, last = 1, first + into.shape[1]
         for name in self.wire.names or ():
@@ -211,8 +212,8 @@ class TrackSpec:
         }
 
     def descriptor(self, message_type: str) -> bytes:
-        """Return a FileDescriptorSet with the track's message; comments give units and meaning."""
-        from google.protobuf import descriptor_pb2  # not loaded by the process that runs the loop
+        """Return a FileDescriptorSet of the track's message, with units as comments."""
+        from google.protobuf import descriptor_pb2  # the process of the loop does not need it
 
         field_of = descriptor_pb2.FieldDescriptorProto
         name = message_type.removeprefix(f"{PACKAGE}.")
@@ -240,7 +241,7 @@ class TrackSpec:
 
 
 def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
-    """Return message types by track; names that differ only in punctuation get a number."""
+    """Return message types by track, with a number if names differ only in punctuation."""
     out: dict[str, str] = {}
     taken = {EVENT_TYPE.lower()}
     for spec in specs:
@@ -254,7 +255,7 @@ def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
 
 
 def message_class(descriptor_set: bytes, name: str) -> Any:
-    """Return the class of message ``name`` from a FileDescriptorSet."""
+    """Return the class of the message ``name`` from a FileDescriptorSet."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()
@@ -273,13 +274,13 @@ def _varint(n: int) -> bytes:
 
 
 def sealed(data: Mapping[str, object]) -> dict[str, str]:
-    """Return JSON text by key with a checksum, because MCAP has no checksum of metadata."""
+    """Return JSON texts by key with a checksum, which MCAP lacks for metadata."""
     texts = {key: json.dumps(value) for key, value in data.items()}
     return {**texts, "crc32": _checksum(texts)}
 
 
 def unsealed(texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the data from sealed JSON text; ``None`` if its checksum is wrong."""
+    """Return the data from sealed JSON texts, or ``None`` if the checksum is wrong."""
     data = {key: text for key, text in texts.items() if key != "crc32"}
     if texts.get("crc32") != _checksum(data):
         return None

@@ -1,8 +1,8 @@
-"""Signals of a recording as a table: one row for each time, one column for each signal.
+"""Tables of recorded signals: one row for each time, one column for each signal.
 
-Each component has times of its own, and up to two values at one instant.  :func:`signal_table` puts
-them together; the table then becomes an Arrow table, a DataFrame of pandas or polars, or a Dataset
-of xarray.  These packages are optional.
+Components have different times and up to two values at one instant.  :func:`signal_table` combines
+their signals in one table.  Methods convert the table to an Arrow table, a DataFrame of pandas or
+polars, or a Dataset of xarray.  These packages are optional.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Side = Literal["plus", "minus", "+", "-"]
 _AFTER, _BEFORE = ("plus", "+"), ("minus", "-")
 TIME, TIME_NS = "time [s]", "time_ns"
 MOST_CELLS = 500_000_000
-"""Greatest number of values of a table: 4 GB."""
+"""Maximum number of values in a table, which take 4 GB."""
 
 
 class Recorded(Protocol):
-    """What a table needs of a recording."""
+    """Interface of a recording that tables need."""
 
     @property
     def source(self) -> str: ...
@@ -46,12 +46,12 @@ class Recorded(Protocol):
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """The first and the last time of the recording, ns."""
+        """First and last time of the recording [ns]."""
         ...
 
     @property
     def from_start(self) -> bool:
-        """Whether the recording has all rows since the run began."""
+        """True if the recording contains all rows since the start of the run."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class Recorded(Protocol):
 
 
 class TableKeywords(TypedDict, total=False):
-    """How signals become a table: the keyword arguments of :func:`signal_table`."""
+    """Keyword arguments of :func:`signal_table`."""
 
     side: Side
     rate: float | None
@@ -72,24 +72,24 @@ class TableKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SignalTable:
-    """Columns (n,) of doubles or integers at the times ``ns`` (n,), which may repeat for messages.
+    """Columns (n,) of doubles or integers at the times ``ns`` (n,).
 
-    ``units`` has the unit of each signal by the name of its column.
+    Times may repeat in tables of messages.  ``units`` maps the name of a column to its unit.
     """
 
     ns: NDArray[np.int64]
     columns: Mapping[str, NDArray[Any]]
     units: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
-    """Where the table comes from, by name."""
+    """Origin of the table: version of rtsim, scenario and seed."""
     held: frozenset[str] = frozenset()
-    """The columns whose values hold until the next one, such as those of messages and sources."""
+    """Columns whose values hold until the next row, such as those of messages and sources."""
 
     def __len__(self) -> int:
         return len(self.ns)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return one column (n,); raises :class:`UnknownName` if there is none."""
+        """Return one column (n,); raise :class:`UnknownName` for an unknown name."""
         try:
             return self.columns[name]
         except KeyError:
@@ -97,13 +97,13 @@ class SignalTable:
 
     @property
     def time(self) -> Vector:
-        """Simulated time of each row, s (n,)."""
+        """Simulated time of each row [s], shape (n,)."""
         return self.ns / NS_PER_S
 
     def to_arrow(self) -> Any:
-        """Return a ``pyarrow.Table`` with ``time_ns`` first; the columns are not copied.
+        """Return a ``pyarrow.Table`` whose first column is ``time_ns``.
 
-        The unit of a column is in the metadata of its field.
+        Columns are not copied.  The metadata of each field contain its unit.
         """
         arrow = extra("pyarrow", "data", "an Arrow table")
         fields = [arrow.field(TIME_NS, arrow.int64(), metadata={"unit": "ns"})]
@@ -116,7 +116,7 @@ class SignalTable:
         return arrow.Table.from_arrays(arrays, schema=arrow.schema(fields, dict(self.about)))
 
     def to_pandas(self) -> Any:
-        """Return a ``pandas.DataFrame``, whose index is the time in s; ``attrs`` has the units."""
+        """Return a ``pandas.DataFrame`` with the time in s as index and the units in ``attrs``."""
         pandas = extra("pandas", "data", "a DataFrame")
         frame = pandas.DataFrame(dict(self.columns), index=pandas.Index(self.time, name=TIME))
         frame.attrs["units"] = dict(self.units)
@@ -128,7 +128,10 @@ class SignalTable:
         return polars.DataFrame({TIME: self.time, TIME_NS: self.ns, **self.columns})
 
     def to_xarray(self) -> Any:
-        """Return an ``xarray.Dataset`` over the time in s; each variable has its ``units``."""
+        """Return an ``xarray.Dataset`` over the time in s.
+
+        Each variable has an attribute ``units``.
+        """
         xarray = extra("xarray", "data", "a Dataset")
         units = {name: {"units": unit} for name, unit in self.units.items() if unit}
         data = {
@@ -141,11 +144,11 @@ class SignalTable:
         return xarray.Dataset(data, coords, dict(self.about))
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook: its first and last rows."""
+        """Return the first and last rows as HTML, for a notebook."""
         return str(self.thinned(10).to_pandas()._repr_html_())
 
     def thinned(self, rows: int) -> SignalTable:
-        """Return at most ``rows`` rows: the first and last ones."""
+        """Return a table of at most ``rows`` rows, from the beginning and the end."""
         if len(self) <= rows:
             return self
         first = rows // 2
@@ -160,14 +163,14 @@ class SignalTable:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The chosen columns of one component by their titles, and its rows at increasing times."""
+    """The selected columns of one component by title, and its rows at increasing times."""
 
     of: Values
     ns: NDArray[np.int64]
     rows: NDArray[np.int64]
     columns: dict[str, str]
     before: bool
-    """Whether the value at a time is the one from before a row at this time."""
+    """True if a row takes effect only after its own time."""
 
 
 def signal_table(
@@ -182,23 +185,30 @@ def signal_table(
 ) -> SignalTable:
     """Return signals of ``recording`` at common times.
 
-    ``names`` are components (``"f16"``), signals (``"f16.altitude"``), patterns (``"*.x"``), or
-    handles and their signals; without names, all signals that other components can read.  The value
-    of a controller's output counts from the arrival of its message; messages that were lost or that
-    had not arrived when the run ended have none.  A name can also be an input of a controller (the
-    value that it sampled) or a parameter.
+    A controller's output changes when its message arrives.  Lost messages, and messages in transit
+    at the end of the run, have no effect.  Where a component has no row, its columns hold the last
+    value.  Before the first row, a message or an external input has its declared initial value if
+    the recording contains the start of the run; other signals are NaN.  Sources and parameters have
+    a value at each time.
 
-    ``side="plus"`` or ``"+"`` takes the value after the discrete changes of an instant, ``"minus"``
-    or ``"-"`` the one before them, so no time repeats.  The times are those of all
-    chosen rows together, the increasing times ``ns`` (n,), or, with ``rate`` in Hz, a grid that
-    begins at the first row; without names, they are those of :func:`common_times` too.  Where a
-    component has no row, its columns hold the last value; with ``own=True`` they are NaN there.
-    Before the first row, a signal of messages or of an external input has its declared initial
-    value if the run began with it, and others are NaN.  A source and a parameter have no rows: they
-    have their value at each time.  ``span``: first and last time, s.
+    Args:
+        recording: The recording to read.
+        names: Components (``"f16"``), signals (``"f16.altitude"``), patterns (``"*.x"``), handles
+            and their signals, sampled inputs of controllers, or parameters.  Without names, all
+            signals that other components can read.
+        side: ``"plus"`` or ``"+"`` for the value after the discrete changes of an instant,
+            ``"minus"`` or ``"-"`` for the value before them.  No time repeats.
+        rate: Frequency in Hz of a time grid that begins at the first row.  Without a rate, the
+            table has the times of all selected rows.
+        own: If True, columns are NaN where their component has no row.
+        span: First and last time in s.
+        ns: Increasing times (n,) of the table, instead of ``rate`` and ``span``.
 
-    Raises :class:`UnknownName` for a name without a signal, and :class:`ScenarioError` for another
-    side, an impossible rate, or something that is no name.
+    Without names, the table also has the times of :func:`common_times`.
+
+    Raises :class:`UnknownName` for a name without a signal or another side.  Raises
+    :class:`ScenarioError` for an impossible rate, a table that is too large, or an object that is
+    no name.
     """
     if side not in _AFTER + _BEFORE:
         raise UnknownName("side of an instant", str(side), _AFTER + _BEFORE)
@@ -234,10 +244,10 @@ def signal_table(
 
 
 def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> Vector:
-    """Return the signal ``name`` at the increasing times ``ns`` (n,): (n,), or (n, size).
+    """Return the signal ``name`` at the increasing times ``ns`` (n,).
 
-    The second is an array of any shape.  The values are those of :func:`signal_table`.  Raises
-    :class:`UnknownName` if ``name`` is no signal.
+    The shape is (n,), or (n, size) for an array.  The values are those of :func:`signal_table`.
+    Raises :class:`UnknownName` if ``name`` is no signal.
     """
     text, known = _text_of(name), recording.component_values
     found = _signal(known, text)
@@ -256,10 +266,10 @@ def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> V
 
 
 def common_times(recording: Recorded) -> NDArray[np.int64]:
-    """Return the times of all rows of plants, ns (n,); each time occurs once.
+    """Return the times of all rows of plants in ns (n,), without repetitions.
 
-    In a run without plants, these are the times of all other rows and of all changes, and the first
-    and the last time of the recording.
+    Without plants, the result contains the times of all other rows and of all changes, and the
+    first and last time of the recording.
     """
     known, (first, last) = recording.component_values, recording.span_ns
     plants = [one for one in known if one.name in recording.tracks and "side" in one.rows.integers]
@@ -273,7 +283,7 @@ def common_times(recording: Recorded) -> NDArray[np.int64]:
 def _first_of(recording: Recorded, one: Values, name: str) -> Any:
     """Return the value of a signal before its first row: a number, or one for each element.
 
-    It is NaN if the recording does not begin with the run, because the value is not known then.
+    The value is NaN if unknown, for example because the recording lacks the start of the run.
     """
     if not (one.begins and recording.from_start):
         return np.nan
@@ -283,7 +293,7 @@ def _first_of(recording: Recorded, one: Values, name: str) -> Any:
 
 
 def _end_ns(recording: Recorded) -> int:
-    """Return the time at which the run ended, ns; without a footer, that of the last row."""
+    """Return the end time of the run [ns]; without a footer, the time of the last row."""
     footer = recording.footer or {}
     ended = footer.get("ended")
     if isinstance(ended, int):
@@ -296,8 +306,8 @@ def message_table(
 ) -> SignalTable:
     """Return all messages of ``port`` with their integers, such as the three times in ns.
 
-    ``span``: first and last time of the rows, s.  Raises :class:`UnknownName` if the recording has
-    no messages of ``port``.
+    ``span`` is the first and last time of the rows in s.  Raises :class:`UnknownName` if the
+    recording has no messages of ``port``.
     """
     track = _messages(recording).get(port)
     if track is None:
@@ -310,7 +320,7 @@ def message_table(
 
 
 def event_table(events: Iterable[Event]) -> SignalTable:
-    """Return the events: step, kind, source and text of each, as columns of objects."""
+    """Return events as a table with step, kind, source and text."""
     found = list(events)
     data: dict[str, NDArray[Any]] = {"step": np.array([e.tag.step for e in found], np.int64)}
     for name in ("kind", "source", "text"):
@@ -334,9 +344,9 @@ def _about(recording: Recorded) -> dict[str, str]:
 def _chosen(
     recording: Recorded, known: Sequence[Values], names: Sequence[object]
 ) -> list[tuple[Values, dict[str, str]]]:
-    """Return the chosen columns of each component by their titles, in the order of the recording.
+    """Return the selected columns of each component by title, in the order of the recording.
 
-    A title is ``component.column``, as it was asked for.
+    A title is ``component.column``, as in the request.
     """
     if not names:
         found = [(one, _titled(one)) for one in known if one.listed]
@@ -354,7 +364,7 @@ def _chosen(
 
 
 def _text_of(name: object) -> str:
-    """Return the name that ``name`` is, or that a handle of a component has."""
+    """Return the name itself, or the name of a handle's signal."""
     text = name if isinstance(name, str) else getattr(name, "__name__", None)
     if not isinstance(text, str):
         raise ScenarioError(
@@ -369,16 +379,16 @@ def _titled(one: Values) -> dict[str, str]:
 
 
 def _named(known: Sequence[Values], name: str) -> list[tuple[int, dict[str, str]]]:
-    """Return the columns of the component or the signal ``name``, with the number of its values."""
+    """Return the columns of the component or signal ``name``, with the index of its component."""
     whole = [(at, _titled(one)) for at, one in enumerate(known) if one.name == name]
     signal = _signal(known, name)
     return whole or ([] if signal is None else [signal])
 
 
 def _signal(known: Sequence[Values], name: str) -> tuple[int, dict[str, str]] | None:
-    """Return the columns of the signal ``component.signal``, with the number of its values.
+    """Return the columns of the signal ``component.signal``, with the index of its component.
 
-    It is searched among the signals of the component, then its inputs, then its parameters.
+    The search covers the signals of the component, then its inputs, then its parameters.
     """
     owner, _, signal = name.rpartition(".")
     for of in (owner, owner + SAMPLED, owner + PARAMETERS):
@@ -392,9 +402,9 @@ def _signal(known: Sequence[Values], name: str) -> tuple[int, dict[str, str]] | 
 
 
 def _matching(known: Sequence[Values], pattern: str) -> list[tuple[int, dict[str, str]]]:
-    """Return the columns of the signals that match ``pattern``, in the order of the recording.
+    """Return the columns of all signals that match ``pattern``, in the order of the recording.
 
-    Parameters are named, and match no pattern.
+    Patterns do not match parameters.
     """
     found = []
     for at, one in enumerate(known):
@@ -410,7 +420,7 @@ def _matching(known: Sequence[Values], pattern: str) -> list[tuple[int, dict[str
 
 
 def _unknown(recording: Recorded, known: Sequence[Values], name: str) -> UnknownName:
-    """Return the error for a name without a signal, with the names nearest to it."""
+    """Return the error for an unknown name, which suggests similar names."""
     signals = names_of(known)
     owner, _, signal = name.partition(".")
     memory = (recording.header.get("memory") or {}).get(owner) or {}
@@ -424,7 +434,7 @@ def _unknown(recording: Recorded, known: Sequence[Values], name: str) -> Unknown
 
 
 def _rows(of: Values, columns: dict[str, str], side: Side, end: int) -> _Chosen:
-    """Return the rows to take: one for each time, up to the time ``end``, ns."""
+    """Return the last or first row at each time, up to the time ``end`` [ns]."""
     track = of.rows
     if "arrival" in track.integers:
         arrival = track.integer("arrival")
@@ -444,7 +454,7 @@ def _rows(of: Values, columns: dict[str, str], side: Side, end: int) -> _Chosen:
 
 
 def _limits(span: tuple[Duration, Duration] | None) -> tuple[int, int]:
-    """Return the first and the last time, ns."""
+    """Return the first and last time [ns]."""
     if span is None:
         return 0, np.iinfo(np.int64).max
     first, last = to_ns(span[0], "the first time"), to_ns(span[1], "the last time")
@@ -459,7 +469,7 @@ def _limits(span: tuple[Duration, Duration] | None) -> tuple[int, int]:
 def _times(
     times: Sequence[NDArray[np.int64]], rate: float | None, limits: tuple[int, int]
 ) -> NDArray[np.int64]:
-    """Return all ``times`` within ``limits``, ns, or a grid of ``rate`` Hz over them."""
+    """Return all ``times`` within ``limits`` [ns], or a grid of ``rate`` Hz over them."""
     ns = np.unique(np.concatenate([np.empty(0, np.int64), *times]))
     if rate is not None and not 0.0 < rate <= NS_PER_S:
         raise ScenarioError(f"a rate of {rate:g} Hz is impossible; give more than 0, at most 1e9")
@@ -475,7 +485,7 @@ def _times(
 def _taken(
     one: _Chosen, ns: NDArray[np.int64], own: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the row whose value counts at each time that has one, and which times have one."""
+    """Return the index of the valid row for each time that has one, and a mask of these times."""
     at = np.searchsorted(one.ns, ns, side="left" if one.before else "right") - 1
     known = at >= 0
     if own:

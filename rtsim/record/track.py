@@ -1,7 +1,8 @@
-"""Tracks: buffers in which the rows of a recording are collected in the loop.
+"""Tracks: buffers that collect the rows of a recording in the loop.
 
-``Track.append`` writes one row; a full buffer is replaced with a spare one.  The recorder processes
-full buffers in :meth:`~rtsim.record.recorders.Recorder.pump`, in the slack of a frame.
+``Track.append`` writes one row.  A full buffer is replaced by a spare buffer.  The recorder
+processes full buffers in :meth:`~rtsim.record.recorders.Recorder.pump`, during the slack of a
+frame.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ _SPARE_BLOCKS = 2
 
 
 class _Block:
-    """A buffer for rows of eight-byte words, which can also be accessed as doubles and as bytes."""
+    """Buffer for rows of eight-byte words, with access as integers, doubles and bytes."""
 
     def __init__(self, rows: int, width: int) -> None:
-        # Filled, not only reserved: the first write to a fresh page would fault inside a frame.
+        # The memory is filled here, because the first write to a fresh page would cause a page
+        # fault in the loop.
         self.words: NDArray[np.int64] = np.full((rows, width), -1, np.int64)
         flat = self.words.reshape(-1)
         self.address = self.words.ctypes.data
@@ -35,7 +37,7 @@ class _Block:
 
 
 class Batch(NamedTuple):
-    """The rows from ``start`` to ``end`` of a buffer; ``full``: the buffer has no room for more."""
+    """The rows from ``start`` to ``end`` of a buffer.  ``full`` is True if the buffer is full."""
 
     block: _Block
     start: int
@@ -44,13 +46,13 @@ class Batch(NamedTuple):
 
     @property
     def bytes(self) -> memoryview:
-        """The rows as they are in memory, without a copy."""
+        """The rows as bytes in memory, without a copy."""
         size = self.block.words.strides[0]
         return self.block.bytes[self.start * size : self.end * size]
 
     @property
     def last_ns(self) -> int:
-        """Simulated time of the last row, ns."""
+        """Simulated time of the last row [ns]."""
         return int(self.block.words[self.end - 1, 0])
 
 
@@ -58,7 +60,8 @@ class Batch(NamedTuple):
 class BorrowedBuffer:
     """Two buffers (capacity, width) of a track, which compiled code fills from ``row`` on.
 
-    If the buffers have no rows, the track only counts the rows.  ``addresses``: of both buffers.
+    If the buffers have no rows, compiled code only counts rows.  ``addresses`` are those of both
+    buffers.
     """
 
     block: NDArray[np.int64]
@@ -87,20 +90,20 @@ class Track:
         self._pack = struct.Struct(f"={self._head}q").pack_into
         self._spare = [_Block(self._capacity, self._width) for _ in range(_SPARE_BLOCKS)]
         self.most_spares = _SPARE_BLOCKS
-        """Buffers that are kept for later rows."""
+        """Maximum number of buffers kept for later rows."""
         self._full: list[_Block] = []
         self._block = self._spare.pop()
         self._lent: _Block | None = None
-        """The spare buffer that compiled code writes to when the present one is full."""
+        """Spare buffer into which compiled code writes when the present buffer is full."""
         self._row = 0
         self._taken = 0
         self._rolled = 0
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:
-        """Append a row: its time in ns, its integers, and float64 vectors that fill the signals.
+        """Append a row: time in ns, integers, and float64 vectors that together fill the signals.
 
-        It takes about 1 us.  Raises :class:`ShapeError` for a vector of another type or length;
-        then no row is added.
+        A call takes about 1 us.  Raises :class:`ShapeError` for a vector of wrong type or length,
+        and then adds no row.
         """
         block = self._block
         at = self._row * self._width
@@ -128,7 +131,7 @@ class Track:
     ) -> None:
         """Append rows at ``ns`` (k,) with the ``values`` (k, n).
 
-        ``integers`` are the same for all rows (a tuple), or given for each row (k, m).
+        ``integers`` is a tuple, common to all rows, or an array (k, m).
         """
         done = 0
         while done < len(ns):
@@ -149,14 +152,17 @@ class Track:
 
     def lend(self) -> BorrowedBuffer:
         """Return the present buffer and a spare one, into which compiled code writes rows."""
-        if self._lent is None:  # a lent buffer is no spare one of take()
+        if self._lent is None:  # take() must not reuse a lent buffer as a spare one
             self._lent = self._spare.pop() if self._spare else _Block(self._capacity, self._width)
         block, spare = self._block, self._lent
         at = (block.address, spare.address)
         return BorrowedBuffer(block.words, spare.words, self._row, self._capacity, self._width, at)
 
     def returned(self, row: int, rolled: bool) -> None:
-        """Take over the rows up to ``row`` of the buffer, or if ``rolled`` of the spare buffer."""
+        """Accept the rows up to ``row`` that compiled code wrote.
+
+        If ``rolled``, the first buffer is full, and ``row`` counts in the spare buffer.
+        """
         self._spare += [] if self._lent is None else [self._lent]
         self._lent = None
         if rolled:
@@ -167,7 +173,7 @@ class Track:
             self._roll()
 
     def again(self, on_full: Callable[[], None]) -> None:
-        """Begin another recording in the same memory; rows that were not taken are lost."""
+        """Begin another recording in the same memory.  Rows that were not taken are lost."""
         self.returned(0, rolled=False)
         self._spare += self._full[: max(0, _SPARE_BLOCKS - len(self._spare))]
         self._full.clear()
@@ -175,7 +181,7 @@ class Track:
         self._on_full = on_full
 
     def wrote(self, row: int) -> None:
-        """Rows were written up to ``row`` of the lent block, which stays lent."""
+        """Accept the rows up to ``row`` of the lent buffer, which stays lent."""
         self._row = row
 
     def _roll(self) -> None:
@@ -191,8 +197,8 @@ class Track:
         return self._rolled + self._row
 
     def take(self) -> Iterator[NDArray[np.int64]]:
-        """Give the new rows (n, width) in batches; each batch is valid until the next batch."""
-        # Rows are marked as taken first: after an interrupt they must not be given twice.
+        """Yield the new rows (n, width) in batches.  Each batch is valid until the next."""
+        # Rows are marked as taken before the yield, so that an interrupt cannot repeat them.
         while self._full:
             block, start = self._full.pop(0), self._taken
             self._taken = 0
@@ -204,9 +210,9 @@ class Track:
             yield self._block.words[start : self._row]
 
     def take_blocks(self) -> Iterator[Batch]:
-        """Give the new rows in batches, as :meth:`take` does.
+        """Yield the new rows in batches that stay valid until :meth:`give_back`.
 
-        A batch stays valid until it is passed to :meth:`give_back`, in the order of the batches.
+        Batches must be given back in order.
         """
         while self._full:
             block, start = self._full.pop(0), self._taken
@@ -218,11 +224,11 @@ class Track:
 
     @property
     def block_bytes(self) -> int:
-        """Size of a buffer."""
+        """Size of a buffer in bytes."""
         return 8 * self._capacity * self._width
 
     def give_back(self, batch: Batch) -> None:
-        """Use the buffer of ``batch`` again; its rows are no longer read."""
+        """Make the buffer of ``batch`` available for new rows."""
         if batch.full and len(self._spare) < self.most_spares:
             self._spare.append(batch.block)
 
@@ -241,7 +247,7 @@ class Track:
 
 
 class Tracks:
-    """The tracks of a recorder; ``due`` is True if a buffer is full."""
+    """The tracks of a recorder.  ``due`` is True if a buffer is full."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Track] = {}
@@ -249,7 +255,7 @@ class Tracks:
         self.started = False
 
     def reuse(self, track: Track) -> Track:
-        """Add a track of an earlier recording; its memory is used again."""
+        """Add a track of an earlier recording, and reuse its memory."""
         track.again(self._mark)
         self.by_name[track.name] = track
         return track
@@ -283,7 +289,7 @@ class Tracks:
 
 
 class NullTrack(Track):
-    """Counts rows without keeping them."""
+    """Track that counts rows without keeping them."""
 
     keeps = False
 
@@ -295,7 +301,7 @@ class NullTrack(Track):
         self._rolled += row
 
     def wrote(self, row: int) -> None:
-        """Do nothing: :meth:`returned` counts the rows."""
+        """Do nothing, because :meth:`returned` counts the rows."""
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:  # noqa: ARG002
         self._rolled += 1

@@ -1,4 +1,4 @@
-"""Comparison of one signal of two runs: its largest and first differences, and the verdict."""
+"""Comparison of one signal in two runs: its largest and first differences, and the verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 TOGETHER = 1 << 17
 """Number of rows that are compared at once."""
 LARGE = 0.1
-"""A tolerance above this share of a signal's range is reported as a remark."""
+"""A tolerance above this fraction of a signal's range causes a remark."""
 
 Matrix: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
@@ -29,7 +29,7 @@ Index: TypeAlias = NDArray[np.intp]
 
 
 class Tolerance(NamedTuple):
-    """Tolerances of a signal; a difference of max(absolute, relative * |baseline|) is allowed.
+    """Tolerances of a signal, which allow a difference of max(absolute, relative * |baseline|).
 
     ``absolute`` is in the signal's unit.
     """
@@ -41,8 +41,8 @@ class Tolerance(NamedTuple):
 def tolerance_of(pattern: str, values: Sequence[float]) -> Tolerance:
     """Return ``values``, (absolute, relative), as the tolerance of ``pattern``.
 
-    Raises :class:`ScenarioError` unless both are finite and >= 0: with an infinite tolerance
-    everything would pass, and with NaN nothing could be compared.
+    Raises :class:`ScenarioError` unless both are finite and >= 0.  With an infinite tolerance every
+    value would pass, and with NaN none.
     """
     if len(values) != 2 or not all(0.0 <= v < math.inf for v in values):
         raise ScenarioError(
@@ -54,18 +54,21 @@ def tolerance_of(pattern: str, values: Sequence[float]) -> Tolerance:
 
 EXACT = Tolerance()
 CELLS = ("signal", "unit", "rows", "largest difference", "relative", "first differs", "verdict")
-"""Titles of the cells of :meth:`SignalResult.cells`."""
+"""Column titles for :meth:`SignalResult.cells`."""
 
 
 @dataclass(frozen=True)
 class SignalResult(Judged):
-    """The comparison of one signal; ``reason`` states why it fails, and is empty if it does not."""
+    """The result for one signal.
+
+    ``reason`` states why the signal fails, and is empty otherwise.
+    """
 
     name: str
     unit: str = ""
     tolerance: Tolerance = EXACT
     rows: int = 0
-    """Number of rows compared."""
+    """Number of compared rows."""
     there: int = 0
     """Number of rows in the baseline."""
     max_abs: float = 0.0
@@ -78,24 +81,23 @@ class SignalResult(Judged):
     """The element of an array with the largest difference."""
     reason: str = ""
     remark: str = ""
-    """Remark on a signal that passes with a tolerance that is large compared with its range."""
+    """Remark on a passed signal whose tolerance is large compared with its range."""
     stamp: bool = False
     """True for an integer beside the signals, such as the arrival of a message."""
 
     def _judge(self) -> Outcome:
-        """Failed for a reason; undecided without a row to compare."""
         if self.reason:
             return Outcome.FAILED
         return Outcome.PASSED if self.rows else Outcome.UNDECIDED
 
     @property
     def in_words(self) -> str:
-        """The signal and its verdict."""
+        """The name of the signal and its verdict."""
         return f"{self.name}: {self.verdict}"
 
     @property
     def empty(self) -> bool:
-        """True if there was no row to compare, so that the signal neither agrees nor differs."""
+        """True if there was no row to compare, so that the signal neither passes nor fails."""
         return not self.reason and not self.rows
 
     @property
@@ -105,7 +107,7 @@ class SignalResult(Judged):
         return self.reason or (f"ok, {self.remark}" if self.remark else "ok")
 
     def cells(self) -> tuple[str, ...]:
-        """Return the signal's row of a table, from its name to the verdict, as text cells."""
+        """Return text cells for one row of a table, with the titles :data:`CELLS`."""
         first = "" if self.first is None else short(self.first)
         numbers = f"{self.max_abs:.6g}", f"{self.max_rel:.6g}"
         return self.name, self.unit, self._rows, *numbers, first, self.verdict
@@ -139,9 +141,9 @@ class SignalResult(Judged):
 
 
 class Measured(NamedTuple):
-    """Absolute, relative and allowed differences, and which values are equal and which pass.
+    """Absolute, relative and allowed differences, and masks of the values that are equal or pass.
 
-    All are arrays (n, size).
+    All arrays have the shape (n, size).
     """
 
     gap: Matrix
@@ -153,7 +155,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedSignal:
-    """One signal of two runs: its rows in the baseline, its meaning and its tolerance."""
+    """One signal to compare: its rows in the baseline, its declaration and its tolerance."""
 
     track: TrackData
     left: Index
@@ -162,7 +164,7 @@ class ComparedSignal:
     tolerance: Tolerance
 
     def measure(self, a: Values, b: Values) -> Measured:
-        """Return the differences of ``b`` from ``a``, (n, size) each, and which values pass."""
+        """Return the differences between ``a`` and ``b`` (n, size), and which values pass."""
         unit = self.signal.unit if self.signal else ""
         x, y = a.astype(np.float64), b.astype(np.float64)
         kind: Kind = self.signal.kind if self.signal else "scalar"
@@ -177,7 +179,7 @@ class ComparedSignal:
         return Measured(gap, rel, allowed, same, good)
 
     def judge(self, a: Values, b: Values) -> SignalResult:
-        """Return the result for ``a`` and ``b``, (n, size) each, paired row by row.
+        """Return the result for ``a`` and ``b``, shape (n, size), paired row by row.
 
         Rows are compared in pieces, because the comparison needs ten times their memory.
         """
@@ -190,7 +192,7 @@ class ComparedSignal:
         return self.track.tag(int(self.left[row]))
 
     def _against(self, at: int, x: Matrix, y: Matrix) -> str:
-        """Return text about the failing values ``x`` and ``y``, (size,) each, of row ``at``."""
+        """Return a text about the failing values ``x`` and ``y``, shape (size,), of row ``at``."""
         when = f"at {short(self._tag(at))}"
         if not np.array_equal(np.isnan(x), np.isnan(y)):
             return f"NaN in the {'baseline' if np.isnan(x).any() else 'candidate'} only {when}"
@@ -200,7 +202,7 @@ class ComparedSignal:
 
 
 class _Tally:
-    """Collects the result of a comparison, piece by piece."""
+    """Result of a comparison, accumulated piece by piece."""
 
     def __init__(self, pair: ComparedSignal, size: int) -> None:
         self._pair = pair
@@ -212,7 +214,7 @@ class _Tally:
         self._used, self._allowed, self._extent = np.zeros(size), np.zeros(size), Extent(size)
 
     def add(self, at: int, a: Values, b: Values) -> None:
-        """Add rows from number ``at`` on."""
+        """Add a piece of rows that begins with row ``at``."""
         gap, rel, allowed, same, good = self._pair.measure(a, b)
         x, y = a.astype(np.float64), b.astype(np.float64)
         differs, failed = np.flatnonzero(~same.all(axis=1)), np.flatnonzero(~good.all(axis=1))
@@ -223,7 +225,7 @@ class _Tally:
         if self._first is None and len(differs):
             row = int(differs[0])
             self._first = at + row
-            if not self._max_abs:  # equal values with different bits have the distance 0
+            if not self._max_abs:  # equal values with different bits have a difference of 0
                 self._worst = (at + row, int(np.argmin(same[row])))
         if self._first_failed is None and len(failed):
             row = int(failed[0])
@@ -268,7 +270,7 @@ class Extent:
         self._low, self._high = np.full(size, math.inf), np.full(size, -math.inf)
 
     def add(self, x: Matrix) -> None:
-        """Add rows (n, size); values that are not finite are ignored."""
+        """Add rows (n, size).  Values that are not finite are ignored."""
         there = np.isfinite(x)
         low = np.min(x, axis=0, where=there, initial=math.inf)
         high = np.max(x, axis=0, where=there, initial=-math.inf)
@@ -276,7 +278,7 @@ class Extent:
 
     @property
     def moved(self) -> Matrix:
-        """Range of each column, (size,); for a constant column its absolute value."""
+        """Range of each column, shape (size,); for a constant column, its absolute value."""
         known = self._low <= self._high
         low, high = np.where(known, self._low, 0.0), np.where(known, self._high, 0.0)
         with np.errstate(over="ignore"):
@@ -292,7 +294,7 @@ def ranges(x: Matrix) -> Matrix:
 
 
 def _remark(used: Matrix, allowed: Matrix, moved: Matrix) -> str:
-    """Return a remark if the values needed a tolerance above a tenth of the signal's range."""
+    """Return a remark if the differences needed a tolerance above a tenth of the signal's range."""
     most = np.where(used > 0, allowed, 0.0)
     large = np.flatnonzero(most > LARGE * moved)
     if not len(large):
@@ -305,13 +307,13 @@ def _remark(used: Matrix, allowed: Matrix, moved: Matrix) -> str:
 
 
 def short(tag: Tag) -> str:
-    """Return a tag without trailing zeros: ``0.005 s +1``."""
+    """Return a tag as text without trailing zeros: ``0.005 s +1``."""
     whole, _, rest = str(tag).partition(" s")
     return f"{whole.rstrip('0').rstrip('.')} s{rest}"
 
 
 def _same(a: Values, b: Values) -> NDArray[np.bool_]:
-    """Return which elements are equal bit for bit; all NaN count as equal."""
+    """Return a mask of the elements that are equal bit for bit.  All NaN count as equal."""
     if a.dtype.kind != "f":
         return np.asarray(a == b)
     bits = np.ascontiguousarray(a).view(np.int64) == np.ascontiguousarray(b).view(np.int64)
@@ -319,7 +321,7 @@ def _same(a: Values, b: Values) -> NDArray[np.bool_]:
 
 
 def _integer_gap(a: Values, b: Values) -> Matrix:
-    """Return the distance of int64 values, computed with unsigned numbers to avoid overflow."""
+    """Return the distance of int64 values; unsigned numbers avoid overflow."""
     high, low = np.maximum(a, b).astype(np.uint64), np.minimum(a, b).astype(np.uint64)
     return (high - low).astype(np.float64)
 
@@ -348,9 +350,9 @@ def _json_number(value: float) -> float | None:
 # Pairs of rows of a track in two recordings, by tag or by time.
 
 KEYS = ("step", "side")
-"""Integers that are part of a row's tag."""
+"""Integer columns that are part of a row's tag."""
 _GAP = 0.1
-"""Share of the baseline's time span that may be without common times, in a gap or at the ends."""
+"""Fraction of the baseline's time span that may lack common times, in a gap or at the ends."""
 _FEW = 10
 """Number of rows that may lie between two common times, even in a short run."""
 
@@ -358,7 +360,7 @@ Pairing: TypeAlias = Literal["exact", "common"]
 
 
 class ComparisonWindow(NamedTuple):
-    """The end (ns) of a comparison, and how both runs ended."""
+    """The end of a comparison [ns], and how both runs ended."""
 
     end: int
     ours: RunEnding
@@ -373,8 +375,7 @@ class Paired(NamedTuple):
     right: Index
     problem: str = ""
     lacking: tuple[bool, bool] = (False, False)
-    """For baseline and candidate: True if the run lacks the last rows of the other run, because it
-    ended early."""
+    """For baseline and candidate: True if the run ended early and lacks rows of the other run."""
 
 
 def paired(a: TrackData, b: TrackData, window: ComparisonWindow, tags: Pairing) -> Paired:
@@ -406,7 +407,7 @@ def _at_common_times(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pa
 
 
 def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
-    """Return begin and end (ns) of the longest gap in ``common`` of more than :data:`_FEW` rows."""
+    """Return begin and end [ns] of the longest gap in ``common`` of more than :data:`_FEW` rows."""
     gaps = np.flatnonzero(np.diff(common) > _FEW + 1)
     begins, ends = times[common[gaps]], times[common[gaps + 1]]
     if not len(gaps):
@@ -416,7 +417,7 @@ def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
 
 
 def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Paired:
-    """Pair rows by tag; if a run ended early, its later rows do not count as missing."""
+    """Pair rows by tag.  If a run ended early, its later rows do not count as missing."""
     inside = np.flatnonzero(b.ns <= window.end)
     left = np.flatnonzero(a.ns <= window.end)
     n = min(len(left), len(inside))
@@ -431,9 +432,9 @@ def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pair
 
 
 def _alike(a: TrackData, b: TrackData, left: Index, right: Index) -> int:
-    """Return the number of rows, counted from the first, that have equal tags in both tracks.
+    """Return the number of rows at the start that have equal tags in both tracks.
 
-    Keys are compared one by one, because all keys of a long track at once take much memory.
+    Integer columns are compared one by one to save memory.
     """
     unlike = a.ns[left] != b.ns[right]
     for key in KEYS:
@@ -454,7 +455,7 @@ def _key_text(track: TrackData, rows: Index, at: int) -> str:
 
 
 def _last_rows(ns: NDArray[np.int64]) -> Index:
-    """Return the number of the last row at each time, in order of time."""
+    """Return the index of the last row at each time, in order of time."""
     _, from_end = np.unique(ns[::-1], return_index=True)
     return len(ns) - 1 - from_end
 
@@ -462,7 +463,7 @@ def _last_rows(ns: NDArray[np.int64]) -> Index:
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
     """Return both recordings without the rows before their first common tag, and this tag.
 
-    The tag is the checkpoint from which one of them continues; ``None`` if neither does.
+    The tag is the checkpoint from which one run continues, or ``None`` if neither continues.
     """
     later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
     if not later:

@@ -1,8 +1,7 @@
-"""Views of a run: named plots that every reader of the run shows.
+"""Views of a run: named plots that viewers and reports show.
 
 A scenario declares views with ``plot()``, and its recordings contain them.  Without a declaration,
-:func:`views_of` derives views from the wires of the scenario.  The order of derived views is: what
-controllers read and send, outputs of plants, values of other components, states.
+:func:`views_of` derives views from the connections of the scenario.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from rtsim.record.component_values import MESSAGES, SAMPLED, Rows, described, ow
 
 LONGEST_TITLE = 200
 MOST_SIGNALS = 50
-"""Greatest number of signals of one view."""
+"""Maximum number of signals in one view."""
 MOST_PUBLISHED = 10_000
-"""Greatest number of published values of one source."""
+"""Maximum number of published values of one source."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """Values of another source, such as a published trajectory, which a view shows as points.
+    """Values from another source, such as a published trajectory, which a view shows as points.
 
-    ``name``: the source; ``times`` (n,) in s, increasing; ``values`` (n,) in the unit of the view.
-    Raises :class:`ScenarioError` for a wrong value.
+    ``name`` is the source.  ``times`` (n,) are in s and increase.  ``values`` (n,) have the unit of
+    the view.  Raises :class:`ScenarioError` for invalid values.
     """
 
     name: str
@@ -56,14 +55,18 @@ class Published:
 class View:
     """One plot: signals (``"component.signal"``) over time, or over another signal.
 
-    ``title`` names the view; all views of a scenario have different titles.  A response stands
-    before its command.  ``over`` is the signal of the horizontal axis; ``None`` means the time.
-    ``band`` is a tolerance, drawn above and below the last signal, which is the command; with one
-    signal it is drawn above and below 0.  ``band`` has the unit of the signals.  ``unit`` is the
-    text at the vertical axis; ``None`` means the units of the signals.  ``marks`` draws events and
-    faults.  ``published`` are values of other sources; reports and pages draw them as points.
+    Args:
+        title: Name of the view, unique in a scenario.
+        signals: The signals, a response before its command.
+        over: Signal on the horizontal axis.  None means the time.
+        band: Tolerance above and below the last signal, which is the command, in the unit of the
+            signals.  With only one signal, the band is above and below 0.
+        unit: Text at the vertical axis.  None means the units of the signals.
+        marks: True to draw events and faults.
+        published: Values from other sources, which reports draw as points.
 
-    Raises :class:`ScenarioError` for a wrong value.
+    Raises:
+        ScenarioError: An argument is invalid.
 
     Example:
         View("altitude [ft]", ("f16.altitude_ft", "pilot.altitude_command"), band=20.0)
@@ -110,11 +113,11 @@ class View:
             )
 
     def names(self) -> tuple[str, ...]:
-        """Return all names of signals, with the one of the horizontal axis last."""
+        """Return the names of all signals; the signal on the horizontal axis is last."""
         return self.signals if self.over is None else (*self.signals, self.over)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the view as plain data, for :meth:`from_dict`."""
+        """Return the view as plain data for :meth:`from_dict`."""
         published = [
             {"name": one.name, "times": list(one.times), "values": list(one.values)}
             for one in self.published
@@ -123,7 +126,7 @@ class View:
 
     @classmethod
     def from_dict(cls, data: object) -> View:
-        """Return a view from plain data; raises :class:`ScenarioError` for wrong data."""
+        """Return a view from plain data; raise :class:`ScenarioError` for invalid data."""
         known = {one.name for one in fields(cls)}
         if not isinstance(data, Mapping):
             raise ScenarioError(f"a view must be a table with title and signals, got {data!r}")
@@ -174,17 +177,17 @@ def _check_name(name: object, where: str) -> None:
 
 @dataclass(frozen=True)
 class Viewed:
-    """What views are made from: declared views, descriptions of components, and their signals."""
+    """The data from which views are made: declared views, components and their signals."""
 
     declared: Sequence[View] = ()
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The description of each component by its name, as a recording contains it."""
+    """The description of each component by name, as in a recording."""
     signals: Mapping[str, Signals] = field(default_factory=dict)
-    """The signals that can be shown, by the name of their component."""
+    """The signals available for plots, by component name."""
 
 
 class Viewable(Protocol):
-    """A scenario or a recording."""
+    """Interface of scenarios and recordings, which have views."""
 
     def viewed(self) -> Viewed:
         """Return the data from which views are made."""
@@ -192,7 +195,7 @@ class Viewable(Protocol):
 
 
 def check_views(views: Iterable[View], signals: Mapping[str, Signals]) -> None:
-    """Raise :class:`UnknownName` if a view has a signal that no component has."""
+    """Raise :class:`UnknownName` if a view contains an unknown signal."""
     known = {f"{owner}.{name}" for owner, some in signals.items() for name in _names(some)}
     for view in views:
         for name in view.names():
@@ -208,18 +211,18 @@ def _names(signals: Signals) -> set[str]:
 
 
 def with_unit(title: str, unit: str) -> str:
-    """Return ``title`` with its unit; the unit ``1`` (none) is left out."""
+    """Return ``title`` with its unit in brackets; the unit ``1`` (none) is omitted."""
     return title if unit in ("", "1") else f"{title} [{unit}]"
 
 
-# Views that are derived from the wires of a scenario.
+# Views that are derived from the connections of a scenario.
 
 _COMMAND = re.compile(
     r"(?P<stem>.*?)_?(command|commanded|cmd|setpoint|set_point|reference|target|demand|wanted)\Z"
 )
-"""Matches the name of an input that is a command; ``stem`` is the name of the quantity."""
+"""Matches the name of an input that is a command.  ``stem`` is the name of the quantity."""
 _NO_MEASUREMENT = ("controller", "source")
-"""Kinds of components whose signals follow after the signals that controllers measure."""
+"""Kinds of components whose signals come after the signals that controllers measure."""
 
 
 class _Wire(NamedTuple):
@@ -231,25 +234,25 @@ class _Wire(NamedTuple):
 
 
 def views_of(run: Viewable) -> tuple[View, ...]:
-    """Return the declared views of a scenario or a recording, else the default views.
+    """Return the declared views of a scenario or a recording, or else the default views.
 
-    Raises :class:`ScenarioError` if a recording contains an invalid view.
+    Raises :class:`ScenarioError` for an invalid recorded view.
     """
     data = run.viewed()
     return tuple(data.declared) or default_views(data)
 
 
 def default_views(data: Viewed) -> tuple[View, ...]:
-    """Return views of all signals, most useful ones first.
+    """Return views of all signals, the most useful first.
 
-    The order is: the inputs and outputs of controllers, outputs of plants, values of other
-    components, states.  A command stands beside its response.  An array is one view.
+    The order is: inputs and outputs of controllers, outputs of plants, values of other components,
+    and states.  A command shares a view with its response.  An array has one view.
     """
     return tuple(_Defaults(data).views())
 
 
 class _Defaults:
-    """Derives the default views from wires and descriptions."""
+    """Generator of the default views from connections and descriptions of components."""
 
     def __init__(self, data: Viewed) -> None:
         self._data = data
@@ -277,7 +280,7 @@ class _Defaults:
         yield from chain.from_iterable(orders)
 
     def _of_controllers(self) -> Iterator[View]:
-        """Give what each controller reads: commands beside their responses, then measurements."""
+        """Yield views of each controller's inputs: commands with responses, then measurements."""
         for controller in self._named("controller"):
             wires = [w for w in self._wires if w.reader == controller]
             for command, response in self._pairs(wires):
@@ -287,7 +290,7 @@ class _Defaults:
                     yield from self._view(wire.source)
 
     def _pairs(self, wires: Sequence[_Wire]) -> Iterator[tuple[str, str]]:
-        """Give commands with the responses of the same quantity, by name and unit."""
+        """Yield each command with the response of the same quantity, matched by name and unit."""
         commands = [w for w in wires if _COMMAND.match(w.input)]
         others = [w for w in wires if w not in commands]
         for command in commands:
@@ -302,7 +305,7 @@ class _Defaults:
                 yield command.source, found[0].source
 
     def _sent_by_controllers(self) -> Iterator[View]:
-        """Give the outputs of controllers, each as the command of the input that it drives."""
+        """Yield views of controller outputs, each with the plant input that it drives."""
         for controller in self._named("controller"):
             for name in self._of(controller):
                 driven = [
@@ -351,21 +354,21 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-# The signals of views in a recording: plants, messages and external inputs have tracks.  The values
-# of a source have none, but the controllers that sample them do.
+# Signals of views in a recording.  Plants, messages and external inputs have tracks.  Sources have
+# none, so their values come from the controllers that sample them.
 
 
 class Place(NamedTuple):
-    """The track and the column, or the array of columns, that has the values of a signal."""
+    """The track and the column, or array of columns, with the values of a signal."""
 
     track: str
     column: str
 
 
 def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> Viewed:
-    """Return views, components and signals of the recording ``source``.
+    """Return the views, components and signals of the recording ``source``.
 
-    Raises :class:`RecordingError` if the recording contains an invalid view.
+    Raises :class:`RecordingError` for an invalid recorded view.
     """
     signals = {o: tracks[n].signals for o, n in owners(tracks) if not n.endswith(SAMPLED)}
     sources: dict[str, list[Signal]] = {}
@@ -384,9 +387,9 @@ def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]
 
 
 def places(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
-    """Return the place of each signal and of each element of an array, by ``component.signal``.
+    """Return the place of each signal and of each array element, by ``component.signal``.
 
-    The inputs that a controller sampled are ``controller.inputs.signal``.
+    The sampled inputs of a controller have names of the form ``controller.inputs.signal``.
     """
     out = dict(_sources(header, tracks))
     for owner, name in sorted(owners(tracks), key=lambda one: not one[1].endswith(SAMPLED)):

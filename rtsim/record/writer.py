@@ -1,9 +1,9 @@
-"""``python -m rtsim.record.writer PATH SOCKET PARENT``: the process that writes a recording.
+"""Process that writes a recording: ``python -m rtsim.record.writer PATH SOCKET PARENT``.
 
-It runs until its input ends for any reason, and then closes the file, so that the recording can be
-opened even if the simulation was killed.  The loop sends flush requests, and a quarter of a second
-without input flushes too.  After a disk error it reports the cause and keeps reading, so that the
-loop is never blocked.
+The process runs until its input ends for any reason, and then closes the file.  The recording can
+therefore be opened even if the simulation was killed.  Data are flushed on request of the loop and
+after a quarter of a second without input.  After a disk error, the process reports the cause and
+continues to read, so that the loop is never blocked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tempfile import TemporaryFile
 from types import FunctionType
 from typing import IO, Any
 
-import google.protobuf.descriptor_pb2  # noqa: F401 - 10 ms that would delay the first rows
+import google.protobuf.descriptor_pb2  # noqa: F401 - takes 10 ms, which would delay the first rows
 import mcap.writer
 import numpy as np
 from mcap.data_stream import RecordBuilder
@@ -48,7 +48,7 @@ from rtsim.record.writer_process import FrameBuffer, FrameKind, RecordFrame
 from rtsim.timing.background import OffTheLoop, step_back
 from rtsim.timing.policy import CaughtUp
 
-# mcap's writer, extended to take many messages of one length at once, in a third of the time.
+# Extension of mcap's writer that takes many messages of one length at once, in a third of the time.
 
 _HEAD = [
     ("opcode", "u1"),
@@ -62,7 +62,7 @@ _AFTER_LENGTH = 2 + 4 + 8 + 8
 
 
 class _RowIndex(MessageIndex):
-    """A message index that is filled with blocks of (time, offset)."""
+    """A message index that consists of blocks of (time, offset)."""
 
     def __init__(self, channel: int) -> None:
         super().__init__(channel, [])
@@ -80,8 +80,9 @@ class _RowIndex(MessageIndex):
 class _ChunkIndices:
     """The index of all chunks, which is written at the end of a file.
 
-    mcap's writer keeps it as a list of objects, 0.8 kB for each MB of the file.  Here it is kept as
-    bytes, and in a temporary file without a name if it is long and ``folder`` can have one.
+    mcap's writer keeps this index as a list of objects, which takes 0.8 kB for each MB of the file.
+    This class stores bytes.  A long index goes to an unnamed temporary file if ``folder`` allows
+    one.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -89,7 +90,7 @@ class _ChunkIndices:
         self._folder = folder
         self._spool: IO[bytes] | None = None
         self._spilled = 0
-        """Bytes in the temporary file that count."""
+        """Number of valid bytes in the temporary file."""
 
     def append(self, index: ChunkIndex) -> None:
         builder = RecordBuilder()
@@ -99,7 +100,7 @@ class _ChunkIndices:
             self._spill(self._folder)
 
     def _spill(self, folder: Path) -> None:
-        """Move the bytes to the temporary file; if this fails, they all stay in memory."""
+        """Move the bytes to the temporary file; if this fails, keep all bytes in memory."""
         try:
             if self._spool is None:
                 self._spool = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
@@ -113,7 +114,7 @@ class _ChunkIndices:
             self._bytes = bytearray()
 
     def __iter__(self) -> Iterator[_ChunkIndices]:
-        """Give one record, which writes all of them."""
+        """Yield one object that writes the whole index."""
         yield self
 
     def write(self, stream: RecordBuilder) -> None:
@@ -133,32 +134,34 @@ PRIVATE = (
     "_Writer__maybe_finalize_chunk",
     "_Writer__statistics",
 )
-"""The private names of mcap's writer that :class:`BatchWriter` uses."""
+"""Private names of mcap's writer that :class:`BatchWriter` uses."""
 
 
 class BatchWriter(Writer):
-    """A writer that adds arrays of rows directly to the private chunk builder of mcap's writer.
+    """MCAP writer that adds arrays of rows directly to the private chunk builder of mcap's writer.
 
-    mcap's ``add_message`` takes 6 us a row, ten times the time of encoding the row.  If a version
-    of mcap has no such chunk builder, rows are added with ``add_message``. pyproject.toml bounds
-    the version of mcap, and ``tests/project/test_house.py`` fails for a version without the
-    chunk builder.
+    mcap's ``add_message`` takes 6 us a row, ten times the time to encode the row.  If a version of
+    mcap has no such chunk builder, rows are added with ``add_message``.  pyproject.toml limits the
+    version of mcap, and ``tests/project/test_house.py`` fails for a version without the chunk
+    builder.
     """
 
     def __init__(self, output: Any, chunk_size: int = 1 << 20, folder: Path | None = None) -> None:
-        """``folder``: for a temporary file, which a recording of many GB needs."""
+        """Write to ``output``; a recording of many GB needs ``folder`` for a temporary file."""
         super().__init__(output, chunk_size, CompressionType.LZ4, enable_data_crcs=True)
         if hasattr(self, "_Writer__chunk_indices"):
             self._Writer__chunk_indices: Any = _ChunkIndices(folder)
         self._messages: dict[int, NDArray[np.void]] = {}
         self.behind = False
-        """If True, rows arrive faster than they can be compressed, and full chunks are not
-        compressed (docs/decisions/133)."""
+        """True if rows arrive faster than they can be compressed.
+
+        Full chunks are then written without compression (docs/decisions/133).
+        """
 
     def add_rows(self, channel: int, words: NDArray[np.int64], spec: TrackSpec, first: int) -> None:
         """Add the rows ``words`` (n, width) of a track to ``channel``, n >= 1.
 
-        ``first``: sequence number of the first row.
+        ``first`` is the sequence number of the first row.
         """
         if not all(hasattr(self, name) for name in PRIVATE):
             self._add_one_by_one(channel, words, spec, first)
@@ -190,7 +193,7 @@ class BatchWriter(Writer):
         self._Writer__compression = CompressionType.LZ4
 
     def _rows(self, channel: int, spec: TrackSpec, count: int) -> NDArray[np.void]:
-        """Return memory for ``count`` messages; everything that all messages share is there."""
+        """Return memory for ``count`` messages, in which their common fields are set."""
         known = self._messages.get(channel)
         if known is None or len(known) < count:
             layout = [*_HEAD, ("data", spec.wire)] if spec.wire.names else _HEAD
@@ -213,11 +216,10 @@ class BatchWriter(Writer):
 
 
 def _use_zlib_ng() -> None:
-    """Give :class:`BatchWriter` copies of mcap's methods that compute checksums with zlib-ng.
+    """Compute the checksums of :class:`BatchWriter` with zlib-ng instead of Python's zlib.
 
-    The checksums of Python's zlib took a quarter of the time of the writing process
-    (docs/decisions/154).  mcap's own module keeps Python's zlib, because the user's program may use
-    mcap too.
+    With Python's zlib, checksums took a quarter of the writing process's time (docs/decisions/154).
+    The methods are copies, because the user's program may use mcap's own module too.
     """
     names = {**vars(mcap.writer), "zlib": zlib_ng}
     for name, method in vars(Writer).items():
@@ -238,12 +240,12 @@ _SPIN_NS = 2_000_000
 
 
 class _Sink:
-    """An unbuffered file; a partial write is completed or fails."""
+    """An unbuffered file whose writes are complete or fail."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "wb", buffering=0)  # noqa: SIM115
         self.whole = 0
-        """Bytes of all complete writes; mcap's writer writes whole records only."""
+        """Bytes of all complete writes.  Each write of mcap's writer contains whole records."""
 
     def write(self, data: bytes) -> int:
         rest = memoryview(data)
@@ -256,7 +258,7 @@ class _Sink:
         return self._file.tell()
 
     def flush(self) -> None:
-        """Do nothing: the file is unbuffered."""
+        """Do nothing, because the file is unbuffered."""
 
     def cut(self) -> None:
         """Truncate the file to its complete records."""
@@ -268,7 +270,7 @@ class _Sink:
 
 
 class RecordingFile:
-    """Writes the received frames into an MCAP file."""
+    """MCAP file to which the received frames are written."""
 
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path)
@@ -283,18 +285,18 @@ class RecordingFile:
         self._events = 0
         self._event_channel = 0
         self.loop = 0
-        """The thread of the loop; 0 if it is not known."""
+        """Thread of the loop; 0 if unknown."""
         self.hurried = False
         """True if the run waits for this process."""
         self.finished = False
         self._latest_ns = self._marked_ns = -1
-        """Time of the latest row or event, and up to which every track has all its rows; or -1."""
+        """Time of the latest row or event, and up to which all rows arrived [ns]; or -1."""
         self._written = self._sink.whole
         self._kept_ns = -1
 
     @property
     def kept_ns(self) -> int:
-        """Simulated time up to which the file has every row and event, ns; -1 if it has none."""
+        """Simulated time up to which the file contains every row and event [ns], or -1."""
         self._note_written()
         return self._kept_ns
 
@@ -303,7 +305,7 @@ class RecordingFile:
             self._written, self._kept_ns = self._sink.whole, self._marked_ns
 
     def take(self, frame: RecordFrame, behind: bool = False) -> None:
-        """Write one frame; ``behind``: more frames wait than a chunk takes."""
+        """Write one frame.  ``behind`` is True if more data wait than one chunk contains."""
         self._writer.behind = behind or self.hurried
         if frame.kind == FrameKind.ROWS:
             self._take_rows(frame.track, frame.data)
@@ -340,7 +342,7 @@ class RecordingFile:
             self._rows.append(0)
         schema = self._writer.register_schema(EVENT_TYPE, "protobuf", event_descriptor())
         self._event_channel = self._writer.register_channel(EVENT_TOPIC, "protobuf", schema)
-        Event(Tag(0), "", "").encode()  # the first one takes 4 ms, which would delay rows
+        Event(Tag(0), "", "").encode()  # the first call takes 4 ms, which would delay rows
         self._written = self._sink.whole
 
     def _take_rows(self, number: int, data: bytes | memoryview) -> None:
@@ -369,33 +371,33 @@ class RecordingFile:
         self._sink.close()
 
     def give_up(self) -> None:
-        """Truncate the file to its last complete record, and close it."""
+        """Truncate the file to its last complete record, and close the file."""
         self._sink.cut()
         self._sink.close()
 
 
 class Inlet:
-    """The end of the socket at which the frames of the loop arrive."""
+    """Receiving end of the socket on which the loop sends its frames."""
 
     def __init__(self, inlet: socket.socket, parent: int, off: OffTheLoop | None = None) -> None:
         self._socket, self._parent = inlet, parent
         self._frames = FrameBuffer()
         self._off = off
         self._unbroken = 0
-        """Bytes received since the writer last waited for input."""
+        """Bytes received since the process last waited for input."""
         self.hurried = False
-        """True if the run waits for this process; waits for input then begin with a busy wait."""
+        """True if the run waits for this process.  Waits for input then begin with a busy wait."""
 
     @property
     def behind(self) -> bool:
-        """Return whether a whole chunk of data came in faster than it was written."""
+        """True if more than a chunk of data arrived without a pause."""
         return self._unbroken > CHUNK_BYTES
 
     def received(self) -> Iterator[Iterator[RecordFrame] | None]:
-        """Give the received frames, or ``None`` after a quarter of a second without input.
+        """Yield the received frames, or ``None`` after a quarter of a second without input.
 
-        The iteration ends at the end of the stream.  It also ends if there is no input and the
-        parent has died, because another child of the parent may keep the stream open.
+        The iteration ends at the end of the stream.  The iteration also ends if the parent has died
+        and there is no input, because another child of the parent may keep the stream open.
         """
         while True:
             if self._off is not None and not self.hurried:
@@ -417,11 +419,11 @@ class Inlet:
             yield self._frames.received(count)
 
     def readable(self, patience: float) -> bool:
-        """Wait up to ``patience`` s for input, and return whether there is any."""
+        """Wait up to ``patience`` s for input; return True if input is available."""
         return bool(select.select([self._socket], [], [], patience)[0])
 
     def _spin(self) -> bool:
-        """Wait for input without giving up the CPU: waking it again can take milliseconds."""
+        """Busy-wait for input, because a sleeping process can take milliseconds to wake up."""
         until = stopwatch() + _SPIN_NS
         while stopwatch() < until:
             if self.readable(0.0):
@@ -430,7 +432,7 @@ class Inlet:
         return False
 
     def _alone(self) -> bool:
-        """Return whether the parent has died."""
+        """Return True if the parent has died."""
         return hasattr(os, "getppid") and sys.platform != "win32" and os.getppid() != self._parent
 
 
@@ -440,7 +442,7 @@ def _say(outlet: socket.socket, **status: object) -> None:
 
 
 def serve(path: Path, inlet: socket.socket, parent: int, off: OffTheLoop | None = None) -> int:
-    """Write until the input ends; return the exit status."""
+    """Write frames until the input ends; return the exit status."""
     source = Inlet(inlet, parent, off)
     failed, told_ns = False, -1
     file: RecordingFile | None = None

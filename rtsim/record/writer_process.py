@@ -1,8 +1,8 @@
-"""The process that writes a recording: its start and end, and the frames that it is sent.
+"""Start and end of the process that writes a recording, and the frames sent to this process.
 
-A frame consists of a kind, a track number, a length and that many bytes; frames pass over a socket
-pair.  The writing process answers with lines of JSON: ``{"ready": true}``, after each chunk
-``{"kept": ns}``, ``{"error": "..."}`` and, at the end, ``{"done": true}``.
+A frame has a kind, a track number, a length and that many bytes.  Frames pass through a socket
+pair.  The writing process answers with lines of JSON: ``{"ready": true}``, ``{"kept": ns}`` after
+each chunk, ``{"error": "..."}``, and ``{"done": true}`` at the end.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from typing import IO, NamedTuple
 from rtsim.core.errors import RecordingError
 from rtsim.timing.background import ONE_THREAD
 
-# The frames between the loop and the writing process.
+# Frames between the loop and the writing process.
 
 HEAD = struct.Struct("<BHI")
 LONGEST = 1 << 26
 LONGEST_STATUS = 1 << 16
 _LEAST_ROOM = 1 << 20
-"""Bytes that can be received at once."""
+"""Minimum number of bytes that can be received at once."""
 
 
 class FrameKind(IntEnum):
     START = 1  # JSON: header and tracks
     ROWS = 2  # words of one track, as in memory
     EVENT = 3  # JSON: one event
-    FLUSH = 4  # flush: write all received data to the disk
+    FLUSH = 4  # write all received data to the disk
     FINISH = 5  # JSON: footer; nothing follows
     HURRY = 6  # the run waits for the writing process (track 1), or does not (track 0)
     CAUGHT_UP = 7  # overruns of compiled code, rtsim.timing.policy.CaughtUp
-    MARK = 8  # every row and event up to the latest one was sent, of all tracks
+    MARK = 8  # all rows and events so far, of all tracks, were sent
 
 
 class RecordFrame(NamedTuple):
@@ -49,14 +49,14 @@ class RecordFrame(NamedTuple):
 
 
 def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """Return one frame; raises as :func:`head` does."""
+    """Return one frame; raise the errors of :func:`head`."""
     return b"".join((head(kind, track, data), data))
 
 
 def head(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
     """Return the head of a frame with ``data``.
 
-    Raises :class:`RecordingError` if the receiver would refuse the length.
+    Raises :class:`RecordingError` if the data are longer than the receiver accepts.
     """
     if len(data) > LONGEST:
         raise RecordingError(
@@ -67,18 +67,18 @@ def head(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
 
 
 class FrameBuffer:
-    """Collects received bytes and splits them into frames.
+    """Buffer that splits received bytes into frames.
 
-    Call :meth:`room`, write received bytes into it, and iterate over :meth:`received`.
+    Call :meth:`room`, write received bytes into the result, and iterate over :meth:`received`.
     """
 
     def __init__(self) -> None:
         self._data = bytearray(2 * _LEAST_ROOM)
         self._first = self._end = 0
-        """The bytes between them belong to an incomplete frame."""
+        """Range of the bytes that belong to an incomplete frame."""
 
     def room(self) -> memoryview:
-        """Return free memory for received bytes; the data of earlier frames is no longer valid."""
+        """Return free memory for received bytes; the data of earlier frames become invalid."""
         if len(self._data) - self._end < _LEAST_ROOM:
             rest = self._data[self._first : self._end]
             if len(rest) + _LEAST_ROOM > len(self._data):  # the frame is longer than the memory
@@ -88,9 +88,9 @@ class FrameBuffer:
         return memoryview(self._data)[self._end :]
 
     def received(self, count: int) -> Iterator[RecordFrame]:
-        """Give the frames that ``count`` new bytes in the room complete.
+        """Yield the frames that are complete after ``count`` new bytes.
 
-        The data of a frame is valid until the next call of :meth:`room`.  Raises
+        The data of a frame are valid until the next call of :meth:`room`.  Raises
         :class:`RecordingError` for a malformed frame.
         """
         self._end += count
@@ -106,7 +106,7 @@ class FrameBuffer:
             yield RecordFrame(FrameKind(kind), track, view[begin : begin + length])
 
     def feed(self, data: bytes) -> Iterator[RecordFrame]:
-        """Give the frames that ``data`` completes, each with a copy of its bytes."""
+        """Yield the frames that ``data`` completes, each with a copy of its bytes."""
         at = 0
         while at < len(data):
             room = self.room()
@@ -126,18 +126,20 @@ _KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
 }
-"""Environment of the writing process: glibc keeps the memory of a written chunk for the next one.
-Otherwise page faults take a third of the process's time."""
+"""Environment of the writing process, with which glibc reuses the memory of a written chunk.
+
+Without these variables, page faults take a third of the process's time.
+"""
 
 
 def start_writer(
     path: Path, theirs: socket.socket, stderr: int, handles: tuple[int, ...]
 ) -> subprocess.Popen[bytes]:
-    """Start the writing process in its own session, so that Ctrl-C does not reach it.
+    """Start the writing process in its own session, so that Ctrl-C does not reach the process.
 
     The process inherits ``handles``, which hold the claim on the file until the process ends.
     """
-    # -P: a file in the working folder must not stand in for a module of the standard library.
+    # -P: a file in the working folder must not replace a module of the standard library.
     command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]
     environment = {**_KEEP_MEMORY, **os.environ, **ONE_THREAD}
     root = Path(__file__).resolve().parents[2]
@@ -169,11 +171,11 @@ def start_writer(
 def await_end(process: subprocess.Popen[bytes], patience: float) -> None:
     """Wait up to ``patience`` s until ``process`` has ended.
 
-    Raises :class:`subprocess.TimeoutExpired`.  Where the system tells the end of a process by a
-    descriptor, the wait ends at once; ``Popen.wait`` looks after 0.5, 1.5, 3.5, 7.5 ms and so on.
+    Raises :class:`subprocess.TimeoutExpired` after that time.  On systems with process descriptors,
+    the wait ends at once.  ``Popen.wait`` would check only after 0.5, 1.5, 3.5, 7.5 ms and so on.
     """
     if hasattr(os, "pidfd_open"):
-        with contextlib.suppress(OSError):  # an older Linux, or the process has ended
+        with contextlib.suppress(OSError):  # the Linux kernel is too old, or the process has ended
             handle = os.pidfd_open(process.pid)
             try:
                 select.select([handle], [], [], patience)
@@ -184,7 +186,7 @@ def await_end(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def how_it_ended(status: int, stderr: IO[bytes]) -> str:
-    """Return text with the signal and the last error line of the writing process; may be empty."""
+    """Return a text with the signal and the last error line of the writing process, or ""."""
     stderr.seek(0)
     lines = stderr.read(LONGEST_STATUS).decode(errors="replace").split("\n")
     said = next((f"; it printed: {line.strip()}" for line in reversed(lines) if line.strip()), "")

@@ -6,9 +6,9 @@ LOOPBACK = "127.0.0.1"
 
 
 def known_host(host: str) -> str:
-    """Return 127.0.0.1 for ``localhost``, and every other ``host`` unchanged.
+    """Return 127.0.0.1 for ``localhost``, and any other ``host`` unchanged.
 
-    ``localhost`` always names this machine (RFC 6761, section 6.3), but a minimal Linux has no
-    entry for it in /etc/hosts, so the system cannot resolve it.
+    ``localhost`` always denotes this machine (RFC 6761, section 6.3), but the system cannot resolve
+    the name if /etc/hosts has no entry, as on a minimal Linux.
     """
     return LOOPBACK if host.lower() == "localhost" else host

@@ -1,4 +1,4 @@
-"""CURVE keys in files, for encrypted connections to other machines."""
+"""Files with CURVE keys, for encrypted connections to other machines."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from pathlib import Path
 from rtsim.core.errors import ScenarioError
 
 CLIENT = ".client"
-"""File name suffix of the client's keys, which go to the other machine."""
+"""File name suffix of the client's keys, which belong on the other machine."""
 
 
 @dataclass(frozen=True)
 class Keys:
     """The CURVE keys of one side of a connection, and the public key of the server.
 
-    A key is a Z85 text of 40 characters.
-
-    ``client`` is the public key of the only client that a server admits.
+    Each key is a Z85 text of 40 characters.  ``client`` is the public key of the only client that
+    the server admits.
     """
 
     public: str
@@ -28,7 +27,10 @@ class Keys:
     client: str = ""
 
     def save(self, path: Path) -> None:
-        """Write a file that only its owner can read; raise :class:`ScenarioError` if it exists."""
+        """Write the keys to a new file that only its owner can read.
+
+        Raises :class:`ScenarioError` if the file exists or cannot be written.
+        """
         text = json.dumps(asdict(self), indent=2) + "\n"
         try:
             number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

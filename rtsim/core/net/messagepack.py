@@ -1,7 +1,7 @@
-"""MessagePack encoding; lengths and nesting depth are checked before anything is decoded.
+"""MessagePack encoding, with limits on lengths and nesting that are checked before decoding.
 
-It encodes plain data only: numbers, text, bytes, lists, maps, and vectors of float64 and int64,
-which keep every bit.  Only this module uses the library msgpack.
+The data may contain numbers, text, bytes, lists, maps, and vectors of float64 and int64.  Vectors
+keep every bit.  Only this module uses the library msgpack.
 """
 
 from __future__ import annotations
@@ -16,40 +16,39 @@ from numpy.typing import NDArray
 from rtsim.core.errors import RtsimError
 
 FLOATS, INTEGERS = 1, 2
-"""Extension types: a vector of float64 and a vector of int64, in little-endian words."""
+"""Extension types for vectors of float64 and of int64, in little-endian order."""
 _TYPES = {FLOATS: np.dtype("<f8"), INTEGERS: np.dtype("<i8")}
 _FIXED = dict.fromkeys((0xC0, 0xC2, 0xC3), 0)
 _FIXED |= {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
 _FIXED |= {0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
-"""Maps the first byte of a value to the number of bytes after it, including an extension's type
-byte.
+"""Number of further bytes of a value of fixed length, by first byte.
+
+The number includes the type byte of an extension.
 """
 _BYTES = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 _BYTES |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
-"""Maps the first byte of a value to the numbers of bytes of its length field and of its type field.
-"""
+"""Sizes in bytes of the length field and the type field, by first byte of a value."""
 _ITEMS = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
-"""Maps the first byte of a list or map to the bytes of its count field, and the values per entry.
-"""
+"""Size of the count field [bytes], and values per entry, by first byte of a list or map."""
 
 
 class EncodingError(RtsimError):
-    """Bytes are not the expected MessagePack, or data cannot be encoded."""
+    """The bytes are not the expected MessagePack, or the data cannot be encoded."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a message that is accepted for decoding."""
+    """Limits for messages to be decoded."""
 
     depth: int = 16
     values: int = 1_000_000
     """Maximum total number of values."""
     extensions: bool = True
-    """Whether vectors are accepted, in addition to numbers, texts, lists and maps."""
+    """True to accept vectors in addition to numbers, texts, lists and maps."""
 
 
 def pack(data: Any) -> bytes:
-    """Encode plain ``data``; raises :class:`EncodingError` for other data."""
+    """Encode plain ``data``; raise :class:`EncodingError` for other data."""
     try:
         return msgpack.packb(data, default=_vector)  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError) as error:
@@ -59,7 +58,7 @@ def pack(data: Any) -> bytes:
 def unpack(data: bytes, limits: Limits | None = None) -> Any:
     """Decode the output of :func:`pack`; vectors become arrays (n,).
 
-    Raises :class:`EncodingError` for other bytes, before it allocates memory.
+    Raises :class:`EncodingError` for other bytes before memory is allocated.
     """
     check(data, limits or Limits())
     try:
@@ -71,11 +70,11 @@ def unpack(data: bytes, limits: Limits | None = None) -> Any:
 def check(data: bytes, limits: Limits) -> None:
     """Raise :class:`EncodingError` unless ``data`` is one complete value within ``limits``.
 
-    It reads only type bytes and lengths.
+    The check reads only type bytes and lengths.
     """
     at, seen = 0, 0
     left = [1]
-    """Number of values still to come, for each nesting level that is not complete."""
+    """Number of values still expected, for each incomplete nesting level."""
     while left:
         if not left[-1]:
             left.pop()
@@ -103,7 +102,10 @@ def check(data: bytes, limits: Limits) -> None:
 
 
 def _extent(data: bytes, at: int) -> tuple[int, int]:
-    """Return the bytes of the value at ``at`` without nested values, and their number."""
+    """Return the length in bytes of the value at ``at``, and the number of values nested in it.
+
+    The length excludes the nested values.
+    """
     first = data[at]
     if first < 0x80 or first >= 0xE0:
         return 1, 0

@@ -1,6 +1,6 @@
-"""ZeroMQ sockets for servers and clients, with limits that apply to all sockets of rtsim.
+"""ZeroMQ sockets for servers and clients, with common limits.
 
-A socket listens beyond this machine only on request and with keys.
+Other machines can reach a socket only if the user requests this and gives keys.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys
 
 MOST_BYTES = 1 << 20
-"""The longest message that a socket accepts [bytes]."""
+"""Maximum length of a received message [bytes]."""
 LINGER_MS = 200
 TROUBLE = (OSError, zmq.ZMQError)
 MOST_QUEUED = 256
-"""Maximum number of messages queued to one peer, and from one peer."""
+"""Maximum number of messages in the queue to each peer, and from each peer."""
 _FEEL_S, _SILENT_PEER_S = 1, 3
-"""TCP keep-alive: seconds between probes, and seconds of silence after which a peer is gone."""
+"""TCP keep-alive: interval of probes [s], and silence after which a peer counts as gone [s]."""
 _PARTS_AT_ONCE = 1000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -33,7 +33,10 @@ class ListeningSocket:
     def __init__(
         self, endpoint: str, keys: Keys | None = None, most_bytes: int = MOST_BYTES
     ) -> None:
-        """A peer that sends more than ``most_bytes`` in one message is disconnected."""
+        """Listen at ``endpoint``, encrypted if ``keys`` are given.
+
+        A peer that sends a message of more than ``most_bytes`` is disconnected.
+        """
         check_address(endpoint, encrypted=keys is not None)
         self._open()
         self._socket.setsockopt(zmq.MAXMSGSIZE, min(most_bytes, MOST_BYTES))
@@ -56,7 +59,7 @@ class ListeningSocket:
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._parts = _Parts(self._socket, named=True)
         _bound(self._socket)
-        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that is gone fails
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # report messages to peers that are gone
 
     def _bind(self, endpoint: str) -> None:
         self.endpoint = endpoint
@@ -66,7 +69,7 @@ class ListeningSocket:
     def local(cls) -> ListeningSocket:
         """Listen at a socket file in a new folder that only this user can access.
 
-        The path is never given by a user, because libzmq removes any file that it finds there.
+        Users cannot select the path, because libzmq removes any file at that path.
         """
         self = cls.__new__(cls)
         self._open()
@@ -82,7 +85,7 @@ class ListeningSocket:
         return self
 
     def _admit_only(self, keys: Keys) -> None:
-        """Admit only the client's key; otherwise any holder of the public key could connect."""
+        """Admit only the client's key.  Otherwise any holder of the public key could connect."""
         if not keys.client:
             raise ScenarioError(
                 "the key file of the server contains no client key; make new keys: rtsim keys FILE"
@@ -92,11 +95,14 @@ class ListeningSocket:
         self._gate.configure_curve_callback(credentials_provider=_Only(keys.client))
 
     def receive(self) -> tuple[bytes, bytes] | None:
-        """Return (peer, message), or ``None``; a message of several parts is returned as empty."""
+        """Return (peer, message), or ``None`` if no message has arrived.
+
+        A message of several parts is returned as empty.
+        """
         return self._parts.receive()
 
     def send(self, who: bytes, data: bytes | memoryview) -> bool:
-        """Send to peer ``who``; return False if that peer is gone or its queue is full."""
+        """Send to the peer ``who``; return False if the peer is gone or its queue is full."""
         try:
             self._socket.send_multipart((who, data), zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -105,13 +111,13 @@ class ListeningSocket:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """The socket itself, for polling several sockets at once."""
+        """The ZeroMQ socket, for polling several sockets at once."""
         return self._socket
 
     def wait(self, milliseconds: int, *others: zmq.Socket[bytes] | int) -> None:
-        """Wait until a message arrives at this socket or at one of ``others``.
+        """Wait at most ``milliseconds`` for a message at this socket or at one of ``others``.
 
-        ``others`` are sockets and file numbers.
+        ``others`` are sockets or file descriptors.
         """
         poller = zmq.Poller()
         for socket in (self._socket, *others):
@@ -150,7 +156,7 @@ class Caller:
             raise ScenarioError(f"cannot connect to {endpoint}: {error}") from None
 
     def send(self, data: bytes) -> bool:
-        """Send a message; return False if the server does not accept a message now."""
+        """Send a message; return False if the server cannot accept a message at present."""
         try:
             self._socket.send(data, zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -176,14 +182,14 @@ class Caller:
 
 
 class Broadcast:
-    """A publisher for subscribers on this machine: it sends topic and message and never waits."""
+    """A publisher for subscribers on this machine, which sends without waiting."""
 
     def __init__(self, endpoint: str) -> None:
         check_address(endpoint, encrypted=False)
         self._context = zmq.Context(io_threads=1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.PUB)
         self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.XPUB_NODROP, 1)  # otherwise it drops messages silently
+        self._socket.setsockopt(zmq.XPUB_NODROP, 1)  # without it, messages are lost silently
         try:
             self._socket.bind(endpoint)
         except TROUBLE as error:
@@ -191,7 +197,11 @@ class Broadcast:
             raise ScenarioError(f"cannot listen at {endpoint}: {error}") from None
 
     def send(self, topic: str, data: bytes) -> bool:
-        """Publish a message; if a subscriber is too slow, send it to none and return False."""
+        """Publish a message to all subscribers.
+
+        If the queue of any subscriber is full, the message goes to none, and the method returns
+        False.
+        """
         try:
             self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -204,10 +214,11 @@ class Broadcast:
 
 
 class _Parts:
-    """Receives messages of one part from a socket; ``named`` sockets add the sender's name.
+    """Receiver of messages that consist of one part.
 
-    libzmq limits the size of a part but not the number of parts.  A message of several parts is
-    dropped, and one call reads at most :data:`_PARTS_AT_ONCE` parts.
+    If ``named``, the sender's name precedes each message.  libzmq limits the size of a part but not
+    the number of parts.  A message of several parts is therefore replaced by an empty one, and one
+    call reads at most :data:`_PARTS_AT_ONCE` parts.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], named: bool) -> None:
@@ -244,7 +255,7 @@ class _Only:
 
 
 def _bound(socket: zmq.Socket[bytes]) -> None:
-    """Limit the memory that a peer can make this socket use."""
+    """Limit the memory that a peer can occupy through this socket."""
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
     socket.setsockopt(zmq.RCVHWM, MOST_QUEUED)
@@ -252,10 +263,10 @@ def _bound(socket: zmq.Socket[bytes]) -> None:
 
 
 def feel(socket: zmq.Socket[bytes]) -> None:
-    """Detect a peer that vanished, with TCP keep-alive.
+    """Enable TCP keep-alive, which detects a peer that vanished.
 
-    ZeroMQ's heartbeats are not used: with a full queue, libzmq 4.3 aborts the process at the first
-    heartbeat after the peer has gone.
+    ZeroMQ's heartbeats are unsuitable: with a full queue, libzmq 4.3 aborts the process at the
+    first heartbeat after the peer has gone.
     """
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _FEEL_S)
@@ -268,15 +279,16 @@ def feel(socket: zmq.Socket[bytes]) -> None:
 
 
 def key_pair() -> tuple[str, str]:
-    """Return a new CURVE key pair: public and secret, as Z85 text."""
+    """Return a new CURVE key pair (public, secret) as Z85 texts."""
     public, secret = zmq.curve_keypair()
     return public.decode(), secret.decode()
 
 
 def keys_of(path: Path) -> Keys:
-    """Return the server's keys in ``path``.
+    """Return the server's keys from ``path``.
 
-    If the file does not exist, new keys are written there, and the client's keys next to it.
+    If the file does not exist, the function creates new keys and writes the client's keys to a
+    second file beside ``path``.
     """
     if not path.exists():
         (public, secret), (theirs, their_secret) = key_pair(), key_pair()
@@ -302,10 +314,10 @@ def check_address(endpoint: str, encrypted: bool) -> None:
 
 
 def check_served(endpoint: str, keys: Path | None, without: str) -> Path:
-    """Check ``endpoint`` and ``keys`` of a server that accepts commands; return ``keys``.
+    """Check the endpoint and key file of a server that accepts commands; return ``keys``.
 
-    Keys are required even on loopback, and they must name a client.  If no keys are given, raises
-    :class:`ScenarioError` with the text ``without``.
+    Keys are required even on loopback, and must name a client.  Without keys, raises
+    :class:`ScenarioError` with the message ``without``.
     """
     check_address(endpoint, encrypted=True)
     if keys is None:

@@ -140,7 +140,6 @@ def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDAr
 
 
 def _waited_for(recording: Recording, controller: str) -> bool:
-    """Return True if the run waited for each answer."""
     answers = recording.track(f"messages/{controller}")
     at_once = bool((answers.integer("completed") == answers.ns).all())
     return at_once and recording.header.get("pace") == "max"

@@ -226,8 +226,6 @@ _NO_MEASUREMENT = ("controller", "source")
 
 
 class _Wire(NamedTuple):
-    """An input of a component and the signal that it reads."""
-
     reader: str
     input: str
     source: str

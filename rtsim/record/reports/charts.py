@@ -170,7 +170,7 @@ def _base64(values: NDArray[Any]) -> str:
 # Reduction of long traces for display, in which every spike stays visible.
 
 BUCKETS = 800
-_KEPT = 5  # rows that a bucket keeps at most: first, least, greatest, one NaN, last
+_KEPT = 5  # maximum rows kept of a bucket: first, smallest, largest, one NaN, last
 
 
 def thin(t: Vector, y: Vector, buckets: int = BUCKETS) -> tuple[Vector, Vector]:
@@ -230,7 +230,6 @@ def _bucket_of(t: Vector, edges: Vector) -> NDArray[np.intp]:
 
 
 def _runs(bucket: NDArray[np.intp]) -> list[slice]:
-    """Return a slice for each sequence of equal values in ``bucket``."""
     cuts = np.flatnonzero(np.diff(bucket)) + 1
     ends = [0, *cuts.tolist(), len(bucket)]
     return [slice(a, b) for a, b in itertools.pairwise(ends)]

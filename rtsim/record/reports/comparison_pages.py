@@ -223,7 +223,6 @@ class _Overlay:
         return out or [chart]
 
     def _drawn(self, title: str, track: str, column: str, commands: Sequence[str]) -> list[Chart]:
-        """Return a chart of one column of all runs, and a chart of the differences."""
         values, *gaps = overlaid(self._runs, track, column, buckets=self._drawers[0].buckets)
         color = len(self._runs)
         lines = [

@@ -121,7 +121,7 @@ def laid_out(dot: str) -> bytes:
     extra("wasmtime", "draw", "a drawing")
     try:
         made: bytes = graphviz.render(dot, backend="wasmtime")
-    except Exception as error:  # a library in WebAssembly has errors of several packages
+    except Exception as error:  # Graphviz in WebAssembly raises errors of several packages
         raise ScenarioError(f"Graphviz cannot draw this graph: {error}") from error
     return made
 
@@ -140,7 +140,6 @@ def _svg(made: bytes, name_space: str = "", style: str = "") -> str:
 
 
 def _part(part: ElementTree.Element) -> str:
-    """Return a box, a frame or an arrow as compact SVG."""
     about = part.find(f".//{{{_SVG}}}a")
     title = "" if about is None else f"<title>{text(about.get(_TITLE, ''))}</title>"
     bold, said = " font-weight='bold'" if part.get("class") == "node" else "", ""
@@ -165,8 +164,8 @@ def _short(numbers: str) -> str:
     return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), numbers)
 
 
-# The set-up of a run: components, wires, periods and latencies, from the scenario's plain data
-# (:meth:`Scenario.describe`), which each recording has.
+# The set-up of a run: components, connections, periods and latencies, from the description of the
+# scenario (:meth:`Scenario.describe`), which each recording contains.
 
 _MOST_NAMES = 4
 """Maximum number of signals named at an arrow."""
@@ -260,7 +259,6 @@ def _times(part: Mapping[str, Any]) -> str:
 
 
 def _latency(part: Mapping[str, Any]) -> str:
-    """Return the latencies of a component's messages, or "" if they are zero."""
     said = [_delay(part[key]) for key in ("compute", "transport") if key in part]
     return " + ".join(one for one in said if one)
 

@@ -76,7 +76,6 @@ def timeline(events: Sequence[Event], end_ns: int, faults: Sequence[Span] = ()) 
 
 
 def _bars(row: int, name: str, activations: Sequence[Span]) -> Line:
-    """Return a row of the timeline, with a line during each activation of a fault."""
     x = [t for span in activations for t in (span.began, span.ended, span.ended)]
     y = [v for _ in activations for v in (float(row), float(row), math.nan)]
     order = np.argsort(x, kind="stable")
@@ -287,7 +286,6 @@ def _in_one_line(scenario: Mapping[str, Any]) -> str:
 
 
 def _stated(recording: Recording) -> str:
-    """Return the assumptions and limits of the scenario as HTML."""
     scenario = mapping(recording.header.get("scenario"))
     blocks = "".join(block(k, scenario.get(k)) for k in ("assumptions", "limits"))
     return f"<div class=columns>{blocks}</div>" if blocks else ""
@@ -341,7 +339,6 @@ def _spans(recording: Recording) -> list[events.Span]:
 
 
 def _faults(recording: Recording) -> str:
-    """Return a table of the faults and their activations."""
     rows = events.rows(recording.events, events.described(recording.header))
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
     return table(heads, rows, numeric=4) if rows else ""

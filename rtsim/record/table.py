@@ -188,7 +188,7 @@ def signal_table(
     at the end of the run, have no effect.  Where a component has no row, its columns hold the last
     value.
 
-    Before the first row, signals are NaN.  An exception are messages and external inputs in a
+    Before the first row, signals are NaN.  Exceptions are messages and external inputs in a
     recording from the start of the run, which have their declared initial values.  Sources and
     parameters have a value at each time.
 

@@ -53,7 +53,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over a common axis.
+    """A chart of lines over a common axis.
 
     Args:
         title: Title of the chart.

@@ -265,7 +265,7 @@ class Clock(Protocol):
         ...
 
     def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
-        """From simulated time ``ns`` on, advance ``rate`` simulated seconds per wall-clock second.
+        """Set the rate [simulated s per wall-clock s] from simulated time ``ns`` on.
 
         ``None`` means as fast as possible.  ``ns`` and ``own`` set the reference point as in
         :meth:`anchor`.

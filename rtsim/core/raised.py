@@ -122,8 +122,8 @@ def on_signals(
 ) -> Iterator[None]:
     """Call ``handler`` for the signals ``numbers`` in this context.
 
-    Outside the main thread, the context has no effect.  An ignored SIGHUP stays ignored, as ``nohup``
-    requires.
+    Outside the main thread, the context has no effect.  An ignored SIGHUP stays ignored, as
+    ``nohup`` requires.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

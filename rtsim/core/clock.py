@@ -265,7 +265,7 @@ class Clock(Protocol):
         ...
 
     def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
-        """From simulated time ``ns`` on, advance ``rate`` simulated seconds per wall-clock second.
+        """Set the rate [simulated s per wall-clock s] from simulated time ``ns`` on.
 
         ``None`` means as fast as possible.  ``ns`` and ``own`` set the reference point as in
         :meth:`anchor`.
@@ -349,7 +349,7 @@ class WallClock:
         self.paced = rate is not None
         self.begun_ns = 0
         """Reading of :func:`stopwatch` [ns] when simulated time began to advance."""
-        self._period_ns: int | None = None  # period of the loop, simulated ns, once it is known
+        self._period_ns: int | None = None  # period of the loop [simulated ns], if known
         self._line = Timeline(1.0 if rate is None else rate, self.now())
 
     @property
@@ -505,7 +505,7 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
     and ``tick_ns`` have a common divisor, ticks always fall on the same few phases of the loop.
 
     The best phase for a tick is the start of the busy-wait window.  The tick then removes another
-    thread from the CPU just as the sleep ends, the loop receives a fresh time slice, and all other
+    thread from the CPU just as the sleep ends.  The loop receives a fresh time slice, and all other
     ticks occur while the loop sleeps.  In a short window, the tick itself would make the loop late.
     The best phase is then the middle of the sleep.
 

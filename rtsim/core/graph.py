@@ -98,7 +98,6 @@ def _in_mermaid(lines: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Replace line breaks by spaces, and control characters by a replacement character."""
     return _UNPRINTED.sub("\N{REPLACEMENT CHARACTER}", text.replace("\n", " "))
 
 

@@ -120,10 +120,10 @@ def interrupt(*_: object) -> NoReturn:
 def on_signals(
     handler: Callable[[int, FrameType | None], object], numbers: tuple[int, ...] = ENDING
 ) -> Iterator[None]:
-    """Call ``handler`` for the signals ``numbers`` in this context; the main thread only.
+    """Call ``handler`` for the signals ``numbers`` in this context.
 
-    In other threads, the context does nothing.  An ignored SIGHUP stays ignored, as ``nohup``
-    requires.
+    Outside the main thread, the context has no effect.  An ignored SIGHUP stays ignored, as
+    ``nohup`` requires.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -378,7 +378,6 @@ class _Walk:
         return data
 
     def _step(self) -> None:
-        """Read and check one record."""
         at = self.file.tell()
         before = self.crc
         head = self._read(RECORD.size)

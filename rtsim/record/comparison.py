@@ -226,7 +226,6 @@ def compare(
 
 
 def _short(other_end: int, end: int, theirs: RunEnding) -> str:
-    """Return the message that the candidate ended before the baseline."""
     if theirs.complete:
         return f"the candidate ends at {Tag(other_end)}, but it must reach {Tag(end)}"
     return f"the candidate {theirs}, but it must reach {Tag(end)}"
@@ -404,5 +403,4 @@ def _of(a: Recording, b: Recording, result: SignalResult, first: Tag) -> Growth 
 
 
 def _matrix(track: TrackData, signal: str) -> Vector:
-    """Return the values of a signal as a matrix (n, size)."""
     return track.column(signal).reshape(len(track), track.signals[signal].size)

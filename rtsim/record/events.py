@@ -105,9 +105,10 @@ def _event_class() -> Any:
 
 
 CHANGE = "Change"
-"""Kind of the event of a changed parameter or source value.  The event's source is its name."""
+"""Kind of the event of a changed parameter or source value.
 
-# Overruns.
+The source of the event is the name of the changed value.
+"""
 
 OVERRUN = "Overrun"
 """Kind of the event of an overrun."""

@@ -107,7 +107,6 @@ def to_netcdf(table: SignalTable, path: Path) -> None:
 
 
 def _numbers(table: SignalTable) -> dict[str, Any]:
-    """Return the columns; raise :class:`ScenarioError` if one contains texts."""
     texts = [name for name, values in table.columns.items() if values.dtype == object]
     if texts:
         raise ScenarioError(

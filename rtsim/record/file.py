@@ -431,7 +431,6 @@ class FileRecorder:
         self._send_waiting(wait)
 
     def _put(self, kind: FrameKind, track: int, data: bytes | memoryview) -> None:
-        """Append one frame to the queue."""
         if self.failed:
             return
         waiting = self._outbox.waiting

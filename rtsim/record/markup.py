@@ -214,6 +214,5 @@ def notebook_table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str
 
 
 def _cut(value: object) -> str:
-    """Return a number with 6 digits, or a shortened text."""
     said = f"{value:.6g}" if isinstance(value, float) else str(value)
     return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"

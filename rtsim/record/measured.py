@@ -81,10 +81,12 @@ def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
     """Return the latencies of ``controller``'s answers in a recorded run.
 
     If the run waited for the answers, or if ``received`` is the arrival of the answer, a latency is
-    the time from ``sent`` to ``received``.  If the run took answers only when they were due,
-    ``received`` is not the time of arrival.  A latency is then the time from ``sent`` to ``ended``,
-    plus ``reply_ns`` (the answer's time on the line) and ``handling_ns`` (the board's time outside
-    the step) if the header contains them.
+    the time from ``sent`` to ``received``.
+
+    If the run took answers only when they were due, ``received`` is not the time of arrival.  A
+    latency is then the time from ``sent`` to ``ended``.  Two further times are added if the header
+    contains them: ``reply_ns`` (the answer's time on the line) and ``handling_ns`` (the board's
+    time outside the step).
 
     Raises :class:`RecordingError` if the controller was not measured, if there are fewer than 100
     answers, or if ``ended`` is a time of another machine's clock.
@@ -140,7 +142,6 @@ def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDAr
 
 
 def _waited_for(recording: Recording, controller: str) -> bool:
-    """Return True if the run waited for each answer."""
     answers = recording.track(f"messages/{controller}")
     at_once = bool((answers.integer("completed") == answers.ns).all())
     return at_once and recording.header.get("pace") == "max"

@@ -111,8 +111,7 @@ def _lock(file: int, path: Path) -> tuple[int, ...]:
     """Lock ``file`` for as long as a process has it open; return the handles that hold the lock."""
     busy = f"another run is recording to {path}; give another -o PATH, or wait until it ends"
     if sys.platform == "win32":
-        # Windows cannot inherit a lock.  A second file, which is deleted when closed, serves as the
-        # lock.
+        # Windows cannot inherit a lock.  A second file is the lock; closing deletes the file.
         beside = os.O_CREAT | os.O_EXCL | os.O_TEMPORARY
         try:
             return (os.open(f"{path}.lock", beside),)

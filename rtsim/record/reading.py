@@ -248,7 +248,7 @@ class Recording(SignalsByName):
 
     @property
     def messages(self) -> dict[str, SignalTable]:
-        """All messages of each port by its name, with their three times in ns."""
+        """Tables of all messages by name of the port, with their three times in ns."""
         ports = [n.removeprefix(MESSAGES) for n in self.tracks if n.startswith(MESSAGES)]
         return {port: message_table(self, port) for port in ports}
 

@@ -44,8 +44,8 @@ def compare_exact(
     """Return the first difference of the deterministic tracks, or ``None`` if all bits are equal.
 
     If several tracks differ at one tag, the result names the first of them by name, and its first
-    differing column.  With ``prefix``, rows of the candidate after the end of the baseline are
-    ignored, for a baseline that was cut off.
+    differing column.  For a baseline that was cut off, use ``prefix=True``: later rows of the
+    candidate are then ignored.
     """
     found = []
     for name in sorted(baseline.tracks.keys() | candidate.tracks.keys()):

@@ -144,7 +144,6 @@ class SignalTable:
         return xarray.Dataset(data, coords, dict(self.about))
 
     def _repr_html_(self) -> str:
-        """Return the first and last rows as HTML, for a notebook."""
         return str(self.thinned(10).to_pandas()._repr_html_())
 
     def thinned(self, rows: int) -> SignalTable:
@@ -187,9 +186,11 @@ def signal_table(
 
     A controller's output changes when its message arrives.  Lost messages, and messages in transit
     at the end of the run, have no effect.  Where a component has no row, its columns hold the last
-    value.  Before the first row, a message or an external input has its declared initial value if
-    the recording contains the start of the run; other signals are NaN.  Sources and parameters have
-    a value at each time.
+    value.
+
+    Before the first row, signals are NaN.  Exceptions are messages and external inputs in a
+    recording from the start of the run, which have their declared initial values.  Sources and
+    parameters have a value at each time.
 
     Args:
         recording: The recording to read.
@@ -199,16 +200,16 @@ def signal_table(
         side: ``"plus"`` or ``"+"`` for the value after the discrete changes of an instant,
             ``"minus"`` or ``"-"`` for the value before them.  No time repeats.
         rate: Frequency in Hz of a time grid that begins at the first row.  Without a rate, the
-            table has the times of all selected rows.
+            table has the times of all selected rows.  Without names, the times of
+            :func:`common_times` are included.
         own: If True, columns are NaN where their component has no row.
         span: First and last time in s.
         ns: Increasing times (n,) of the table, instead of ``rate`` and ``span``.
 
-    Without names, the table also has the times of :func:`common_times`.
-
-    Raises :class:`UnknownName` for a name without a signal or another side.  Raises
-    :class:`ScenarioError` for an impossible rate, a table that is too large, or an object that is
-    no name.
+    Raises:
+        UnknownName: A name is no signal, or the side is unknown.
+        ScenarioError: The rate is impossible, the table is too large, or an object is no name.
+        RecordingError: No names are given, and the recording has no signals.
     """
     if side not in _AFTER + _BEFORE:
         raise UnknownName("side of an instant", str(side), _AFTER + _BEFORE)
@@ -420,7 +421,6 @@ def _matching(known: Sequence[Values], pattern: str) -> list[tuple[int, dict[str
 
 
 def _unknown(recording: Recorded, known: Sequence[Values], name: str) -> UnknownName:
-    """Return the error for an unknown name, which suggests similar names."""
     signals = names_of(known)
     owner, _, signal = name.partition(".")
     memory = (recording.header.get("memory") or {}).get(owner) or {}
@@ -454,7 +454,6 @@ def _rows(of: Values, columns: dict[str, str], side: Side, end: int) -> _Chosen:
 
 
 def _limits(span: tuple[Duration, Duration] | None) -> tuple[int, int]:
-    """Return the first and last time [ns]."""
     if span is None:
         return 0, np.iinfo(np.int64).max
     first, last = to_ns(span[0], "the first time"), to_ns(span[1], "the last time")

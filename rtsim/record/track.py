@@ -27,8 +27,7 @@ class _Block:
     """Buffer for rows of eight-byte words, with access as integers, doubles and bytes."""
 
     def __init__(self, rows: int, width: int) -> None:
-        # The memory is filled here, because the first write to a fresh page would cause a page
-        # fault in the loop.
+        # Filled now, because the first write to a fresh page would cause a page fault in the loop.
         self.words: NDArray[np.int64] = np.full((rows, width), -1, np.int64)
         flat = self.words.reshape(-1)
         self.address = self.words.ctypes.data

@@ -192,7 +192,6 @@ class ComparedSignal:
         return self.track.tag(int(self.left[row]))
 
     def _against(self, at: int, x: Matrix, y: Matrix) -> str:
-        """Return a text about the failing values ``x`` and ``y``, shape (size,), of row ``at``."""
         when = f"at {short(self._tag(at))}"
         if not np.array_equal(np.isnan(x), np.isnan(y)):
             return f"NaN in the {'baseline' if np.isnan(x).any() else 'candidate'} only {when}"
@@ -202,8 +201,6 @@ class ComparedSignal:
 
 
 class _Tally:
-    """Result of a comparison, accumulated piece by piece."""
-
     def __init__(self, pair: ComparedSignal, size: int) -> None:
         self._pair = pair
         self._worst, self._max_abs, self._max_rel = (0, 0), 0.0, 0.0

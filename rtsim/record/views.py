@@ -222,12 +222,10 @@ _COMMAND = re.compile(
 )
 """Matches the name of an input that is a command.  ``stem`` is the name of the quantity."""
 _NO_MEASUREMENT = ("controller", "source")
-"""Kinds of components whose signals come after the signals that controllers measure."""
+"""Kinds of components whose signals do not count as measurements of a controller."""
 
 
 class _Wire(NamedTuple):
-    """An input of a component and the signal that it reads."""
-
     reader: str
     input: str
     source: str
@@ -236,7 +234,7 @@ class _Wire(NamedTuple):
 def views_of(run: Viewable) -> tuple[View, ...]:
     """Return the declared views of a scenario or a recording, or else the default views.
 
-    Raises :class:`ScenarioError` for an invalid recorded view.
+    Raises :class:`ScenarioError` if a view in the recording is invalid.
     """
     data = run.viewed()
     return tuple(data.declared) or default_views(data)
@@ -368,7 +366,7 @@ class Place(NamedTuple):
 def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> Viewed:
     """Return the views, components and signals of the recording ``source``.
 
-    Raises :class:`RecordingError` for an invalid recorded view.
+    Raises :class:`RecordingError` if a view in the recording is invalid.
     """
     signals = {o: tracks[n].signals for o, n in owners(tracks) if not n.endswith(SAMPLED)}
     sources: dict[str, list[Signal]] = {}

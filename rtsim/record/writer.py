@@ -62,8 +62,6 @@ _AFTER_LENGTH = 2 + 4 + 8 + 8
 
 
 class _RowIndex(MessageIndex):
-    """A message index that consists of blocks of (time, offset)."""
-
     def __init__(self, channel: int) -> None:
         super().__init__(channel, [])
         self.blocks: list[NDArray[np.int64]] = []
@@ -432,7 +430,6 @@ class Inlet:
         return False
 
     def _alone(self) -> bool:
-        """Return True if the parent has died."""
         return hasattr(os, "getppid") and sys.platform != "win32" and os.getppid() != self._parent
 
 

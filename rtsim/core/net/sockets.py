@@ -245,8 +245,6 @@ class _Parts:
 
 
 class _Only:
-    """A credentials provider that admits one key."""
-
     def __init__(self, key: str) -> None:
         self._key = key.encode()
 
@@ -274,7 +272,7 @@ def feel(socket: zmq.Socket[bytes]) -> None:
     socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, _SILENT_PEER_S)
     socket.setsockopt(
         zmq.TCP_MAXRT, 1000 * _SILENT_PEER_S
-    )  # disconnect a peer that does not acknowledge data
+    )  # after this time without acknowledgement, the peer is disconnected
     socket.setsockopt(zmq.HANDSHAKE_IVL, 1000 * _SILENT_PEER_S)
 
 

@@ -1,4 +1,4 @@
 """HTML pages about recordings: charts, drawings, reports and comparisons.
 
-Nothing that records or reads a run imports this package.
+Code that records or reads a run does not import this package.
 """

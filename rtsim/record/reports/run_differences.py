@@ -1,4 +1,4 @@
-"""What differs between the settings of several runs, as a table: it stands first on their page."""
+"""Differences between the settings of several runs, as a table for the start of a page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rtsim.record.markup import flat, mapping, table, text
 from rtsim.record.reading import Recording
 
 MOST_DIFFERENCES = 100
-"""Number of differences that a page shows."""
+"""Maximum number of differences on a page."""
 _LONGEST = 300
-"""Greatest number of characters of a value."""
+"""Maximum number of characters of a value."""
 _ABSENT = "\N{EM DASH}"
 _OWN = ("parameters", "states", "discrete", "values")
-"""Settings of a component that are called by their name alone: ``cart.mass``."""
+"""Settings of a component that are listed by their name alone: ``cart.mass``."""
 _IN_NS = ("step", "period", "offset", "update_period", "update_offset", "until")
 _OF_THE_RUN = ("until", "pace", "policy", "compile", "checked", "rtsim")
 _NO_SETTING = ("about", "assumptions", "limits")
@@ -32,9 +32,9 @@ class Difference(NamedTuple):
 
 
 def differences(runs: Sequence[Recording]) -> list[Difference]:
-    """Return the settings that differ: seed, values, latencies, wires, changes, faults, code.
+    """Return the settings that differ: seed, values, latencies, connections, changes, faults, code.
 
-    The machine and the versions of packages come last.
+    The machine and the versions of packages are last.
     """
     settings = [dict(_settings(run)) for run in runs]
     names = dict.fromkeys(name for one in settings for name in one)
@@ -54,7 +54,7 @@ def differences_table(names: Sequence[str], runs: Sequence[Recording]) -> str:
 
 
 def _settings(run: Recording) -> Iterator[tuple[str, str]]:
-    """Give all settings of a run by name, as text that differs if the values differ."""
+    """Yield all settings of a run by name, as texts that differ if the values differ."""
     header = run.header
     yield "seed", _text(header.get("seed"))
     scenario = mapping(header.get("scenario"))
@@ -91,7 +91,7 @@ def _of_component(component: str, part: Mapping[str, Any]) -> Iterator[tuple[str
 
 
 def _seconds(key: str, value: Any) -> str:
-    """Return a time, which headers have in ns, in s; other values as text."""
+    """Return a time in s, from the ns of a header; return other values as text."""
     if key not in _IN_NS or not isinstance(value, int | str):
         return _text(value)
     try:

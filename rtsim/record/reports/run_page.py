@@ -1,7 +1,7 @@
-"""One self-contained HTML page about one run: it needs no network and no other files.
+"""Self-contained HTML page about one run, without need for a network or other files.
 
-The verdict and the views of the scenario stand first, assumptions and limits last.  All text from
-the recording is escaped.  Long traces are thinned for display, and the page says so.
+The verdict and the views of the scenario come first, assumptions and limits last.  All text from
+the recording is escaped.  Long traces are reduced for display, with a note on the page.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from rtsim.record.reports.view_charts import ViewCharts, shown_views
 from rtsim.record.views import View, with_unit
 from rtsim.timing.frames import NO_SAMPLE, WorstFrame
 
-# The charts, except those of the views.
+# Charts other than those of the views.
 
 MOST_LINES = 30
-"""Greatest number of events, and of faults, that every chart marks."""
+"""Maximum number of events, and of faults, that every chart marks."""
 _FAULTS = (FAULT, FAULT_ENDED)
 _EVENT_COLOR = 4
 _BINS_PER_DECADE = 12
@@ -44,10 +44,10 @@ _ROW_PX, _FRAME_PX = 26, 64
 def marked(
     events: Sequence[Event], faults: Sequence[Span]
 ) -> tuple[list[float], list[tuple[float, float]]]:
-    """Return the times (s) of events and the spans (s) of faults that every chart marks.
+    """Return the times of events [s] and the spans of faults [s] that every chart marks.
 
-    Kinds of events with few events come first; the others, and faults that are too many, are in
-    the timeline only.
+    Kinds with few events have priority.  The timeline shows the other events, and faults if they
+    are too many to mark.
     """
     kinds: dict[str, set[float]] = {}
     for event in events:
@@ -76,7 +76,6 @@ def timeline(events: Sequence[Event], end_ns: int, faults: Sequence[Span] = ()) 
 
 
 def _bars(row: int, name: str, activations: Sequence[Span]) -> Line:
-    """Return a row of the timeline: a line while a fault acted."""
     x = [t for span in activations for t in (span.began, span.ended, span.ended)]
     y = [v for _ in activations for v in (float(row), float(row), math.nan)]
     order = np.argsort(x, kind="stable")
@@ -102,7 +101,7 @@ def latencies(recording: Recording) -> str:
 
 
 def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
-    """Return initiation [s], compute and total latency [ms] of the messages that arrived."""
+    """Return initiation [s], and compute and total latency [ms], of the messages that arrived."""
     initiated, completed, arrival = map(track.integer, ("initiated", "completed", "arrival"))
     there = arrival >= 0
     order = np.argsort(initiated[there], kind="stable")
@@ -144,7 +143,7 @@ def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
 def _samples_of(
     recording: Recording, certificate: Mapping[str, Any]
 ) -> dict[str, tuple[Vector, Vector]]:
-    """Return timing samples by name: from the timing track, or without one from the certificate."""
+    """Return timing samples by name, from the timing track or else from the certificate."""
     track = recording.tracks.get("timing")
     out: dict[str, tuple[Vector, Vector]] = {}
     if track is not None and len(track):
@@ -164,7 +163,7 @@ def _samples_of(
 MOST_ROWS = 200
 STATUS = {0: "", 1: "lost", 2: "second copy"}
 _UP_TO = ("min", "median", "p99", "p99_9", "max")
-_DOWN_TO = ("max", "median", "p1", "p0_1", "min")  # for a margin, the least value is the worst
+_DOWN_TO = ("max", "median", "p1", "p0_1", "min")  # the smallest margin is the worst
 
 _WRONG = {
     "Late": "late answers",
@@ -173,7 +172,7 @@ _WRONG = {
     "Overrun": "overruns",
     "Unbounded": "solver steps without an error bound",
 }
-"""Kinds of events that the line of the verdict counts."""
+"""Kinds of events that are counted beside the verdict."""
 _THINNED = (
     "Long traces are thinned for display: the time is divided into equal parts, and only the "
     "first, least, greatest and last value of each part are drawn. The recording has all rows."
@@ -182,7 +181,7 @@ _STATED = ("assumptions", "limits", "name", "description")
 
 
 Say = Callable[[str], None]
-"""Function that is called with a progress text, because drawing many signals takes seconds."""
+"""Function that receives progress texts, because drawing many signals takes seconds."""
 
 
 def unheard(_: str) -> None:
@@ -198,8 +197,8 @@ def write_report(
 ) -> None:
     """Write the page about ``recording`` to ``path``.
 
-    ``say``: called with a progress text.  ``after``: start of the averages of discrete-event
-    components, s.  ``first``: sections of other packages, before those of the recording.  Raises
+    ``say`` is called with progress texts.  Averages of discrete-event components start at ``after``
+    s.  ``first`` contains sections of other packages, which precede those of the recording.  Raises
     :class:`RecordingError` if the file cannot be written.
     """
     rendered = render(recording, say, after, first)
@@ -215,7 +214,7 @@ def render(
     after: Duration = 0,
     first: Sequence[Section] = (),
 ) -> str:
-    """Return the page as text; averages of discrete-event components begin at ``after`` s."""
+    """Return the page as text; the arguments are those of :func:`write_report`."""
     sections = [
         *first,
         ("views", "Views", _views(recording, say)),
@@ -258,9 +257,9 @@ def _head(recording: Recording) -> str:
 
 
 def verdict(recording: Recording, run: str = "The run") -> str:
-    """Return one line on the end of the run and on what went wrong in it, as HTML.
+    """Return one HTML line about the end of the run and any problems.
 
-    The line begins with ``run``.  It is no verdict on the results: a run has no requirements.
+    The line begins with ``run``.  Results are not judged, because a run has no requirements.
     """
     ending = RunEnding.of(recording)
     wrong = [
@@ -287,7 +286,6 @@ def _in_one_line(scenario: Mapping[str, Any]) -> str:
 
 
 def _stated(recording: Recording) -> str:
-    """Return the assumptions and limits of the scenario as HTML."""
     scenario = mapping(recording.header.get("scenario"))
     blocks = "".join(block(k, scenario.get(k)) for k in ("assumptions", "limits"))
     return f"<div class=columns>{blocks}</div>" if blocks else ""
@@ -310,7 +308,7 @@ def _setup(recording: Recording) -> str:
 
 
 def _fold(name: str, part: Mapping[str, Any]) -> str:
-    """Return one component as HTML; recordings call an external input by its old name ``inlet``."""
+    """Return one component as HTML.  Recordings use the old name ``inlet`` for external inputs."""
     kind = part.get("kind", "")
     shown = {**part, "kind": "external input" if kind == "inlet" else kind}
     return (
@@ -341,7 +339,6 @@ def _spans(recording: Recording) -> list[events.Span]:
 
 
 def _faults(recording: Recording) -> str:
-    """Return a table of the faults and their activations."""
     rows = events.rows(recording.events, events.described(recording.header))
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
     return table(heads, rows, numeric=4) if rows else ""
@@ -357,7 +354,7 @@ def _more(count: int, what: str) -> str:
 
 
 def _views(recording: Recording, say: Say) -> str:
-    """Return the charts of the views, then folds with all other signals."""
+    """Return the charts of the views, then collapsed sections with all other signals."""
     shown = shown_views(recording)
     tracks = recording.tracks.values()
     sampled = sum(t.signals.size for t in tracks if t.name.endswith(SAMPLED))
@@ -388,7 +385,7 @@ def _views(recording: Recording, say: Say) -> str:
 
 
 def _sampled(recording: Recording, drawer: ViewCharts) -> str:
-    """Return folds with the inputs that each controller sampled."""
+    """Return collapsed sections with the inputs that each controller sampled."""
     out = []
     for track in recording.tracks.values():
         if track.name.endswith(SAMPLED) and len(track) and track.signals.size:
@@ -505,7 +502,10 @@ def _order(name: str) -> tuple[str, ...]:
 
 
 def _worst(certificate: Mapping[str, Any]) -> str:
-    """Return a table of the worst frames; the times of jobs are known only for a paced run."""
+    """Return a table of the worst frames.
+
+    Times of jobs are known only in a run with a clock rate.
+    """
     try:
         frames = [WorstFrame(**frame) for frame in certificate.get("worst") or ()]
         rows = [

@@ -1,4 +1,4 @@
-"""Charts of a recording: its views, and one signal of several runs with its differences."""
+"""Charts of a recording's views, and of one signal in several runs with the differences."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rtsim.record.verdict import Tolerance
 from rtsim.record.views import Place, View, default_views, places, views_of
 
 MOST_OPEN = 12
-"""Number of default views that are shown at once; the others are in a fold."""
+"""Number of default views that are visible at first.  The others are in a collapsed section."""
 MOST_DRAWN = 400
-"""Number of views of a page that are drawn; the others are only named."""
+"""Maximum number of views drawn on a page.  The page states the number of the others."""
 _MOST_POINTS = 300_000
 _FEWEST_BUCKETS = 40
 _PER_BUCKET = 3
-"""Rows that a bucket keeps on average."""
+"""Average number of rows kept from a bucket."""
 
 
 class Shown(NamedTuple):
-    """The views of a page: those shown at once, those in a fold, and the number left out."""
+    """Views of a page: visible, in a collapsed section, and the number of omitted views."""
 
     first: tuple[View, ...]
     rest: tuple[View, ...]
@@ -36,7 +36,7 @@ class Shown(NamedTuple):
 
 
 def shown_views(recording: Recording) -> Shown:
-    """Return the declared views first, else the most useful default views, then all others."""
+    """Return the declared (or else the most useful) views, and then all other views."""
     data = recording.viewed()
     first = views_of(recording)
     seen = {name for view in first for name in view.signals}
@@ -48,21 +48,21 @@ def shown_views(recording: Recording) -> Shown:
 
 
 class ViewCharts:
-    """Draws views of one recording; ``columns`` is the number of lines that the page will have."""
+    """Charts of the views of one recording.  ``columns`` is the number of lines on the page."""
 
     def __init__(self, recording: Recording, columns: int) -> None:
         self._recording = recording
         self._places = places(recording.header, recording.tracks)
         self._points: dict[str, _Points] = {}
-        self._end_ns = recording.end_ns  # both ends read whole columns of a stored recording
+        self._end_ns = recording.end_ns  # end_ns reads whole columns of a stored recording
         most = _MOST_POINTS // (_PER_BUCKET * max(columns, 1))
         self.buckets = int(np.clip(most, _FEWEST_BUCKETS, BUCKETS // 2))
-        """Number of parts of the time of which extremes are kept."""
+        """Number of time intervals from which extremes are kept."""
         self.thins = False
-        """True if a chart has left out points."""
+        """True if a chart omits points."""
 
     def chart(self, view: View) -> Chart | None:
-        """Return the chart of ``view``; None if the recording has none of its signals."""
+        """Return the chart of ``view``, or None if the recording has none of its signals."""
         there = {name: self._places[name] for name in view.signals if self.place(name)}
         if not there:
             return None
@@ -84,7 +84,7 @@ class ViewCharts:
         return [n for view in views for n in view.names() if n not in self._places]
 
     def unit(self, view: View) -> str:
-        """Return the text at the vertical axis; empty if the title already has it."""
+        """Return the text at the vertical axis, or "" if the title contains the unit."""
         if view.unit is not None:
             return view.unit
         found = [self._places[n] for n in view.signals if n in self._places]
@@ -94,19 +94,19 @@ class ViewCharts:
 
     @cached_property
     def start_s(self) -> float:
-        """Time of the first row, s; above 0 if the run continued from a checkpoint."""
+        """Time of the first row [s]; above 0 if the run continued from a checkpoint."""
         firsts = [int(t.ns[0]) for t in self._recording.tracks.values() if len(t)]
         return min(firsts, default=0) / NS_PER_S
 
     def line(self, name: str, label: str, color: int) -> list[Line]:
-        """Return signal ``name`` with the text ``label`` in the legend; empty if it is missing."""
+        """Return lines of the signal ``name`` with the legend ``label``; empty if it is missing."""
         if self.place(name) is None:
             return []
         found = self._lines(name, self._places[name], first=color)
         return [replace(one, name=label) for one in found]
 
     def place(self, name: str) -> tuple[TrackData, str] | None:
-        """Return track and column of signal ``name``; None if it is missing or has no rows."""
+        """Return track and column of the signal ``name``, or None if there are no rows."""
         found = self._places.get(name)
         if found is None or not len(self._recording.tracks[found.track]):
             return None
@@ -181,7 +181,7 @@ class ViewCharts:
 
 
 class _Points:
-    """The times and values of one track, in the order in which they take effect."""
+    """Times and values of one track, in the order in which they take effect."""
 
     def __init__(self, track: TrackData, end_ns: int, buckets: int) -> None:
         self._track, self._end_ns = track, end_ns
@@ -202,27 +202,27 @@ class _Points:
         return found
 
     def of(self, column: str) -> tuple[Vector, Vector]:
-        """Return the thinned line of ``column``; stairs go on to the end of the run."""
+        """Return the reduced line of ``column``; a stepped line extends to the end of the run."""
         x, y = self._thinning.of(self.all(column))
         if self.stairs and len(x) and self.ns[-1] < self._end_ns:
             return np.r_[x, self._end_ns / NS_PER_S], np.r_[y, y[-1]]
         return x, y
 
     def held(self, column: str, ns: NDArray[np.int64]) -> Vector:
-        """Return the last value of ``column`` at each of the times ``ns`` (k,); NaN before it."""
+        """Return the last value of ``column`` at each of the times ``ns`` (k,), or NaN."""
         if ns is self.ns:
             return self.all(column)
         at = np.searchsorted(self.ns, ns, side="right") - 1
         return np.where(at >= 0, self.all(column)[np.maximum(at, 0)], np.nan)
 
 
-# One signal of several runs over each other, and the differences from the first run.
+# One signal in several runs, and the differences from the first run.
 
 _DIFFERENCE_PX = 140
 
 
 class Values(NamedTuple):
-    """One column of one run: its times in ns (n,), which increase, and its values (n,)."""
+    """One column of one run: increasing times in ns (n,), and values (n,)."""
 
     run: str
     ns: NDArray[np.int64]
@@ -241,10 +241,10 @@ def overlaid(
     tolerance: Tolerance | None = None,
     buckets: int = BUCKETS // 2,
 ) -> list[Chart]:
-    """Return a chart of one column of all ``runs`` (name and recording) that have it.
+    """Return a chart of one column in all ``runs`` (name and recording) that have the column.
 
-    A second chart has the differences of the later runs from the first one, at the times that both
-    have, with the allowed difference as grey lines.
+    A second chart shows the differences of the later runs from the first, at common times, with the
+    allowed difference as grey lines.
     """
     found = [
         (color, _values(name, run.tracks[track], column), run.end_ns)
@@ -276,14 +276,17 @@ def overlaid(
 
 
 def difference_title(title: str, first: str, gaps: Sequence[Line]) -> str:
-    """Return the title of a chart of differences from the run ``first``, or why it is empty."""
+    """Return the title of a chart of differences from the run ``first``.
+
+    If the chart is empty, the title states the reason.
+    """
     if not any(len(gap.x) for gap in gaps if gap.color != ALLOWED):
         return f"{title}: no difference from {first}, because the runs have no time in common"
     return f"{title}: difference from {first}"
 
 
 def _values(name: str, track: TrackData, column: str) -> Values:
-    """Return the last value of ``column`` at each time; of a message, from its arrival."""
+    """Return the last value of ``column`` at each time; a message counts from its arrival."""
     ns = track.integer("arrival") if "arrival" in track.integers else np.asarray(track.ns)
     values = track.column(column)
     order = np.argsort(ns, kind="stable")
@@ -294,7 +297,7 @@ def _values(name: str, track: TrackData, column: str) -> Values:
 
 
 def _to_end(one: Values, end_ns: int) -> tuple[Vector, Vector]:
-    """Return times (s) and values; the last message holds until its own run ends at ``end_ns``."""
+    """Return times [s] and values; the last value holds until the end of its run at ``end_ns``."""
     t, y = one.points
     if not len(t) or one.ns[-1] >= end_ns:
         return t, y
@@ -302,7 +305,7 @@ def _to_end(one: Values, end_ns: int) -> tuple[Vector, Vector]:
 
 
 def _difference(first: Values, other: Values, signal: Signal) -> tuple[Vector, Vector]:
-    """Return times (s) and ``other - first`` at the times of both; angles by the shorter way."""
+    """Return common times [s] and ``other - first``; angles differ by the shorter arc."""
     ns, ours, theirs = np.intersect1d(first.ns, other.ns, assume_unique=True, return_indices=True)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = other.values[theirs] - first.values[ours]

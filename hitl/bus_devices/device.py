@@ -35,7 +35,6 @@ class BusDevice:
     """
 
     bus: ClassVar[str]
-    """``"i2c"`` or ``"spi"``."""
     quantities: ClassVar[tuple[Quantity, ...]] = ()
     options: ClassVar[Mapping[str, float]] = {}
     """Names and default values of the options."""
@@ -133,7 +132,7 @@ _MISSED = {
     "nack_data": "{} acknowledged a written byte",
     "wrong_byte": "{} sent a byte",
 }
-"""Clauses for the report of a fault that changed nothing: the operation that never happened."""
+"""For each kind of fault, a clause about the operation that the fault never met."""
 KINDS = tuple(_MISSED)
 
 

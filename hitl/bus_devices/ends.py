@@ -23,7 +23,6 @@ class Placed:
     name: str
     device: BusDevice
     address: int = 0
-    """Address on an I2C bus."""
     select: str = ""
     """Pin of the board that selects the device on an SPI bus."""
     pins: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +46,6 @@ class _End:
         self.placed = tuple(placed)
         self.faults = list(faults)
         self.acted: Counter[BusFault] = Counter()
-        """Number of operations that each fault changed."""
         self.asked: Counter[str] = Counter()
         """Number of transfers to each device since power-on, including failed ones."""
         self._levels: dict[tuple[str, str], bool] = {}
@@ -145,7 +143,6 @@ class I2cEnd(_End):
         self._with: tuple[str, I2cDevice] | None = None
         """Name and device that acknowledged the address of the present transfer."""
         self.empty: Counter[int] = Counter()
-        """Number of transfers to each address without a device."""
 
     def took(self, op: BusOp, byte: int, cycle: int) -> BusReply | None:
         ns = self._advance(cycle)

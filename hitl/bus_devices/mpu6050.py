@@ -157,5 +157,4 @@ class Mpu6050(I2cDevice):
 
 
 def _word(value: float) -> bytes:
-    """Return ``value`` as a 16-bit big-endian integer, rounded and saturated."""
     return min(max(round(value), -32768), 32767).to_bytes(2, "big", signed=True)

@@ -24,7 +24,6 @@ _MOST_ECHOES = 1024
 _STRICT = ("virtual", _MULTICAST)
 """Interfaces that accept only known options.  Adapters may accept any option."""
 _NETWORKED = ("socketcand",)
-"""Other interfaces that send frames over a network."""
 
 
 class CanLink:

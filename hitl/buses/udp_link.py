@@ -14,7 +14,6 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net import known_host
 
 MOST_BYTES = 65_507
-"""Maximum number of bytes in a datagram."""
 
 
 class UdpLink:

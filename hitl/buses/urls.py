@@ -72,7 +72,6 @@ def _udp(url: FrameUrl) -> FrameLink:
 FRAME_LINKS: ExtensionPoint[LinkMaker] = ExtensionPoint(
     "rtsim.frame_links", "kind of frame link", {"can": _can, "udp": _udp}, _checked
 )
-"""Functions that open links, by scheme."""
 
 
 def parse_frame_url(text: str) -> FrameUrl:

@@ -147,7 +147,6 @@ def _signal(signal: Any, raw: RawType | None) -> dict[str, Any]:
 
 
 def _notes(codec: FrameCodec) -> list[str]:
-    """Return notes for users of the frame."""
     out = []
     if codec.length > MOST_BYTES:
         out.append(

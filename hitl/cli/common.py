@@ -202,7 +202,6 @@ class Counting:
         return {**report, "no_coverage": self.failed} if self.failed else report
 
     def print(self, out: Console) -> None:
-        """Print the coverage, or why it could not be counted."""
         if self.failed:
             out.print(f"no coverage: {self.failed}", soft_wrap=True, markup=False)
         elif self.coverage is not None:

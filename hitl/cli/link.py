@@ -48,7 +48,6 @@ from rtsim.runs.progress import ProgressLine
 # Texts and JSON about a board and the test of its link.
 
 _USUAL = 115_200
-"""The usual bit rate of a serial line, bit/s."""
 _WIDE = 4.0
 """Ratio of the largest to the smallest value above which a histogram has logarithmic bins."""
 

@@ -210,9 +210,7 @@ class Comparing:
         self.scenario = load_scenario(asked.scenario, parse_settings(asked.settings))
         self.scenario.faults(*asked.faults)
         self.times: Given = {}
-        """Latency by name of controller."""
         self.files: list[Path] = []
-        """Files that were written."""
         self._rules, self._writers = asked.rules(), asked.writers()
 
     def parse(self, controllers: Sequence[str]) -> dict[str, str]:

@@ -127,7 +127,6 @@ class Tools:
 
 
 def key_of(*parts: object) -> str:
-    """Return a hash of ``parts``."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 

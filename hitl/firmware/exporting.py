@@ -94,8 +94,7 @@ class Exported:
 
 
 def _edited(place: Path, data: Mapping[str, bytes]) -> list[Path]:
-    """Return the files that an export of ``data`` would replace or remove although a user edited
-    them.
+    """Return the edited files that an export of ``data`` would replace or remove.
 
     The list of checksums identifies the text of the last export.  Without the list, every file that
     differs from its new text counts as edited.

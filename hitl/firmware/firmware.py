@@ -44,12 +44,10 @@ class Shipped:
 
     @property
     def path(self) -> Path:
-        """Path of the Intel HEX file."""
         return FOLDER / self.file
 
 
 def manifest() -> list[Shipped]:
-    """Return the entries of all shipped images."""
     if not MANIFEST.is_file():
         return []
     return [Shipped(**row) for row in json.loads(MANIFEST.read_text(encoding="utf-8"))]
@@ -65,18 +63,15 @@ class Firmware:
     """A controller's image for a board."""
 
     path: Path
-    """Intel HEX file."""
     interface: Interface
     build: int
     """Build number in HELLO: 32 bits of the hash of the sources, independent of the baud rate."""
     baud: int
     """Baud rate of the serial line, bit/s."""
     flash_bytes: int
-    """Bytes of flash that the image uses."""
     ram_bytes: int
     """Bytes of static data; the rest of the RAM is available for the stack."""
     compiler: str
-    """Version of the compiler."""
     prebuilt: bool
     """True for an image that ships with rtsim."""
     warnings: str = ""
@@ -146,7 +141,6 @@ class Fit:
     """Result of a check that found no error; parts of the check may be undecided."""
 
     checked: tuple[str, ...]
-    """Descriptions of the checked properties."""
     unchecked: str = ""
     """Properties that could not be checked, with the reason; "" if there are none."""
     warnings: str = ""

@@ -164,7 +164,6 @@ class Program:
         return sorted(found)
 
     def _loaded(self, section: _Section) -> int:
-        """Return the load address (LMA) of ``section``."""
         for _, offset, _, address, size, *_ in self._loads:
             if offset <= section.offset < offset + size:
                 return int(address + section.offset - offset)

@@ -54,7 +54,6 @@ _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)
 _COMPILED = (".c", ".cpp", ".cc", ".cxx", ".s", ".ino")
 _FOLDERS = ("-iquote", "-isystem", "-I")
 _MOST_BYTES = 1 << 20
-"""Maximum size of one file, bytes."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,6 @@ class Support:
 
     sources: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
-    """Folders of headers."""
     headers: tuple[Path, ...] = ()
     """Headers that are found by name, although their folder is not searched."""
     first: tuple[str, ...] = ()
@@ -486,7 +484,6 @@ class Sketch:
 
     @property
     def main(self) -> str:
-        """Path of the board's main file in the sketch's folder."""
         return self.name + Path(self.board.main).suffix
 
     @property

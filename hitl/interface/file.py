@@ -225,7 +225,7 @@ WHEN = ("after initialize", "before initialize")
 
 @dataclass(frozen=True)
 class StepEntry:
-    """An entry point that the controller's ticks ``offset``, ``offset + every``, … call."""
+    """An entry point, called at the controller's ticks ``offset``, ``offset + every``, …"""
 
     call: str
     every: int = 1

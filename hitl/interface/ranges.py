@@ -29,9 +29,7 @@ class Range:
     """Distance between neighbouring values of an integer type; 0 for floating point."""
     bias: float
     specials: tuple[float, ...]
-    """Infinities and NaN, if the interface file allows them."""
     single: bool = False
-    """True for float32."""
 
     def fitted(self, value: float) -> float:
         """Return the allowed value nearest to ``value``; return an allowed infinity or NaN

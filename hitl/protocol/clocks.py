@@ -125,8 +125,8 @@ def _line(
 ) -> ClockFit:
     """Fit ``y = offset + drift x`` by weighted least squares.
 
-    More round trips average out neither the counter's resolution nor a constant delay in one
-    direction.  These parts of the uncertainty therefore do not shrink with the number of trips.
+    More round trips average out neither the resolution of the counter nor a constant delay in
+    one direction.  These parts of the uncertainty therefore do not shrink with the number of trips.
     """
     step = tick_ns / math.sqrt(12.0)
     weight = 1.0 / (step**2 + excess**2)

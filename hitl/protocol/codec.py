@@ -23,7 +23,7 @@ _FORMATS = {"bool": "u1", "float32": "<f4", "float64": "<f8"} | {
     f"{sign}int{8 * size}": f"<{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
 }
 _GREATEST = {"int64": 9223372036854774784.0, "uint64": 18446744073709549568.0}
-"""For integer types whose maximum has no exact float64: the greatest float64 below the maximum."""
+"""Greatest float64 within each integer type whose maximum is not a float64."""
 
 
 class _Run:

@@ -209,12 +209,10 @@ def verdicts(verdicts_by_side: Sequence[tuple[str, str]]) -> str:
 
 
 def tolerance(result: SignalResult) -> str:
-    """Return the absolute and the relative tolerance as text."""
     return f"{result.tolerance.absolute:g}, {result.tolerance.relative:g}"
 
 
 def open_cells(result: OutputResult) -> tuple[str, ...]:
-    """Return one row of the open-loop table, as texts."""
     worst = "" if result.worst_step is None else str(result.worst_step)
     return (
         result.name,
@@ -230,7 +228,6 @@ def open_cells(result: OutputResult) -> tuple[str, ...]:
 
 
 def closed_cells(result: SignalResult) -> tuple[str, ...]:
-    """Return one row of the closed-loop table, as texts."""
     numbers = f"{result.max_abs:.6g}", f"{result.max_rel:.6g}"
     return result.name, result.unit, *numbers, tolerance(result), result.verdict
 

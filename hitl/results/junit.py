@@ -79,7 +79,6 @@ def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, sever
 
 
 def _stimulated(root: ET.Element, result: BackToBack, one: Stimulated, several: bool) -> None:
-    """Add a test case for each stimulus."""
     title, prefix = _titles(result, several)
     suite = Suite(root, f"{title}: stimuli of {one.name}", {"compared": one.covered})
     for number, loop in enumerate(one.loops):

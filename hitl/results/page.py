@@ -455,7 +455,6 @@ def _worst(loop: OpenLoop, signal: OutputResult, step: int) -> tuple[object, ...
 
 
 def _stimulated(pairs: Pairs) -> str:
-    """Return a table of the stimuli of each controller, with the failures."""
     out = ""
     for pair in pairs:
         for one in pair.stimulated.values():

@@ -84,7 +84,6 @@ class Tables:
 
 
 def _stimulated(pair: BackToBack, several: bool, width: int) -> Iterator[Part]:
-    """Yield the tables of the stimuli of a pair, each followed by its failures."""
     for one in pair.stimulated.values():
         columns, rows = stimuli_table(one, brief=True)
         title = f"{one.title}, {pair.sides.gap}" if several else one.title
@@ -119,7 +118,6 @@ def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
 
 
 def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """Yield the tables of execution times and of exchanges with boards."""
     exchanges = [
         (name, loop, target.exchange)
         for name, loop, target in targets_of(pairs)
@@ -162,7 +160,6 @@ def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Executio
 
 
 def _on_boards(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """Yield the table of each board's measurements, and histograms of its exchanges."""
     flight = pairs[-1].flight
     late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
     found = last_of(pairs)

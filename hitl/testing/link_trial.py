@@ -46,7 +46,6 @@ class LinkTrial(Judged):
     board: HelloReply
     baud: int
     sent: int
-    """Number of PINGs sent; each PING was answered or lost."""
     trips: tuple[RoundTrip, ...]
     counts: EventCounts
     clock: ClockFit | None
@@ -54,7 +53,6 @@ class LinkTrial(Judged):
 
     @property
     def lost(self) -> int:
-        """Number of PINGs without an answer."""
         return self.sent - len(self.trips)
 
     @property

@@ -170,7 +170,6 @@ class WorkerEnding(Judged):
 
 
 def _name(code: int) -> str:
-    """Return the name of the signal in a negative exit status."""
     try:
         return signal.Signals(-code).name
     except ValueError:

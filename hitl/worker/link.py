@@ -132,9 +132,9 @@ class WorkerLink:
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or None if none arrives in time.
 
-        The method waits until ``until_ns`` of the stopwatch, but at most :data:`LOOK_NS`.  If this
-        time has passed, it returns at once.  Waits shorter than 1 ms, the resolution of zmq, spin
-        instead of sleeping.
+        The method waits until ``until_ns`` of the stopwatch, but at most :data:`LOOK_NS`.  If
+        this time has passed, the method returns at once.  Waits shorter than 1 ms, the resolution
+        of zmq, spin instead of sleeping.
         """
         try:
             rest = until_ns - stopwatch() if until_ns else 0
@@ -186,7 +186,6 @@ def libzmq() -> Path:
 
 SHM, ZMQ = "shm", "zmq"
 LINKS = (SHM, ZMQ)
-"""Names of the links: shared memory and ZeroMQ."""
 
 
 class Link(Protocol):
@@ -226,7 +225,8 @@ def chosen_link(asked: str | None, library: Path, *, ours: bool, served: bool) -
         ours: True if rtsim built the worker; another program may support ZeroMQ only.
         served: True if the worker runs behind ``rtsim sil serve``.
 
-    Raises :class:`ScenarioError` if the requested link is not possible.
+    Raises:
+        ScenarioError: The requested link is not possible.
     """
     if asked not in (None, *LINKS):
         raise UnknownName("link", asked, list(LINKS), "a worker")

@@ -67,7 +67,6 @@ class WorkerMessage:
 
     @property
     def text(self) -> str:
-        """Text of a FAULT message."""
         return self.values.tobytes().rstrip(b"\0").decode(errors="replace")
 
 

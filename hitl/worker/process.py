@@ -169,15 +169,18 @@ _LEAST_BYTES = 1024
 class Worker(WorkerProxy):
     """A worker process on this machine, and its link.
 
+    The environment variable ``RTSIM_PARENT`` contains the id of this process.  The worker must end
+    when this process ends.
+
     Args:
         interface: Interface of the controller.
         command: Command that starts the worker; the arguments ``ENDPOINT LIBZMQ`` are appended.
         patience: Timeout for HELLO, s of the wall clock.
         shared: Library of the link over shared memory; None selects ZeroMQ.
 
-    The environment variable ``RTSIM_PARENT`` contains the id of this process.  The worker must end
-    when this process ends.  Raises :class:`ControllerError` if the worker cannot be started or
-    gives no valid answer, and :class:`Died` if it ends.
+    Raises:
+        ControllerError: The worker cannot be started, or gives no valid answer.
+        Died: The worker ended.
     """
 
     def __init__(

@@ -130,7 +130,6 @@ class Server:
     ) -> None:
         self.build = build
         self.runs = 0
-        """Number of runs that have ended."""
         self._say = say
         self._listener = ListeningSocket(endpoint, keys)
         self._client = b""

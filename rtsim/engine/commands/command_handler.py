@@ -308,7 +308,6 @@ class CommandHandler:
         self._stood(self._pacer.clock.now() - began)
 
     def _listen(self, ns: int) -> None:
-        """Execute commands while the run is paused."""
         inbox, tag, pacer = self.inbox, Tag(ns), self._pacer
         later: list[PendingCommand] = []
         while self._standing and not (self.quitting or self._stopping()):

@@ -30,11 +30,8 @@ if TYPE_CHECKING:  # a process of a client imports no engine
     from rtsim.timing.pacing import Pacer
 
 MOST_NUMBERS = 4096
-"""Maximum number of elements of a value."""
 MOST_TEXT = 1000
-"""Maximum number of characters of a text."""
 MOST_TAGS = 10**9
-"""Maximum number of tags of a command ``step``."""
 SLOWEST, FASTEST = 0.01, 1e6
 """Minimum and maximum rate; a slower run would take minutes to react to its next command."""
 Argument = float | str | tuple[float, ...]
@@ -227,7 +224,7 @@ def _shown(value: object) -> str:
 MOST_WAITING = 1024
 """Maximum number of commands that wait for a tag; further commands are rejected."""
 NEXT_TAG = -1
-"""Replaces the time of the tag while the run is paused: the command acts at the next tag."""
+"""Time in an answer while the run is paused: the command acts at the next tag after the pause."""
 
 Answer = Callable[[str, int], None]
 """Function that the loop calls with the outcome: an error text or "", and the tag's time, ns."""

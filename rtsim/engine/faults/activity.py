@@ -33,7 +33,6 @@ class Activity:
         self.began = _NEVER
         """Start of the present activation, ns; -1 if the fault is not active."""
         self.since = 0
-        """Start of the latest activation, ns."""
         self.items = 0
         """Number of items on which the latest activation acted."""
         self.activations = 0

@@ -54,7 +54,7 @@ class LoopFault(FaultKind):
     moment: ClassVar[Moment]
     """Moment in a frame at which the fault acts.
 
-    A fault at a ``tick`` drops the tick.  At other moments, a fault takes time.
+    A fault at a ``tick`` drops the tick.  A fault at another moment takes wall-clock time.
     """
 
     def __init__(self, activity: Activity) -> None:

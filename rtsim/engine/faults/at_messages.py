@@ -1,7 +1,7 @@
-"""Faults of messages, which decorate the latency model of a link, like Loss and Duplicate.
+"""Faults of messages, which wrap the latency model of a link.
 
-Loss and Duplicate draw from the link's random stream for every message.  A fault has a trigger and
-a random stream of its own, so it does not change the numbers drawn for the link.
+The latency models Loss and Duplicate draw from the link's random stream for every message.  A fault
+has a trigger and a random stream of its own, so the fault does not change these numbers.
 """
 
 from __future__ import annotations

@@ -121,7 +121,6 @@ def _check_parameters(kind: type[FaultKind]) -> None:
 OWN_KINDS: dict[str, type[FaultKind]] = {
     kind.name: kind for kind in (*SIGNAL_KINDS, *MESSAGE_KINDS, *LINE_KINDS, *LOOP_KINDS)
 }
-"""The kinds that are part of rtsim."""
 KINDS: ExtensionPoint[type[FaultKind]] = ExtensionPoint(
     "rtsim.faults", "fault kind", OWN_KINDS, _checked
 )

@@ -131,7 +131,6 @@ class FaultError(ScenarioError):
     """A fault is invalid.  The text names the fault, its file and the valid entries."""
 
     key = ""
-    """Name of the wrong entry."""
 
     @classmethod
     def of(cls, key: str, text: str) -> FaultError:
@@ -287,7 +286,6 @@ class Present:
         self.event: EventSink = _unrecorded
 
     def began(self, fault: Fault, ns: int, text: str, values: Mapping[str, float]) -> None:
-        """Record the start of an activation of ``fault``."""
         what = f"{fault.kind.name} at {fault.where}: {text}"
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 

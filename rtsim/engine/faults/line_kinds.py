@@ -305,7 +305,6 @@ class LineFaults:
         self._present.began(activity.fault, min(ns, self.now_ns), text, values)
 
     def ended(self, activity: Activity) -> None:
-        """Record that the latest activation has ended."""
         ns = min(activity.ended_ns, self.now_ns)
         self._present.ended(activity.fault, ns, activity.ended)
 

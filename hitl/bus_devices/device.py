@@ -143,7 +143,7 @@ class BusFault:
     ``end_ns`` None means the end of the run.  ``device`` limits the fault to one device; "" means
     every device.  The kinds are:
 
-    - ``stuck_sda``: SDA is held low.  ``device`` has no effect.
+    - ``stuck_sda``: SDA is held low, which affects all devices; ``device`` must be "".
     - ``nack_address``: addresses are not acknowledged.
     - ``nack_data``: written bytes are not acknowledged.
     - ``wrong_byte``: the bits of ``mask`` are inverted in each byte that is read, also on SPI.

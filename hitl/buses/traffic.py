@@ -1,8 +1,8 @@
 """Controllers and external inputs that exchange frames over a link.
 
-A :class:`FrameController` sends its inputs as frames, and its outputs are received frames.  A
-:class:`FrameInput` is an external input that reads frames at each tag.  Its values are recorded,
-and a replay uses the recorded values.
+A :class:`FrameController` sends its inputs as frames.  Its outputs are the signals of received
+frames.  A :class:`FrameInput` is an external input that reads frames at each tag.  The values are
+recorded, and a replay uses the recorded values.
 """
 
 from __future__ import annotations

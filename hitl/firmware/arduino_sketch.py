@@ -30,9 +30,10 @@ _LIBRARIES = "libraries"
 def image_of_sketch(path: Path, board: BoardDescription = DEFAULT_BOARD) -> FirmwareImage:
     """Compile the sketch ``path`` for ``board``, or return the cached image.
 
-    If the folder has the name of the sketch, all sketches and C and C++ files in the folder and in
-    its subfolder ``src`` are compiled, as by Arduino's tools.  Otherwise only ``path`` is compiled.
-    Libraries of the Arduino core, such as Wire and SPI, are added if a file includes them.
+    Arduino's tools also compile the other sketches and the C and C++ files in a folder that has the
+    name of the sketch, and in its subfolder ``src``.  This function does the same; in another
+    folder, it compiles only ``path``.  Libraries of the Arduino core, such as Wire and SPI, are
+    added if a file includes them.
 
     Raises:
         NoTools: The compiler or the Arduino core is not installed.

@@ -1,9 +1,9 @@
 """Estimate offset and drift of a board's clock relative to the host's clock from round trips.
 
-The board takes its time stamp between the host's sending and receiving.  The excess of a round trip
-over the shortest round trip is a delay in one of the two directions, but the direction is unknown.
-The midpoint is therefore uncertain by half of the excess.  A straight line is fitted to the round
-trips, weighted by this uncertainty.
+The board takes its time stamp between the host's sending and receiving.  If a round trip takes
+longer than the shortest one, one direction was delayed, but it is unknown which direction.  The
+midpoint is therefore uncertain by half of the additional time.  A straight line is fitted to the
+round trips, weighted by this uncertainty.
 
 Round trips cannot reveal a constant difference between the delays of the two directions.  The
 difference shifts the offset by at most half of the shortest round trip, which is reported

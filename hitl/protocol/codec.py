@@ -165,7 +165,7 @@ class Codec:
 def wire_schema(interface: Interface) -> int:
     """Return a 64-bit hash of the signals' names, types, scales and biases.
 
-    Host and board compare this hash to detect a firmware with other signals.
+    The host compares this hash with the hash in HELLO_REPLY, to detect a board with other signals.
     """
     parts = [f"{interface.schema:x}"]
     parts += [f"{f.signal.name} {f.scale!r} {f.bias!r}" for f in interface.fields]

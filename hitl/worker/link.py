@@ -325,7 +325,7 @@ class SharedLink:
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or None if none arrives in time or this end is closed.
 
-        The method waits until ``until_ns`` of the stopwatch, but at most 20 ms.  It spins for a
+        The method waits until ``until_ns`` of the stopwatch, but at most 20 ms.  A wait spins for a
         short time and then sleeps.
         """
         if not self._close.alive:

@@ -58,7 +58,7 @@ class Mcp3008(SpiDevice):
 
     def _clocked(self, bit: int) -> int:
         if self._clock < 0:
-            self._clock += bit  # a 0 precedes the start bit
+            self._clock += bit  # clock 0 is the start bit, the first 1
             return 1
         self._clock += 1
         if self._clock <= _CONFIGURATION:

@@ -80,7 +80,8 @@ class CanLink:
 
     def _refuse_unknown(self, options: Mapping[str, str]) -> None:
         """Raise :class:`UnknownName` for an option that python-can would ignore."""
-        parameters = [*signature(type(self._bus).__init__).parameters.values()][2:]  # of the bus
+        # Without the parameters self and channel.
+        parameters = [*signature(type(self._bus).__init__).parameters.values()][2:]
         known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
         for name in options:
             if name not in known:

@@ -24,7 +24,7 @@
 
 Entry points are C statements that call the controller, so any calling convention is possible.  The
 key ``c`` of a signal is its C lvalue.  Without ``c``, the generated code declares a variable with
-the signal's name.  The code that :mod:`hitl.building.unit` generates lets the compiler check every
+the signal's name.  The generated code (:mod:`hitl.building.unit`) makes the compiler check every
 type and size.  Compiler errors refer to the lines of the interface file.
 """
 

@@ -70,7 +70,7 @@ class BaudRate:
 
     @property
     def good(self) -> bool:
-        """True if the actual rate deviates by less than 1 %."""
+        """True if the actual rate deviates from the nominal rate by less than 1 %."""
         return abs(self.error_percent) < MOST_ERROR_PERCENT
 
     def to_json(self) -> dict[str, object]:

@@ -181,7 +181,7 @@ def libzmq() -> Path:
     ):
         if found := sorted(folder.glob(pattern)):
             return found[0]
-    return Path("libzmq.so.5" if sys.platform != "darwin" else "libzmq.5.dylib")  # the system's own
+    return Path("libzmq.so.5" if sys.platform != "darwin" else "libzmq.5.dylib")  # of the system
 
 
 SHM, ZMQ = "shm", "zmq"

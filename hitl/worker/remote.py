@@ -231,7 +231,7 @@ class Server:
         if self._worker is not None:
             run = self.runs + 1
             self._end()
-            self._say(f"run {run}: the client is gone")  # the worker has ended
+            self._say(f"run {run}: the client is gone")
         return False
 
     def _end(self) -> None:

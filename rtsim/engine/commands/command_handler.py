@@ -38,7 +38,7 @@ AT_A_TAG = ("set", "inject", "fault", "mark")
 
 
 class CommandHandler:
-    """Executor of the commands of a run."""
+    """Command handler of a run, which executes commands at tags and while the run is paused."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ from rtsim.core.clock import Wake, stopwatch
 from rtsim.core.errors import RtsimError, UnknownName
 from rtsim.timing.frames import NO_SAMPLE
 
-if TYPE_CHECKING:  # a process of a client imports no engine
+if TYPE_CHECKING:  # the process of a client must not import the engine
     from rtsim.engine.system import System
     from rtsim.engine.trace import Trace
     from rtsim.timing.pacing import Pacer

@@ -59,7 +59,7 @@ class MessageFault(FaultKind):
 
     @abstractmethod
     def spoil(self, delays: Delays) -> Delays:
-        """Return the delays with the fault, ns, for the given delays without the fault."""
+        """Apply the fault to the delays of a message's copies, ns; return the new delays."""
 
     @property
     def failures(self) -> int:

@@ -78,7 +78,6 @@ class _End:
         return ns
 
     def _drive(self) -> None:
-        """Update the board's pins whose levels the devices have changed."""
         for one in self.placed:
             for output, pin in one.pins.items():
                 level = one.device.level(output)
@@ -113,7 +112,6 @@ class _End:
         raise NotImplementedError
 
     def _acting(self, kind: str, ns: int, device: str = "") -> bool:
-        """Count the faults of ``kind`` that act now; return True if there are any."""
         acting = [f for f in self.faults if f.kind == kind and self._acts(f, ns, device)]
         self.acted.update(acting)
         return bool(acting)

@@ -113,7 +113,6 @@ class CanLink:
             self._echoes.remove(frame)
 
     def _next(self, timeout: float) -> Frame | None:
-        """Return the next frame, including frames that this end sent."""
         bus, can = self._open(), self._can
         try:
             message = bus.recv(timeout)
@@ -144,7 +143,6 @@ class CanLink:
 
 
 def _value(text: str) -> object:
-    """Convert an option of a URL to an integer, a bool or a text."""
     if text in ("yes", "no", "true", "false"):
         return text in ("yes", "true")
     try:

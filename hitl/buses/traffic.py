@@ -110,7 +110,6 @@ class Traffic:
 
     @property
     def malformed_frames(self) -> int:
-        """Total number of malformed frames."""
         return sum(self.malformed.values())
 
     def send(self, values: Vector) -> None:
@@ -274,7 +273,6 @@ class FrameController:
         return np.append(traffic.values, float(traffic.malformed_frames))
 
     def _awaited(self, traffic: Traffic, patience: float) -> bool:
-        """Return True if each frame arrives after the request and within ``patience`` s."""
         until = stopwatch() + round(patience * NS_PER_S)
         while self._missing:
             left = max(0, until - stopwatch())

@@ -121,7 +121,6 @@ def _facts(board: BoardDescription) -> dict[str, object]:
 
 
 def _states(board: BoardDescription) -> dict[str, str]:
-    """Return the compiler and the emulators, each with "ready" or the missing tools."""
     out = {}
     try:
         out["compiler"] = f"{READY}: {Tools('a controller', board).gcc.version}"

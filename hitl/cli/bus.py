@@ -132,7 +132,6 @@ def _frame(codec: FrameCodec, bus: CanBus) -> dict[str, Any]:
 
 
 def _raw_types(codec: FrameCodec) -> tuple[RawType | None, ...]:
-    """Return the raw type of each signal, or None for a codec of another package."""
     found: tuple[RawType | None, ...] = getattr(codec, "raw_types", (None,) * len(codec.signals))
     return found
 
@@ -173,7 +172,6 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def milliseconds(ns: int | None) -> str:
-    """Return a latency in ms, or "no limit" for None."""
     return "no limit" if ns is None else f"{ns * 1000 / NS_PER_S:.3f}"
 
 

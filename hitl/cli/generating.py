@@ -135,7 +135,6 @@ def _prepared(
     seed: int,
     line: ProgressLine,
 ) -> tuple[Build, Table | None, dict[str, object]]:
-    """Return the build, the inputs of the run if there is a scenario, and the parameters."""
     if scenario is None:
         for name, given in (("--set", settings), ("--until", until)):
             if given:

@@ -33,7 +33,6 @@ EXAMPLES = {
     "processor": "examples/processor",
     "arduino": "examples/arduino",
 }
-"""Folder of each example in the package, by name of the example."""
 _NEXT = {
     MOTOR: "rtsim sil test scenario.py -c motor.toml",
     "processor": "rtsim sil test scenario.py:level -c level.toml",

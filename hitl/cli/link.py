@@ -132,7 +132,6 @@ def histogram(ms: Vector) -> list[str]:
 
 
 def board_json(board: HelloReply) -> dict[str, Any]:
-    """Return the board's reply to HELLO as plain data, with hashes and nonce as hex text."""
     return {
         **board._asdict(),
         "schema": f"{board.schema:016x}",
@@ -326,7 +325,6 @@ def _opened(
 
 
 def _wrong(board: HelloReply, image: BoardImage) -> str | None:
-    """Return why ``board`` is not the expected board, or None if it is."""
     error = None
     if image.interface is not None:
         error = of_board(board, image.interface, image.build)

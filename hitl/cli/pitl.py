@@ -129,7 +129,6 @@ def _with_shipped(
 
 
 def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
-    """Print the identity of each board, and the part of the period that the serial line needs."""
     out, line = console(), parse_url(url).description.line
     for name, one in met.items():
         out.print(f"{name} on {url}: {hello(one.board)}", soft_wrap=True, markup=False)

@@ -76,7 +76,6 @@ class Tools:
         return [self.how.tool(t) for t in _TOOLS if shutil.which(self.how.tool(t)) is None]
 
     def _headers(self) -> tuple[str, ...]:
-        """Return the compiler flags for the headers in the compiler's package."""
         found = find_spec(self.how.package) if self.how.package else None
         if found is None or found.origin is None:
             return ()
@@ -148,7 +147,6 @@ class FirmwareImage:
     ram_bytes: int
     compiler: str
     warnings: str
-    """Compiler warnings about the controller's own C code."""
 
 
 def compiled(sketch: Sketch) -> FirmwareImage:
@@ -328,7 +326,6 @@ def overflow_error(board: BoardDescription, name: str, said: str) -> BoardError 
 
 
 def _undefined(board: BoardDescription, name: str, said: str) -> str:
-    """Return a text about functions that no library defines, or "" if there are none."""
     names = list(dict.fromkeys(re.findall(r"undefined symbol: ([^\n]+)", said)))
     if not names:
         return ""

@@ -159,7 +159,6 @@ def library_example(interface: Interface, board: BoardDescription = DEFAULT_BOAR
 
 
 def _platformio(flags: tuple[str, ...]) -> str:
-    """Return the platformio.ini of a sketch whose controller needs ``flags``."""
     text = text_of(FIRMWARE / _MARK)
     for old, new in _OF_LIBRARY.items():
         text = text.replace(old, new)

@@ -67,7 +67,6 @@ class Firmware:
     build: int
     """Build number in HELLO: 32 bits of the hash of the sources, independent of the baud rate."""
     baud: int
-    """Baud rate of the serial line, bit/s."""
     flash_bytes: int
     ram_bytes: int
     """Bytes of static data; the rest of the RAM is available for the stack."""
@@ -80,7 +79,6 @@ class Firmware:
 
     @property
     def stack_bytes(self) -> int:
-        """Bytes of RAM available for the stack."""
         return self.board.memory.ram - self.ram_bytes
 
     def to_json(self) -> dict[str, object]:
@@ -144,11 +142,9 @@ class Fit:
     unchecked: str = ""
     """Properties that could not be checked, with the reason; "" if there are none."""
     warnings: str = ""
-    """Compiler warnings about the controller's own C code."""
 
     @property
     def decided(self) -> bool:
-        """True if everything could be checked."""
         return not self.unchecked
 
 

@@ -155,7 +155,6 @@ class Program:
             yield at, data
 
     def _parts(self) -> list[tuple[int, str, bytes]]:
-        """Return address, section and bytes of everything to load, by ascending address."""
         found = []
         for section in self.sections:
             if section.has_contents:

@@ -69,7 +69,6 @@ class Flags:
 
     @classmethod
     def of(cls, interface: Interface) -> Flags:
-        """Sort the flags of ``interface``."""
         defines, folders, others = [], [], []
         flags = iter(interface.flags)
         for flag in flags:
@@ -305,7 +304,6 @@ def makefile(board: BoardDescription, name: str, main: str, flags: Iterable[str]
 
 
 def _image(board: BoardDescription) -> str:
-    """Return the make commands that convert the linked program to Intel HEX."""
     gcc, memory = board.compiler, board.memory
     if gcc.package:
         return _IMAGE_BY_RTSIM.format(board=board.name)
@@ -432,7 +430,6 @@ def _gets(fields: Iterable[Field]) -> Iterator[str]:
 
 
 def _placed(fields: Iterable[Field]) -> Iterator[tuple[Field, int, int]]:
-    """Yield each field with its first byte and the size of an element in bytes."""
     byte = 0
     for place in fields:
         size = type_bytes(place.signal.type)
@@ -463,7 +460,6 @@ class Sketch:
 
     interface: Interface
     baud: int
-    """Baud rate of the serial line, bit/s."""
     build: int
     """Build number in HELLO: 32 bits of the hash of all files, independent of the baud rate."""
     files: Mapping[str, str]

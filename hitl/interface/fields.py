@@ -77,7 +77,6 @@ KEYWORDS = frozenset((
     "short", "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "typeof",
     "union", "unsigned", "void", "volatile", "while",
 ))  # fmt: skip
-"""Words that cannot be names of variables in C."""
 
 
 def fault_of_name(name: str) -> str:
@@ -249,7 +248,6 @@ FIELD = {
     "nan": flag(),
     "pin": Key(default=None),
 }  # fmt: skip
-"""Allowed keys in the row of a signal."""
 
 
 def read_field(table: str, name: str, row: Entries, real: str) -> Field:
@@ -355,7 +353,6 @@ def _described(place: Field) -> str:
 
 
 def _values(given: list[object], shape: Sequence[int]) -> tuple[float, ...]:
-    """Return the values of an array, which is given as a flat list or nested like its shape."""
     if not any(isinstance(v, list) for v in given):
         return tuple(map(exact_number, given))
     rows = [_values(v, shape[1:]) if isinstance(v, list) else () for v in given]

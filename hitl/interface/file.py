@@ -74,7 +74,6 @@ from rtsim.core.toml import (
 C, CPP = "c", "c++"
 SKETCH = ".ino"
 CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".C", SKETCH)
-"""File suffixes of sources that are compiled as C++."""
 AVR, EXACT = "avr", "exact"
 _MOST_S = 4000.0
 WRAP = 2**32
@@ -466,7 +465,6 @@ _TOP = {
 
 
 def _has_sketch(sources: object) -> bool:
-    """Return True if ``sources``, as written in the file, name a sketch."""
     listed = sources if isinstance(sources, list) else [sources]
     return any(isinstance(one, str) and one.endswith(SKETCH) for one in listed)
 
@@ -595,7 +593,6 @@ class _Reader:
             return read_field(table, name, row, self.top["real"])
 
     def _apart(self, inputs: Fields, outputs: Fields, parameters: Fields) -> None:
-        """Raise an error if two signals declare or set the same variable."""
         declared: dict[str, str] = {}
         written: dict[str, str] = {}
         for of, fields in (

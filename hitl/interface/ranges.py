@@ -111,7 +111,6 @@ def ranges_of(interface: Interface, usual: float = WITHOUT_A_RUN) -> list[Range]
 
 
 def short(value: float, digits: int) -> float:
-    """Return ``value`` rounded to ``digits`` significant digits."""
     return float(f"{value:.{digits - 1}e}") if math.isfinite(value) else value
 
 

@@ -143,9 +143,7 @@ class EventCounts:
     meaningless: int = 0
     """Valid frames of an unknown kind, of a wrong length, or of a kind that boards never send."""
     abandoned: int = 0
-    """Requests that the host abandoned before a reply arrived."""
     repeated: int = 0
-    """Requests that were sent again."""
 
 
 REPLY = 0x80
@@ -211,7 +209,6 @@ class InFlight:
         self._out.clear()
 
     def ask(self, message: Message, now_ns: int, tag: Tag, values: Vector) -> None:
-        """Send ``message`` with the next sequence number."""
         self.sequence = (self.sequence + 1) % 256
         if self.sequence == self._answered[1]:  # the board would treat the message as a repetition
             self.sequence = (self.sequence + 1) % 256
@@ -224,7 +221,6 @@ class InFlight:
         self._out += data
 
     def repeat(self, request: PendingRequest) -> None:
-        """Send ``request`` again with the same sequence number."""
         self.counts.repeated += 1
         self._repeated = True
         self._out += b"\0" + request.data

@@ -90,7 +90,6 @@ def stimuli_table(one: Stimulated, brief: bool = False) -> tuple[tuple[Column, .
 
 
 def _first(reaches: Sequence[str]) -> str:
-    """Return the first branch, shortened to ``_BRIEF`` characters, and the number of others."""
     if not reaches:
         return ""
     text = reaches[0] if len(reaches[0]) <= _BRIEF else f"{reaches[0][: _BRIEF - 1]}…"
@@ -102,7 +101,6 @@ def _gap_columns(loop: OpenLoop) -> tuple[Column, Column]:
 
 
 def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
-    """Return the largest difference with its first step, and its share of the tolerance."""
     if not loop.answered:
         return "no answer", ""
     if result.first_step is None:
@@ -134,7 +132,6 @@ def _open_row(loops: Sequence[OpenLoop], name: str) -> tuple[str, ...]:
 
 
 def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
-    """Return the values of all levels at ``step`` as texts, the reference model first."""
     out = []
     for i, loop in enumerate(loops):
         column = [s.name for s in loop.signals].index(name)
@@ -185,7 +182,6 @@ def _closed_row(flights: Sequence[LoopComparison], name: str) -> tuple[str, ...]
 
 
 def _gap_cell(result: SignalResult) -> str:
-    """Return the largest difference and the tag of the first difference, as text."""
     if not result.rows:
         return ""
     if result.first is None:
@@ -265,7 +261,6 @@ def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
 
 
 def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:
-    """Return the faults of the last comparison."""
     return list(pairs[-1].faults)
 
 
@@ -374,7 +369,6 @@ def bars(values_ns: ArrayLike, logarithmic: bool = False, mark: str = "█") -> 
 
 
 def _digits(width: float) -> int:
-    """Return the number of decimals that distinguishes the edges of bins of this width."""
     return 3 if width <= 0 else min(max(3, 1 - math.floor(math.log10(width))), 6)
 
 

@@ -147,7 +147,6 @@ def _of_target(name: str, target: OnTarget, late: int = 0, missed: int = 0) -> d
 
 
 def _where(loop: OpenLoop, signal: OutputResult) -> str:
-    """Return lines about the first failure: signal, step, tag, values, tolerance and inputs."""
     if signal.step is None:
         return signal.reason
     moment = loop.moment(signal, signal.step)

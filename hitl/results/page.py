@@ -172,7 +172,6 @@ def _stepped(loop: OpenLoop, signal: OutputResult, above: Traces | None) -> Trac
 def _distance(
     loop: OpenLoop, signal: OutputResult, column: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return difference and tolerance of an output at each step; NaN without an answer."""
     a, b = loop.design[:, [column]], loop.translation[:, [column]]
     measured = signal.pair(loop.tags).measure(a, b)
     gap = measured.gap[:, 0]
@@ -207,7 +206,6 @@ def _named(flight: LoopComparison, name: str) -> list[SignalResult]:
 
 
 def _chained(pairs: list[list[Traces]]) -> list[Traces]:
-    """Return the traces of the first pair, each linked to the same column of the next pairs."""
     some = [columns for columns in pairs if columns]
     if len(some) < 2:
         return some[0] if some else []
@@ -254,7 +252,6 @@ def _turned(signal: Signal, x: NDArray[np.float64], y: NDArray[np.float64]) -> N
 
 
 def _paired(a: TrackData, b: TrackData) -> int:
-    """Return the number of leading rows with equal times."""
     n = min(len(a), len(b))
     differ = np.flatnonzero(a.rows.ns[:n] != b.rows.ns[:n])
     return int(differ[0]) if len(differ) else n
@@ -305,7 +302,6 @@ def _bars(
     color: str,
     seen: tuple[float, ...] = (),
 ) -> None:
-    """Add bins of equal width, or one narrow bar if all values are equal."""
     rows = histogram(values, _BINS, seen)
     low, high, count = (np.array(part) for part in zip(*rows, strict=True))
     width = np.where(high > low, high - low, np.maximum(np.abs(low), 1e-9) / 1000)
@@ -317,7 +313,6 @@ def _bars(
 
 
 def _line(figure: go.Figure, column: int, x: float, name: str, color: str) -> None:
-    """Add a vertical line at ``x`` with one entry in the legend."""
     shown = column == 1
     line = {"color": color, "width": 1.5, "dash": "dash"}
     figure.add_trace(
@@ -401,7 +396,6 @@ def _verdict(result: BackToBack | ComparisonChain) -> str:
 
 
 def _open(loops: Sequence[OpenLoop]) -> str:
-    """Return the table of an open loop, followed by a plot of each output, the worst first."""
     columns, rows = open_table(loops)
     results = table([c.name for c in columns], rows)
     plots = "".join(_plot(loops, row[0]) for row in rows)
@@ -431,7 +425,6 @@ def _plot(loops: Sequence[OpenLoop], output: str) -> str:
 
 
 def _cost(loop: OpenLoop, several: bool) -> str:
-    """Return a table of the worst step of each output, with the inputs of that step."""
     rows = [_worst(loop, s, s.worst_step) for s in loop.worst_first() if s.worst_step is not None]
     who = f"{text(loop.sides.gap)}: " if several else ""
     if not rows:

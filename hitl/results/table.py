@@ -92,7 +92,6 @@ def _stimulated(pair: BackToBack, several: bool, width: int) -> Iterator[Part]:
 
 
 def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:
-    """Yield the table of the closed loop: failures, or else the largest differences."""
     failed, count = count_failed(flights)
     columns, rows = closed_table(flights)
     # Stamps and counts have no unit and no tolerance; show them only if they differ.
@@ -107,7 +106,6 @@ def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:
 
 
 def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """Yield the table of faults, and notes on faults that could not act or never acted."""
     rows = [(f.name, f.kind, f.where, str(f.activations)) for f in faults_of(pairs)]
     if rows:
         closed = pairs[-1].flight is not None
@@ -140,7 +138,6 @@ def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
 
 
 def whose(clock: str) -> str:
-    """Return the first word of a clock's name, ``host`` or ``target``, for the column "clock"."""
     return clock.partition(" ")[0]
 
 

@@ -119,7 +119,6 @@ def _check_flasher(board: BoardDescription) -> None:
 
 
 def _check_c(board: BoardDescription) -> None:
-    """Check that the HAL contains the functions of ``firmware/src/rtsim/board.h``."""
     assert board.hal.is_dir(), f"there is no folder {board.hal}"
     main = board.hal / board.main
     assert main.is_file(), f"there is no file {main}"

@@ -152,7 +152,6 @@ def try_link(
 def _next(
     session: Session, link: BoardLink, now: Now, wanted: type[_Wanted], most_s: float = _LOOK_S
 ) -> _Wanted | None:
-    """Return the next event of type ``wanted``, or None if none arrives within ``most_s`` s."""
     if data := session.outgoing():
         link.send(data)
     events: list[Event] = []

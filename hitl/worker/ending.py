@@ -149,7 +149,6 @@ class WorkerEnding(Judged):
 
     @property
     def _by_whom(self) -> str:
-        """The cause of the exit status as text; "" if unknown."""
         if found := _LEFT.search(self.stderr):
             return f": the C called exit({self.code}) in its {found[1]}, which must return"
         if found := _THREW.search(self.stderr):

@@ -120,7 +120,6 @@ class WorkerLink:
             self._folder = None
 
     def send(self, data: bytes | memoryview) -> bool:
-        """Send ``data``; return False if the other end is gone or its queue is full."""
         try:
             self._socket.send(data, zmq.NOBLOCK)
         except zmq.Again:
@@ -152,7 +151,6 @@ class WorkerLink:
             raise ControllerError(f"{self.endpoint}: {error}") from None
 
     def lost(self) -> bool:
-        """Return True if the other end was connected and has disconnected."""
         while self._news.poll(0):
             event = parse_monitor_message(self._news.recv_multipart())["event"]
             if event == zmq.EVENT_CONNECTED:

@@ -305,7 +305,6 @@ def _let_go(process: subprocess.Popen[bytes] | None, link: Link, *files: IO[byte
 
 
 def _environment() -> dict[str, str]:
-    """Return the worker's environment; the user's options override those of rtsim."""
     asked = {k: ":".join(filter(None, (v, os.environ.get(k)))) for k, v in _OPTIONS.items()}
     return {**os.environ, **asked, _PARENT: str(os.getpid())}
 

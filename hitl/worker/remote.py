@@ -191,7 +191,6 @@ class Server:
         self._tell(text_message(WorkerMessageKind.HELLO, self.build.interface.schema))
 
     def _from_worker(self, worker: Worker) -> None:
-        """Forward answers, report the worker's end, and after a quiet time check the client."""
         while (data := worker.link.receive()) is not None:
             if not self._tell(data):
                 return

@@ -61,9 +61,7 @@ class CommandHandler:
         self._system, self._pacer, self._trace = system, pacer, trace
         self._standing = inbox.standing
         self._until_ns: int | None = None
-        """Simulated time at which a commanded step ends, ns."""
         self._tags = 0
-        """Remaining number of tags of a commanded step."""
         self._changes: list[Change] = []
         self._alone = False
         self._between_ns: int | None = None
@@ -363,7 +361,6 @@ class CommandHandler:
 
 
 def _wanted_ns(command: Command, now: int) -> int:
-    """Return the time to which the command ``restore`` takes the run back, ns."""
     arguments = command.arguments
     if "at" in arguments:
         ns = to_ns(float(arguments["at"]), "time to go back to")  # type: ignore[arg-type]

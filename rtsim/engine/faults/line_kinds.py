@@ -168,7 +168,6 @@ class SlowLine(LineFault):
         super().__init__(activity, line, ns_at, rate)
         self._byte = -(-_BITS_PER_BYTE * rate // int(self.fault.parameters["baud"]))
         self._free = 0
-        """Tick at which the line is free again."""
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.struck(ticks):

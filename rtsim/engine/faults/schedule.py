@@ -354,10 +354,6 @@ def _names(signals: Signals, name: str) -> bool:
 
 
 def _element(signals: Signals, name: str) -> tuple[str, slice]:
-    """Return the signal to which ``name`` refers, and the slice of its elements.
-
-    ``name`` may be a column such as ``position_1``.
-    """
     if name in signals:
         return name, slice(0, signals[name].size)
     for signal in signals:

@@ -1,4 +1,4 @@
-"""Simulated devices at the buses of emulated boards; :data:`DEVICES` finds them by name."""
+"""Simulated devices on the buses of emulated boards, by name in :data:`DEVICES`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 KINDS: dict[str, type[BusDevice]] = {"i2c": I2cDevice, "spi": SpiDevice}
-"""Class from which the devices of a kind of bus derive."""
+"""Base class of the devices of each kind of bus."""
 
 
 def _usable(name: str, made: object) -> type[BusDevice]:
@@ -33,4 +33,4 @@ DEVICES: ExtensionPoint[type[BusDevice]] = ExtensionPoint(
     {"mcp3008": Mcp3008, "mpu6050": Mpu6050},
     _usable,
 )
-"""All bus devices by name.  A package adds one by an entry point in ``rtsim.bus_devices``."""
+"""All bus devices by name.  Packages add devices through the entry point ``rtsim.bus_devices``."""

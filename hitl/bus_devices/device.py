@@ -1,7 +1,7 @@
-"""The classes that a simulated bus device derives from, and the faults of its bus.
+"""Base classes of simulated bus devices, and the faults of a bus.
 
 A device is one class and one entry in :data:`hitl.bus_devices.DEVICES`.
-:func:`hitl.testing.bus_devices.check_bus_device` checks a device, also one of another package.
+:func:`hitl.testing.bus_devices.check_bus_device` checks a device, including one in another package.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ class Quantity:
     name: str
     unit: str
     initial: float = 0.0
-    """Value without a signal."""
+    """Value while no signal is connected."""
     description: str = ""
 
 
 class BusDevice:
-    """A device at a bus.  Times are ns since the power-on of the board, and never decrease.
+    """Base class of a device on a bus.
 
-    ``options`` are the values of the rig file that replace :attr:`options`.  Raises
-    :class:`ScenarioError` for an unknown option or a value that is not a finite number.
+    Times are in ns since the board's power-on and never decrease.  The constructor's ``options``
+    come from the rig file and override the class attribute :attr:`options`.  The constructor raises
+    :class:`ScenarioError` for an unknown option and for a value that is not a finite number.
     """
 
     bus: ClassVar[str]
-    """``"i2c"`` or ``"spi"``."""
     quantities: ClassVar[tuple[Quantity, ...]] = ()
     options: ClassVar[Mapping[str, float]] = {}
     """Names and default values of the options."""
@@ -54,16 +54,19 @@ class BusDevice:
         self.values = {q.name: q.initial for q in self.quantities}
 
     def set(self, name: str, value: float) -> None:
-        """Set a quantity from now on.  Raises :class:`ControllerError` for a value without end."""
+        """Set the value of the quantity ``name`` from the present time on.
+
+        Raises :class:`ControllerError` for an infinite value or NaN.
+        """
         if not math.isfinite(value):
             raise ControllerError(f"{name} = {value!r} is not finite; a device measures numbers")
         self.values[name] = value
 
     def advance(self, ns: int) -> None:
-        """Let the device run up to the time ``ns``."""
+        """Advance the device to the time ``ns``."""
 
     def due_ns(self) -> int | None:
-        """Return the next time at which a pin of :attr:`outputs` may change, or ``None``."""
+        """Return the next time at which a pin of :attr:`outputs` may change, or None."""
         return None
 
     def level(self, output: str) -> bool:  # noqa: ARG002
@@ -72,23 +75,27 @@ class BusDevice:
 
 
 class I2cDevice(BusDevice):
-    """A device at an I2C bus.  A transfer is a START, bytes in one direction, and a STOP.
+    """Base class of a device on an I2C bus.
 
-    The bus compares addresses: it calls :meth:`start` only for this device's address.
+    A transfer is a START, bytes in one direction, and a STOP.  The bus compares addresses, so
+    :meth:`start` is called only for this device's address.
     """
 
     bus = "i2c"
     address: ClassVar[int]
-    """Address of 7 bits, if the rig file gives none."""
+    """Default 7-bit address; the rig file may give another one."""
     addresses: ClassVar[tuple[int, ...]] = ()
-    """Addresses that the device can have; empty for every address from 0x08 to 0x77."""
+    """Addresses that the device can have.  If empty, any address from 0x08 to 0x77 is allowed."""
 
     def start(self, read: bool) -> bool:  # noqa: ARG002
-        """Take its address; return True to acknowledge.  ``read`` is the direction."""
+        """Begin a transfer; return True to acknowledge the address.
+
+        ``read`` is True if the board reads from the device.
+        """
         return True
 
     def write(self, byte: int) -> bool:
-        """Take a byte; return True to acknowledge."""
+        """Receive a byte from the board; return True to acknowledge the byte."""
         raise NotImplementedError
 
     def read(self) -> int:
@@ -96,11 +103,14 @@ class I2cDevice(BusDevice):
         raise NotImplementedError
 
     def stop(self) -> None:
-        """End the transfer.  A repeated START calls :meth:`start` without a stop before."""
+        """End the transfer.
+
+        A repeated START calls :meth:`start` again without calling :meth:`stop` before.
+        """
 
 
 class SpiDevice(BusDevice):
-    """A device at an SPI bus, which is selected while its pin is low."""
+    """Base class of a device on an SPI bus, which is selected while its select pin is low."""
 
     bus = "spi"
 
@@ -108,7 +118,8 @@ class SpiDevice(BusDevice):
         """Begin a transfer."""
 
     def transfer(self, byte: int) -> int:
-        """Take a byte and return the byte that the device sends meanwhile, 0 to 255."""
+        """Receive ``byte``, and return the byte that the device sends at the same time, 0 to
+        255."""
         raise NotImplementedError
 
     def deselect(self) -> None:
@@ -121,18 +132,21 @@ _MISSED = {
     "nack_data": "{} acknowledged a written byte",
     "wrong_byte": "{} sent a byte",
 }
-"""What did not happen while a fault that has changed nothing could act."""
+"""For each kind of fault, a clause about the operation that the fault never met."""
 KINDS = tuple(_MISSED)
 
 
 @dataclass(frozen=True)
 class BusFault:
-    """A fault of a bus from ``begin_ns`` up to ``end_ns``; ``None`` for the end of the run.
+    """A fault of a bus from ``begin_ns`` to ``end_ns``, in ns since the run began.
 
-    Times are ns since the run began.  ``stuck_sda``: something holds SDA low.  ``nack_address``:
-    addresses are not acknowledged.  ``nack_data``: bytes that are written are not acknowledged.
-    ``wrong_byte``: the bits of ``mask`` are inverted in each byte that is read, also of SPI.
-    ``device`` limits all but ``stuck_sda`` to the device of that name; ``""`` is every device.
+    ``end_ns`` None means the end of the run.  ``device`` limits the fault to one device; "" means
+    every device.  The kinds are:
+
+    - ``stuck_sda``: SDA is held low, which affects all devices; ``device`` must be "".
+    - ``nack_address``: addresses are not acknowledged.
+    - ``nack_data``: written bytes are not acknowledged.
+    - ``wrong_byte``: the bits of ``mask`` are inverted in each byte that is read, also on SPI.
     """
 
     kind: str
@@ -142,13 +156,13 @@ class BusFault:
     mask: int = 0xFF
 
     def acts(self, ns: int, device: str = "") -> bool:
-        """Return True if the fault acts at the time ``ns`` on ``device``."""
+        """Return True if the fault acts on ``device`` at the time ``ns``."""
         in_time = self.begin_ns <= ns and (self.end_ns is None or ns < self.end_ns)
         return in_time and (not self.device or self.device == device)
 
 
 def why_idle(fault: BusFault, ran_ns: int) -> str:
-    """Return why ``fault`` changed no operation of boards that ran for ``ran_ns``, as a clause."""
+    """Return why ``fault`` changed nothing while the boards ran for ``ran_ns``, as a clause."""
     begin, end = fault.begin_ns / NS_PER_S, fault.end_ns
     if fault.begin_ns >= ran_ns:
         return f"it begins at {begin:g} s, and the boards ran until {ran_ns / NS_PER_S:g} s"

@@ -1,4 +1,4 @@
-"""The other end of a bus of an emulated board: its devices, and the faults of the bus."""
+"""Connect simulated devices and bus faults to a bus of an emulated board."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from hitl.bus_devices.device import BusDevice, BusFault, I2cDevice, SpiDevice, w
 from rtsim.core.tag import NS_PER_S
 
 _MOST = 8
-"""Most addresses that a sentence lists."""
+"""Maximum number of addresses in one message."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A device at its place on a bus."""
+    """A device and its connections to the bus and the board."""
 
     name: str
     device: BusDevice
     address: int = 0
-    """Address on an I2C bus."""
     select: str = ""
     """Pin of the board that selects the device on an SPI bus."""
     pins: Mapping[str, str] = field(default_factory=dict)
-    """Pin of the board that an output of the device drives."""
+    """Pin of the board that each output of the device drives."""
 
 
 class _End:
-    """What the ends of I2C and SPI have in common: time, values, and pins that devices drive."""
+    """Base class of the I2C and SPI ends: time, values, and pins that devices drive."""
 
     kind: ClassVar[str]
     reached: ClassVar[str]
-    """What a board does to a device before it transfers bytes: ``addressed`` or ``selected``."""
+    """Verb for reports of unused devices: ``addressed`` or ``selected``."""
     origin_ns = 0
-    """Time since power-on at which the run began, from which the times of faults count, ns."""
+    """Time from power-on to the start of the run, ns; times of faults count from this point."""
 
     def __init__(
         self, board: EmulatedBoard, bus: str, placed: Sequence[Placed],
@@ -47,9 +46,8 @@ class _End:
         self.placed = tuple(placed)
         self.faults = list(faults)
         self.acted: Counter[BusFault] = Counter()
-        """Number of operations that each fault changed."""
         self.asked: Counter[str] = Counter()
-        """Number of transfers to each device since power-on, also of those that failed."""
+        """Number of transfers to each device since power-on, including failed ones."""
         self._levels: dict[tuple[str, str], bool] = {}
         found = board.description.bus(bus)
         if found.kind != self.kind:
@@ -58,16 +56,16 @@ class _End:
         self._drive()
 
     def begin(self) -> None:
-        """Count the times of the faults from the board's present cycle on."""
+        """Start the run: times of faults count from the board's present cycle."""
         self.origin_ns = self._ns(self._board.cycles)
 
     def why_idle(self, fault: BusFault) -> str:
-        """Return why ``fault`` has changed no operation; empty if it has changed one."""
+        """Return why ``fault`` has changed no operation, or "" if it has changed one."""
         ran_ns = self._ns(self._board.cycles) - self.origin_ns
         return "" if self.acted[fault] else why_idle(fault, ran_ns)
 
     def why_unused(self, name: str) -> str:
-        """Return a sentence if the device ``name`` had no transfer; else an empty text."""
+        """Return a sentence if the device ``name`` had no transfer, else ""."""
         return "" if self.asked[name] else f"{name} was never {self.reached}"
 
     def _ns(self, cycle: int) -> int:
@@ -80,7 +78,6 @@ class _End:
         return ns
 
     def _drive(self) -> None:
-        """Set the pins that devices drive and that have changed."""
         for one in self.placed:
             for output, pin in one.pins.items():
                 level = one.device.level(output)
@@ -105,17 +102,16 @@ class _End:
         self._drive()
 
     def edge(self, pin: str, level: bool, cycle: int) -> None:
-        """Take a change of an output of the board."""
+        """Handle a change of an output pin of the board."""
 
     def let_go(self) -> None:
-        """Take a reset of the board."""
+        """Handle a reset of the board."""
 
     def took(self, op: BusOp, byte: int, cycle: int) -> BusReply | None:
-        """Return the answer to an operation."""
+        """Return the answer to a bus operation."""
         raise NotImplementedError
 
     def _acting(self, kind: str, ns: int, device: str = "") -> bool:
-        """Count the faults of ``kind`` that act now; return True if there is one."""
         acting = [f for f in self.faults if f.kind == kind and self._acts(f, ns, device)]
         self.acted.update(acting)
         return bool(acting)
@@ -132,7 +128,7 @@ class _End:
 
 
 class I2cEnd(_End):
-    """The devices of an I2C bus, which are found by their addresses."""
+    """The devices of an I2C bus, selected by their addresses."""
 
     kind = "i2c"
     reached = "addressed"
@@ -143,9 +139,8 @@ class I2cEnd(_End):
     ) -> None:  # fmt: skip
         super().__init__(board, bus, placed, faults)
         self._with: tuple[str, I2cDevice] | None = None
-        """The device that has acknowledged its address in this transfer, and its name."""
+        """Name and device that acknowledged the address of the present transfer."""
         self.empty: Counter[int] = Counter()
-        """Number of transfers to each address at which there is no device."""
 
     def took(self, op: BusOp, byte: int, cycle: int) -> BusReply | None:
         ns = self._advance(cycle)
@@ -154,10 +149,10 @@ class I2cEnd(_End):
         return None if reply.at < 0 else reply
 
     def _stuck(self, op: BusOp, byte: int, ns: int) -> BusReply | None:
-        """Return the answer of a bus whose SDA is low; ``None`` if nothing holds it.
+        """Return the answer of a bus whose SDA is held low; None if no fault holds SDA.
 
-        A START waits until the bus is free, a STOP until SDA can rise.  A written 1 that reads as 0
-        is a lost arbitration.
+        A START waits until the bus is free.  A STOP waits until SDA can rise.  If a written 1 reads
+        as 0, the board loses the arbitration.
         """
         if not self._acting("stuck_sda", ns):
             return None
@@ -170,7 +165,7 @@ class I2cEnd(_End):
         return BusReply(ack=True, lost=byte != 0)
 
     def _free_at(self, ns: int) -> int:
-        """Return the cycle at which no fault holds SDA any more; -1 if there is none."""
+        """Return the cycle at which faults release SDA; -1 if SDA is never released."""
         while True:
             ends = [f.end_ns for f in self.faults if f.kind == "stuck_sda" and self._acts(f, ns)]
             if not ends:
@@ -225,12 +220,12 @@ class I2cEnd(_End):
         self._with = None
 
     def let_go(self) -> None:
-        """Leave the transfer: the devices see a STOP when the pull-ups raise SDA."""
+        """End the transfer, since the devices see a STOP when the pull-ups raise SDA."""
         self._leave()
 
 
 class SpiEnd(_End):
-    """The devices of an SPI bus.  A pin that the board drives low selects a device."""
+    """The devices of an SPI bus.  The board selects a device by driving its select pin low."""
 
     kind = "spi"
     reached = "selected"

@@ -1,4 +1,4 @@
-"""The MCP3008: an ADC of 10 bits with eight channels at an SPI bus.
+"""The MCP3008, a 10-bit ADC with eight channels on an SPI bus.
 
 Source: data sheet DS21295D, sections 4.2 (code), 5.0 (serial communication) and table 5-2.
 """
@@ -13,16 +13,16 @@ from rtsim.core.errors import ScenarioError
 CODES = 1024
 _BITS = 10
 _CONFIGURATION = 4
-"""Bits behind the start bit: single-ended or differential, then the channel."""
+"""Bits after the start bit: one for single-ended or differential, three for the channel."""
 _NULL = _CONFIGURATION + 2
-"""Clock, counted from the start bit, at which the null bit is read: one clock is for the sample."""
+"""Clock of the null bit, counted from the start bit; one clock passes for sampling."""
 
 
 class Mcp3008(SpiDevice):
-    """The converter without errors: the code is the whole part of 1024 * V / VREF, 0 to 1023.
+    """An ideal MCP3008.  The code is the integer part of 1024 * V / VREF, limited to 0 to 1023.
 
-    The output reads as 1 while the device does not drive it.  Modes 0,0 and 1,1 of SPI are equal in
-    whole bytes; the mode of the bus is not checked.
+    The output reads as 1 while the device does not drive it.  The device works in SPI modes 0,0 and
+    1,1, which do not differ for whole bytes.  Other modes of the bus are not detected.
     """
 
     quantities = tuple(
@@ -37,7 +37,7 @@ class Mcp3008(SpiDevice):
         self.select()
 
     def code(self, configuration: int) -> int:
-        """Return the code for the four bits ``configuration`` (table 5-2)."""
+        """Return the code for the four configuration bits of table 5-2."""
         channel = configuration & 7
         volts = self.values[f"ch{channel}"]
         if not configuration & 8:  # differential: the other input of the pair is IN-
@@ -46,7 +46,7 @@ class Mcp3008(SpiDevice):
 
     def select(self) -> None:
         self._clock = -1
-        """Clocks since the start bit; -1 before it."""
+        """Clocks since the start bit; -1 before the start bit."""
         self._configuration = 0
         self._code = 0
 
@@ -58,7 +58,7 @@ class Mcp3008(SpiDevice):
 
     def _clocked(self, bit: int) -> int:
         if self._clock < 0:
-            self._clock += bit  # 0 is the start bit
+            self._clock += bit  # clock 0 is the start bit, the first 1
             return 1
         self._clock += 1
         if self._clock <= _CONFIGURATION:
@@ -71,4 +71,4 @@ class Mcp3008(SpiDevice):
             return 1
         if place <= _BITS:  # the null bit, then the most significant bit first
             return self._code >> _BITS - place & 1
-        return self._code >> place - _BITS & 1  # then backwards, and zeros
+        return self._code >> place - _BITS & 1  # then the bits in reverse order, and zeros

@@ -1,11 +1,10 @@
-"""The MPU-6050: a gyroscope and an accelerometer with three axes each, at an I2C bus.
+"""The MPU-6050, a three-axis gyroscope and accelerometer on an I2C bus.
 
-Source of registers, scales and reset values: MPU-6000/MPU-6050 Register Map and Descriptions,
+Registers, scales and reset values: MPU-6000/MPU-6050 Register Map and Descriptions,
 RM-MPU-6000A-00, revision 4.2.  I2C: product specification PS-MPU-6000A-00, revision 3.4, section 9.
 
-Not modelled: noise, offsets, the delay of the digital low pass, the self-test, the FIFO, the
-auxiliary bus, cycle mode and motion detection.  Their registers keep what is written and have no
-effect.
+Not modelled: noise, offsets, the delay of the digital low-pass filter, self-test, FIFO, auxiliary
+bus, cycle mode and motion detection.  Their registers store written values without effect.
 """
 
 from __future__ import annotations
@@ -21,33 +20,33 @@ ACCEL_XOUT_H, TEMP_OUT_H, GYRO_XOUT_H = 0x3B, 0x41, 0x43
 SIGNAL_PATH_RESET, USER_CTRL, PWR_MGMT_1, PWR_MGMT_2, WHO_AM_I = 0x68, 0x6A, 0x6B, 0x6C, 0x75
 SIZE = 128
 RESET = {PWR_MGMT_1: 0x40, WHO_AM_I: 0x68}
-"""Values after a reset that are not 0 (section 3)."""
+"""Nonzero register values after a reset (section 3)."""
 READ_ONLY = (*range(INT_STATUS, 0x61), WHO_AM_I)
 
 ACCEL_PER_G = (16384.0, 8192.0, 4096.0, 2048.0)
-"""LSB per g for AFS_SEL 0 to 3: ranges of 2, 4, 8 and 16 g (section 4.17)."""
+"""LSB per g for AFS_SEL 0 to 3, with ranges of 2, 4, 8 and 16 g (section 4.17)."""
 GYRO_PER_DEG_S = (131.0, 65.5, 32.8, 16.4)
-"""LSB per deg/s for FS_SEL 0 to 3: ranges of 250, 500, 1000 and 2000 deg/s (section 4.19)."""
+"""LSB per deg/s for FS_SEL 0 to 3, with ranges of 250, 500, 1000 and 2000 deg/s (section 4.19)."""
 TEMP_PER_DEGC, TEMP_ZERO = 340.0, 36.53
-"""LSB per degC, and the temperature of the value 0, degC (section 4.18)."""
+"""LSB per degC, and the temperature that reads as 0, degC (section 4.18)."""
 
 _DATA_READY = 0x01
 _ACTIVE_LOW, _LATCHED, _ANY_READ_CLEARS = 0x80, 0x20, 0x10
 _DEVICE_RESET, _SLEEP, _TEMP_OFF = 0x80, 0x40, 0x08
 _PULSE_NS = 50_000
-"""Length of a pulse at the pin INT that is not latched (section 4.15)."""
+"""Length of an unlatched pulse at the pin INT (section 4.15)."""
 _AXES = "xyz"
 
 
 class Mpu6050(I2cDevice):
-    """The sensor.  It samples from its wake-up on, at the rate that its registers set.
+    """The MPU-6050, which samples after its wake-up at the rate set by its registers.
 
-    A measurement outside of the range saturates.  While a transfer is under way, the registers of
-    the measurements keep their values, so a burst reads one sample.
+    A measurement outside the range saturates.  The measurement registers do not change during a
+    transfer, so a burst reads one consistent sample.
     """
 
     address = 0x68
-    addresses = (0x68, 0x69)  # by the pin AD0
+    addresses = (0x68, 0x69)  # selected by the pin AD0
     outputs = ("int",)
     quantities = (
         *(Quantity(f"accel_{a}", "g", float(a == "z"), "specific force") for a in _AXES),
@@ -74,7 +73,7 @@ class Mpu6050(I2cDevice):
 
     @property
     def sample_ns(self) -> int:
-        """Time between two samples, ns: the gyroscope's rate divided by 1 + SMPLRT_DIV."""
+        """Sample period, ns: the gyroscope's output period times 1 + SMPLRT_DIV."""
         hz = 8000 if self._registers[CONFIG] & 7 in (0, 7) else 1000
         return NS_PER_S // hz * (1 + self._registers[SMPLRT_DIV])
 
@@ -108,7 +107,7 @@ class Mpu6050(I2cDevice):
             words.append(_word(self.values[f"gyro_{axis}"] * gyro) if on else old[8 + 2 * n :][:2])
         self._fresh = b"".join(words)
 
-    # ---- the pin INT
+    # The pin INT.
     def due_ns(self) -> int | None:
         if self._asleep or not self._registers[INT_ENABLE] & _DATA_READY:
             return None
@@ -124,7 +123,7 @@ class Mpu6050(I2cDevice):
             active = bool(enabled) and 0 <= self._now - self._ready_ns < _PULSE_NS
         return active != bool(how & _ACTIVE_LOW)
 
-    # ---- the bus
+    # The bus.
     def start(self, read: bool) -> bool:
         self._awaits_pointer, self._busy = not read, True
         return True
@@ -158,5 +157,4 @@ class Mpu6050(I2cDevice):
 
 
 def _word(value: float) -> bytes:
-    """Return ``value``, rounded and limited to 16 bits, with the high byte first."""
     return min(max(round(value), -32768), 32767).to_bytes(2, "big", signed=True)

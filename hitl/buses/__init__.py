@@ -1,7 +1,7 @@
-"""Frames on real and virtual buses and networks: CAN by python-can, and UDP datagrams.
+"""Exchange frames with real and virtual buses and networks: CAN via python-can, and UDP.
 
-:class:`FrameController` exchanges frames at its ticks, :class:`FrameInput` reads frames as an
-external input.  Both use a link (:mod:`hitl.buses.urls`) and codecs
+A :class:`FrameController` exchanges frames at its ticks.  A :class:`FrameInput` reads frames as an
+external input.  Both open a link (:mod:`hitl.buses.urls`) and convert frames with codecs
 (:mod:`rtsim.components.frames`).
 """
 

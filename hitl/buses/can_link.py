@@ -1,7 +1,7 @@
-"""CAN buses by python-can: virtual ones, and those of adapters.  Only this module uses python-can.
+"""CAN links via python-can, for virtual buses and for adapters.
 
-The name of an interface, its channel and its options are python-can's own.  A channel of digits is
-a number.
+Names of interfaces, channels and options are those of python-can.  A channel of digits is passed as
+a number, except for virtual buses.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from rtsim.core.tag import NS_PER_S
 _MULTICAST = "udp_multicast"
 _MOST_ECHOES = 1024
 _STRICT = ("virtual", _MULTICAST)
-"""Interfaces whose options are all known.  Those of adapters can be anything."""
+"""Interfaces that accept only known options.  Adapters may accept any option."""
 _NETWORKED = ("socketcand",)
-"""Further interfaces whose frames pass a network."""
 
 
 class CanLink:
-    """A bus of python-can's ``interface``, at ``channel``, with further options of python-can.
+    """A CAN bus, opened by python-can.
 
-    ``remote`` lets a bus by multicast leave this machine.  Raises :class:`LinkError` if the bus
-    cannot be opened.
+    ``options`` are passed to python-can.  ``remote`` allows frames of a multicast or networked bus
+    to leave this machine.  Raises :class:`LinkError` if the bus cannot be opened.
     """
 
     addressed = True
@@ -63,7 +62,7 @@ class CanLink:
                     "remote=yes to the URL if they may (they are not encrypted)"
                 )
         self._echoes: deque[Frame] = deque(maxlen=_MOST_ECHOES)
-        """Frames that this end has sent by multicast, which it will receive too."""
+        """Frames sent by multicast, which this end will receive as well."""
         self._hears_itself = interface == _MULTICAST
         try:
             self._bus: Any = can.Bus(
@@ -80,8 +79,9 @@ class CanLink:
             self._refuse_unknown(options)
 
     def _refuse_unknown(self, options: Mapping[str, str]) -> None:
-        """Raise :class:`ScenarioError` for an option that python-can's bus would ignore."""
-        parameters = [*signature(type(self._bus).__init__).parameters.values()][2:]  # of the bus
+        """Raise :class:`UnknownName` for an option that python-can would ignore."""
+        # Without the parameters self and channel.
+        parameters = [*signature(type(self._bus).__init__).parameters.values()][2:]
         known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
         for name in options:
             if name not in known:
@@ -113,7 +113,6 @@ class CanLink:
             self._echoes.remove(frame)
 
     def _next(self, timeout: float) -> Frame | None:
-        """Return the next frame, which can be one of this end."""
         bus, can = self._open(), self._can
         try:
             message = bus.recv(timeout)
@@ -144,7 +143,6 @@ class CanLink:
 
 
 def _value(text: str) -> object:
-    """Return an option of a URL as a whole number, a truth value or a text."""
     if text in ("yes", "no", "true", "false"):
         return text in ("yes", "true")
     try:

@@ -1,8 +1,8 @@
-"""The frames that one node sends and receives on a link, and their signals as vectors.
+"""Controllers and external inputs that exchange frames over a link.
 
-A :class:`FrameController` is a controller whose inputs are sent as frames, and whose outputs are
-frames that it receives.  A :class:`FrameInput` is an external input: its frames are read at each
-tag, recorded, and fed again in a replay.
+A :class:`FrameController` sends its inputs as frames.  Its outputs are the signals of received
+frames.  A :class:`FrameInput` is an external input that reads frames at each tag.  The values are
+recorded, and a replay uses the recorded values.
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
 MOST_AT_ONCE = 256
-"""The most frames that are taken from a link at one tag; the others stay for the next tag."""
+"""Maximum number of frames read from a link at one tag; further frames wait for the next tag."""
 MOST_REASONS = 64
-"""The most different reasons that are kept for malformed frames; the others are one."""
+"""Maximum number of reasons for which malformed frames are counted separately."""
 OTHERS = "other reasons"
 
 Described = str | Path | Mapping[str, FrameCodec]
-"""The file that describes frames, or their codecs by name."""
+"""The file that describes the frames, or codecs by name."""
 
 
 def codecs_of(url: str, frames: Described | None, names: Iterable[str]) -> tuple[FrameCodec, ...]:
-    """Return the codecs called ``names``; ``frames`` replaces the file that the URL names."""
+    """Return the codecs of the frames ``names``.
+
+    ``frames`` replaces the file that the URL names.
+    """
     found: Mapping[str, FrameCodec]
     if isinstance(frames, Mapping):
         found = frames
@@ -53,16 +56,16 @@ def codecs_of(url: str, frames: Described | None, names: Iterable[str]) -> tuple
 
 @dataclass(frozen=True)
 class Layout:
-    """Frames side by side in one vector."""
+    """Frames placed side by side in one vector."""
 
     codecs: tuple[FrameCodec, ...]
     signals: Signals
     places: tuple[slice, ...]
-    """The place of each codec's values in the vector."""
+    """Slice of each codec's values in the vector."""
 
     @classmethod
     def of(cls, codecs: Sequence[FrameCodec], prefix: bool = False) -> Layout:
-        """Return the layout of ``codecs``; with ``prefix`` names are ``FRAME_SIGNAL``."""
+        """Return the layout of ``codecs``; with ``prefix``, signals are named ``FRAME_SIGNAL``."""
         owner: dict[str, str] = {}
         signals, places, at = Signals(), [], 0
         for codec in codecs:
@@ -81,19 +84,19 @@ class Layout:
 
 
 class Traffic:
-    """Sends and receives frames on ``link``, and counts the malformed ones with their reasons."""
+    """Sender and receiver of frames on ``link``, which counts malformed frames by reason."""
 
     def __init__(self, link: FrameLink, sends: Layout, receives: Layout) -> None:
         self.link = link
         self.sends, self.receives = sends, receives
         self.values: Vector = receives.signals.initial()
-        """The values received last, (n,)."""
+        """The latest received values, shape (n,)."""
         self.counts: dict[str, int] = {codec.name: 0 for codec in receives.codecs}
-        """Number of frames received, by the name of the frame."""
+        """Number of received frames, by the name of the frame."""
         self.malformed: dict[str, int] = {}
         """Number of malformed frames, by reason."""
         self.ignored = 0
-        """Number of frames with an identifier that is none of this node's."""
+        """Number of frames with identifiers that this node does not receive."""
         self._by_identifier: dict[tuple[int, bool], int] = {}
         if link.addressed:
             for k, codec in enumerate(receives.codecs):
@@ -107,21 +110,20 @@ class Traffic:
 
     @property
     def malformed_frames(self) -> int:
-        """Number of malformed frames for all reasons."""
         return sum(self.malformed.values())
 
     def send(self, values: Vector) -> None:
-        """Send each frame with its part of ``values`` (m,).
+        """Send each frame with its part of ``values``, shape (m,).
 
-        Raises :class:`FrameError` for a value that does not fit, and
-        :class:`hitl.buses.contract.LinkError`.
+        Raises :class:`FrameError` for a value that does not fit its frame.  Raises
+        :class:`hitl.buses.contract.LinkError` if the link has failed.
         """
         for codec, place in zip(self.sends.codecs, self.sends.places, strict=True):
             data = codec.encode(values[place])
             self.link.send(Frame(data, codec.identifier, codec.extended))
 
     def drain(self) -> set[str]:
-        """Take the frames that have arrived; return the names of those that were taken."""
+        """Read the frames that have arrived; return the names of the decoded frames."""
         found: set[str] = set()
         for _ in range(MOST_AT_ONCE):
             arrived, name = self.next(0.0)
@@ -131,9 +133,10 @@ class Traffic:
         return found
 
     def next(self, timeout: float) -> tuple[bool, str]:
-        """Take one frame; return whether one arrived within ``timeout`` s, and its name.
+        """Read one frame; return ``(arrived, name)``.
 
-        The name is empty for a frame of others and for a malformed one.
+        ``arrived`` is True if a frame arrived within ``timeout`` s.  ``name`` is empty for a
+        malformed frame and for a frame that this node does not receive.
         """
         try:
             frame = self.link.receive(timeout)
@@ -143,7 +146,10 @@ class Traffic:
         return (False, "") if frame is None else (True, self.take(frame))
 
     def take(self, frame: Frame) -> str:
-        """Write the values of ``frame`` to :attr:`values`; return its name, or "" if not taken."""
+        """Decode ``frame`` into :attr:`values` and return its name.
+
+        The name is empty if the frame is malformed or not for this node.
+        """
         if self.link.addressed:
             k = self._by_identifier.get((frame.identifier, frame.extended))
             if k is None:
@@ -181,15 +187,19 @@ MALFORMED = "malformed"
 
 
 class FrameController:
-    """Nodes on a bus or network beyond this process, as a controller of a scenario.
+    """A controller that exchanges frames with nodes outside of this process.
 
-    At each tick it sends the frames ``send`` with its inputs.  Its outputs are the signals of the
-    frames ``receive``, and the number of malformed frames so far (``malformed``).
+    At each tick, the controller sends its inputs in the frames ``send``.  Its outputs are the
+    signals of the frames ``receive``, and the number of malformed frames so far (``malformed``).
 
-    ``url``: the link (:mod:`hitl.buses.urls`).  ``frames``: the file that describes the frames,
-    unless the URL names it.  ``answer``: ``"latest"`` gives at once what has arrived last;
-    ``"awaited"`` waits until each received frame has arrived after the request, as a controller
-    that runs elsewhere answers.  ``prefix``: names of signals begin with the name of their frame.
+    Args:
+        url: URL of the link; see :mod:`hitl.buses.urls`.
+        send: Names of the frames to send.
+        receive: Names of the frames to receive.
+        frames: File that describes the frames, unless the URL names one.
+        answer: With ``"latest"``, the outputs are the latest received values.  With ``"awaited"``,
+            the controller waits until each received frame has arrived after the request.
+        prefix: If True, names of signals begin with the name of their frame.
 
     Example:
         engine = FrameController(
@@ -223,9 +233,9 @@ class FrameController:
         self.inputs = self._sends.signals
         self.outputs = self._receives.signals + Signals(Signal(MALFORMED))
         self.traffic: Traffic | None = None
-        """The open link with its counts; None before a run."""
+        """The open link with its counters; None before a run."""
         self.malformed: dict[str, int] = {}
-        """Number of malformed frames of the last run, by reason."""
+        """Number of malformed frames in the last run, by reason."""
         self._missing: set[str] = set()
 
     @property
@@ -247,7 +257,7 @@ class FrameController:
     def send(self, tag: Tag, inputs: Vector) -> None:
         traffic = self._open()
         if self._answer == AWAITED:
-            traffic.drain()  # what came before the request is no answer to it
+            traffic.drain()  # frames that arrived before the request do not answer it
             self._missing = set(traffic.counts)
         try:
             traffic.send(inputs)
@@ -263,7 +273,6 @@ class FrameController:
         return np.append(traffic.values, float(traffic.malformed_frames))
 
     def _awaited(self, traffic: Traffic, patience: float) -> bool:
-        """Return whether each frame arrived after the request, within ``patience`` s."""
         until = stopwatch() + round(patience * NS_PER_S)
         while self._missing:
             left = max(0, until - stopwatch())
@@ -293,18 +302,21 @@ class FrameController:
 
 
 MOST_KEPT = 4096
-"""Frames that wait for the next tag; further ones are lost, which counts as a malformed frame."""
+"""Maximum number of frames that wait for the next tag.
+
+The loss of further frames counts as a malformed frame.
+"""
 _LOOK_S = 0.05
 
 
 class FrameInput:
     """The device of an external input whose values arrive as frames.
 
-    The link opens at the first tag of a live run.  A replay does not open it.  With ``event``, a
-    thread reads the link, and a frame inserts a tag at its arrival; without it, frames are read at
-    the tags of other components.  All event inputs of a scenario share one wake: give the
-    ``wake`` of the first as ``event`` of the others.  The other arguments are those of
-    :class:`FrameController`.
+    The link opens at the first tag of a live run; a replay does not open the link.  Without
+    ``event``, frames are read at the tags of other components.  With ``event``, a thread reads the
+    link, and each frame inserts a tag at its arrival.  All event inputs of a scenario share one
+    :class:`Wake`: pass the ``wake`` of the first input as ``event`` to the others.  The other
+    arguments are those of :class:`FrameController`.
 
     Example:
         pedal = FrameInput("udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=pedal.toml", ["pedal"])
@@ -325,9 +337,9 @@ class FrameInput:
         self.signals = self._layout.signals + Signals(Signal(MALFORMED))
         self.wake: Wake | None = event if isinstance(event, Wake) else Wake() if event else None
         self.traffic: Traffic | None = None
-        """The open link with its counts; None before the first tag."""
+        """The open link with its counters; None before the first tag."""
         self.malformed: dict[str, int] = {}
-        """Number of malformed frames of the last run, by reason."""
+        """Number of malformed frames in the last run, by reason."""
 
     def poll(self) -> Vector | None:
         traffic = self._open()
@@ -353,7 +365,7 @@ class FrameInput:
 
 
 class ReadAhead:
-    """A link whose frames a thread reads, so that ``wake`` is set when one arrives."""
+    """A link that a thread reads ahead; each arriving frame sets ``wake``."""
 
     def __init__(self, link: FrameLink, wake: Wake) -> None:
         self.addressed = link.addressed
@@ -385,7 +397,7 @@ class ReadAhead:
         self._link.send(frame)
 
     def receive(self, timeout: float) -> Frame | None:  # noqa: ARG002
-        """Return a frame that has arrived; never wait."""
+        """Return a frame that has arrived, or None, without waiting."""
         if self._lost:
             self._lost = False
             raise FrameError(

@@ -1,4 +1,4 @@
-"""UDP datagrams; each datagram is one frame."""
+"""A link over UDP, with one frame per datagram."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net import known_host
 
 MOST_BYTES = 65_507
-"""Bytes of the longest datagram."""
 
 
 class UdpLink:
-    """Sends datagrams to ``to`` (``HOST:PORT``) and receives those that arrive at ``bind``.
+    """A UDP link that sends datagrams to the address ``to`` (``HOST:PORT``).
 
-    Without ``bind`` it receives the answers to its own port.  Addresses other than those of this
-    machine need ``remote``.
+    The option ``bind`` is the address at which datagrams are received.  Without ``bind``, the link
+    receives answers at its own port.  Addresses outside this machine require ``remote``.
     """
 
     addressed = False
@@ -51,7 +50,7 @@ class UdpLink:
 
     @property
     def port(self) -> int:
-        """The port at which datagrams are received."""
+        """The port that receives datagrams."""
         port: int = self._open().getsockname()[1]
         return port
 
@@ -59,10 +58,10 @@ class UdpLink:
         link = self._open()
         if len(frame.data) > MOST_BYTES:
             raise LinkError(f"{self._name}: a datagram has at most {MOST_BYTES} bytes")
-        with suppress(BlockingIOError):  # no room in the buffer: lost, as any datagram may be
+        with suppress(BlockingIOError):  # the buffer is full: lose the datagram
             try:
                 link.sendto(frame.data, self._to)
-            except ConnectionError:  # nobody listens, and the system tells it
+            except ConnectionError:  # no program receives at the address
                 pass
             except BlockingIOError:
                 raise
@@ -75,7 +74,7 @@ class UdpLink:
             return None
         try:
             return Frame(link.recv(MOST_BYTES + 1))
-        except (BlockingIOError, ConnectionError):  # nothing there, or nobody listened to us
+        except (BlockingIOError, ConnectionError):  # no datagram, or an earlier one was rejected
             return None
         except OSError as error:
             raise LinkError(f"cannot receive from {self._name}: {error.strerror}") from None
@@ -94,7 +93,7 @@ class UdpLink:
 def _address(
     text: str, given: str, remote: bool, least: int
 ) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    """Return family and address of ``HOST:PORT``; raises :class:`ScenarioError` for a wrong one."""
+    """Return family and address of ``HOST:PORT``; raise :class:`ScenarioError` if it is wrong."""
     host, colon, digits = given.rpartition(":")
     if not colon or not digits.isascii() or not digits.isdigit() or len(digits) > 5:
         raise ScenarioError(f"{text}: {given!r} is not an address; write HOST:PORT")

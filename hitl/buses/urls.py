@@ -2,14 +2,14 @@
 
 ==================================================  =============================================
 ``can://virtual/car``                               a bus within this process
-``can://udp_multicast/239.74.163.2``                a bus of the processes of this machine
+``can://udp_multicast/239.74.163.2``                a bus between processes on this machine
 ``can://socketcan/can0``                            a CAN interface of Linux
 ``can://slcan//dev/ttyACM0?bitrate=500000``         a USB adapter at a serial port
 ``udp://127.0.0.1:5005?bind=127.0.0.1:5006``        datagrams to one port, and from another
 ==================================================  =============================================
 
-The option ``frames=FILE`` (or ``dbc=FILE``) names the file that describes the frames.  Links other
-than to this machine need ``remote=yes``.  Other packages add a scheme by the entry point
+The option ``frames=FILE`` (or ``dbc=FILE``) names the file that describes the frames.  Links to
+other machines require ``remote=yes``.  Packages add schemes through the entry point
 ``rtsim.frame_links``.
 """
 
@@ -39,13 +39,13 @@ class FrameUrl:
     host: str
     """The part after ``//``, such as ``virtual`` or ``127.0.0.1:5005``."""
     path: str
-    """The part after the host without its first slash."""
+    """The part after the host, without its first slash."""
     options: dict[str, str] = field(default_factory=dict)
-    """The options, except those that follow as attributes."""
+    """All options except ``frames``, ``dbc`` and ``remote``."""
     frames: str = ""
-    """The file that describes the frames; "" if the URL names none."""
+    """File that describes the frames; "" if the URL names none."""
     remote: bool = False
-    """True if the link may leave this machine."""
+    """True if frames may leave this machine."""
 
 
 LinkMaker = Callable[[FrameUrl], FrameLink]
@@ -72,11 +72,10 @@ def _udp(url: FrameUrl) -> FrameLink:
 FRAME_LINKS: ExtensionPoint[LinkMaker] = ExtensionPoint(
     "rtsim.frame_links", "kind of frame link", {"can": _can, "udp": _udp}, _checked
 )
-"""The function that opens the links of each scheme."""
 
 
 def parse_frame_url(text: str) -> FrameUrl:
-    """Return the parts of a URL; raises :class:`ScenarioError` for a malformed one."""
+    """Parse the URL of a link; raise :class:`ScenarioError` if it is malformed."""
     try:
         parts = urlsplit(text)
         given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
@@ -109,7 +108,8 @@ def parse_frame_url(text: str) -> FrameUrl:
 def open_frame_link(url: str | FrameUrl) -> FrameLink:
     """Open the link of ``url``.
 
-    Raises :class:`ScenarioError` for a wrong URL, and :class:`LinkError` if it cannot be opened.
+    Raises :class:`ScenarioError` for a wrong URL, and :class:`LinkError` if the link cannot be
+    opened.
     """
     parsed = parse_frame_url(url) if isinstance(url, str) else url
     try:

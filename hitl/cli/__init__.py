@@ -1,4 +1,4 @@
-"""The commands ``rtsim sil ...``: build, run and compare the C code of a controller."""
+"""The commands ``rtsim sil ...``, which build, run and compare a controller's C code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of ``rtsim board`` that need no serial line: list, install, build and compare."""
+"""The commands of ``rtsim board`` that need no serial line, such as list, install and build."""
 
 from __future__ import annotations
 
@@ -121,7 +121,6 @@ def _facts(board: BoardDescription) -> dict[str, object]:
 
 
 def _states(board: BoardDescription) -> dict[str, str]:
-    """Return the compiler and the emulators, each with "ready" or what is missing."""
     out = {}
     try:
         out["compiler"] = f"{READY}: {Tools('a controller', board).gcc.version}"
@@ -136,7 +135,7 @@ def _states(board: BoardDescription) -> dict[str, str]:
     return out
 
 
-# The command ``rtsim board install``: download the emulator of a board.
+# The command ``rtsim board install``, which downloads the emulator of a board.
 
 
 @click.command()
@@ -166,7 +165,7 @@ def install(board_name: str | None) -> None:
     )
 
 
-# The command ``rtsim board build``: firmware of an interface file, or of an Arduino sketch.
+# The command ``rtsim board build``, for an interface file or an Arduino sketch.
 
 
 @click.command()
@@ -278,7 +277,7 @@ def _described(made: Firmware, place: Path | None) -> dict[str, object]:
     }
 
 
-# The command ``rtsim board export``: write a controller as a sketch for Arduino's own tools.
+# The command ``rtsim board export``, which writes a controller as an Arduino sketch.
 
 
 @click.command()
@@ -331,7 +330,7 @@ def export(
     )
 
 
-# The command ``rtsim board compare``: one controller on all emulated boards.
+# The command ``rtsim board compare``, which runs one controller on all emulated boards.
 
 COLUMNS = (
     Column("board"), Column("step, median", number=True), Column("step, max", number=True),
@@ -439,7 +438,7 @@ def _to_json(row: OnOneBoard) -> dict[str, object]:
     return report
 
 
-# The command ``rtsim board clock``: the times of Arduino code on an emulated board, for SIL.
+# The command ``rtsim board clock``, which measures the times of Arduino code for SIL.
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""The commands ``rtsim board ...``: list and compare boards, build, install, serve."""
+"""The commands ``rtsim board ...``, which list, compare, install, build and serve boards."""
 
 from __future__ import annotations
 

@@ -132,7 +132,6 @@ def _frame(codec: FrameCodec, bus: CanBus) -> dict[str, Any]:
 
 
 def _raw_types(codec: FrameCodec) -> tuple[RawType | None, ...]:
-    """Return the raw type of each signal; None for a codec of another package."""
     found: tuple[RawType | None, ...] = getattr(codec, "raw_types", (None,) * len(codec.signals))
     return found
 
@@ -147,7 +146,6 @@ def _signal(signal: Any, raw: RawType | None) -> dict[str, Any]:
 
 
 def _notes(codec: FrameCodec) -> list[str]:
-    """Return what a user of the frame should know."""
     out = []
     if codec.length > MOST_BYTES:
         out.append(
@@ -174,7 +172,6 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def milliseconds(ns: int | None) -> str:
-    """Return a latency in ms; "no limit" if there is none."""
     return "no limit" if ns is None else f"{ns * 1000 / NS_PER_S:.3f}"
 
 
@@ -188,7 +185,7 @@ def _number(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, int | float) else str(value)
 
 
-# ``rtsim bus load``: who uses the CAN buses of a scenario, and how much.
+# ``rtsim bus load`` reports which components use the CAN buses of a scenario, and how much.
 
 _COLUMNS = (
     Column("sender"), Column("frame"), Column("most bits", number=True),
@@ -285,7 +282,7 @@ def _load_cells(row: dict[str, Any]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-# ``rtsim bus listen``: print the frames that arrive on a link, decoded.
+# ``rtsim bus listen`` prints the frames that arrive on a link, decoded.
 
 _LOOK_S = 0.1
 
@@ -349,7 +346,7 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
 
 
 def _next(traffic: Traffic, timeout: float) -> dict[str, Any] | None:
-    """Return the next frame as plain data; None if none arrives within ``timeout`` s."""
+    """Return the next frame as plain data, or None if no frame arrives within ``timeout`` s."""
     try:
         frame = traffic.link.receive(timeout)
     except FrameError as error:

@@ -1,4 +1,4 @@
-"""The commands ``rtsim bus ...``: check descriptions of frames, loads of buses, and listen."""
+"""The commands ``rtsim bus ...``, which check frames, compute bus loads and listen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that the commands of ``rtsim sil`` share: controllers, build, warnings, coverage."""
+"""Options and helper functions that the commands of ``rtsim sil`` share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def names_a_board(function: _Function) -> _Function:
 
 
 def chosen(name: str | None) -> BoardDescription:
-    """Return the board named ``name``, or the default board for ``None``."""
+    """Return the board ``name``, or the default board for None."""
     return DEFAULT_BOARD if name is None else board_named(name)
 
 
@@ -119,7 +119,7 @@ warnings_option = click.option(
     "status 1.",
 )
 
-# numba imports the package "coverage", and a folder of that name would replace it.
+# A folder named "coverage" would replace the package "coverage", which numba imports.
 coverage_option = click.option(
     "--coverage",
     "counted_into",
@@ -134,7 +134,8 @@ coverage_option = click.option(
 def write_new(folder: Path, contents: Mapping[str, bytes], remedy: str) -> list[Path]:
     """Write files with ``contents``, by name, into ``folder`` and return their paths.
 
-    Raises :class:`ScenarioError` with ``remedy``, and writes nothing, if a file exists already.
+    If a file exists already, nothing is written, and :class:`ScenarioError` with ``remedy`` is
+    raised.
     """
     where = "this folder" if folder == Path() else str(folder)
     if there := [name for name in contents if (folder / name).exists()]:
@@ -159,9 +160,10 @@ def watch_of(line: ProgressLine) -> ProgressWatch:
 
 
 def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str = "") -> None:
-    """Raise :class:`ScenarioError` for a latency of 0: ``who`` stands for needs time to answer.
+    """Raise :class:`ScenarioError` for a latency of 0.
 
-    ``otherwise`` is another remedy, behind that of a latency.
+    ``who`` names what needs time to answer.  The error suggests a latency, followed by the remedy
+    ``otherwise``.
     """
     if isinstance(component.compute, Fixed) and component.compute.constant == (0,):
         period = component.period
@@ -175,7 +177,7 @@ def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str =
 def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> None:
     """End with exit status 1 if a compiler warned and ``--warnings error`` is given.
 
-    ``said`` is the compiler's output by controller; it is empty if there were no warnings.
+    ``said`` contains the compiler's output by controller.
     """
     warned = {name: text for name, text in said.items() if text}
     if strictness == ERROR and warned:
@@ -193,14 +195,13 @@ class Counting:
 
     coverage: Coverage | None = None
     failed: str = ""
-    """Why coverage could not be counted; empty if it was counted or not requested."""
+    """Why coverage could not be counted; "" if it was counted or not requested."""
 
     def to_json(self) -> dict[str, Any]:
         report = {"coverage": None if self.coverage is None else self.coverage.to_json()}
         return {**report, "no_coverage": self.failed} if self.failed else report
 
     def print(self, out: Console) -> None:
-        """Print the coverage, or why it could not be counted."""
         if self.failed:
             out.print(f"no coverage: {self.failed}", soft_wrap=True, markup=False)
         elif self.coverage is not None:
@@ -211,8 +212,8 @@ class Counting:
 def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Counting]:
     """Count the lines that coverage builds execute inside the ``with`` block.
 
-    If coverage cannot be counted, :attr:`Counting.failed` says why. This is not raised as an error,
-    so that the result of the block itself is still reported.
+    If coverage cannot be counted, :attr:`Counting.failed` contains the reason.  No error is raised,
+    so that the result of the block is still reported.
     """
     out = Counting()
     if kind != COVERAGE:
@@ -233,8 +234,8 @@ def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Countin
 def in_c(reference: str, kind: str, keys: Path | None, link: str | None = None) -> SilController:
     """Return the controller of ``FILE.toml[:VARIANT]`` or ``FILE.toml@tcp://HOST:PORT``.
 
-    For the first form, this machine builds the C code. For the second form, the controller uses the
-    C code that ``rtsim sil serve`` runs at that address.
+    In the first form, this machine builds the C code.  In the second form, ``rtsim sil serve`` runs
+    the C code at the given address.
     """
     interface, at, address = reference.partition(_SERVED)
     if not at:
@@ -249,9 +250,9 @@ def in_c(reference: str, kind: str, keys: Path | None, link: str | None = None) 
 
 
 def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, str]:
-    """Return the interface files, by the name of the controller that each file replaces.
+    """Return the interface file of each controller that C code replaces, by name.
 
-    ``values`` are texts such as ``"controller=pid.toml"``; the name may be left out if the scenario
+    ``values`` are texts such as ``"controller=pid.toml"``.  The name may be omitted if the scenario
     has one controller.  Raises :class:`ScenarioError` for a value that names no controller or no
     file.
     """

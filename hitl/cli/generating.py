@@ -1,4 +1,4 @@
-"""The command ``rtsim sil generate``: find inputs that reach branches which a run left open."""
+"""The command ``rtsim sil generate``, which finds inputs for branches that a run did not reach."""
 
 from __future__ import annotations
 
@@ -135,7 +135,6 @@ def _prepared(
     seed: int,
     line: ProgressLine,
 ) -> tuple[Build, Table | None, dict[str, object]]:
-    """Return the build, the inputs of the run if there is a scenario, and the parameters."""
     if scenario is None:
         for name, given in (("--set", settings), ("--until", until)):
             if given:
@@ -164,7 +163,7 @@ def _prepared(
 
 
 def _path(given: Path | None, made: Build) -> Path:
-    """Return the path of the file to write; raises an error if it cannot be written."""
+    """Return the path of the file to write; raise an error if it cannot be written."""
     if given is None and ships(made.interface.path):
         name = beside(made.interface).name
         raise StimuliError(

@@ -1,4 +1,4 @@
-"""The command ``rtsim hitl``: run a scenario with hardware at the pins of an I/O node."""
+"""The command ``rtsim hitl``, which runs a scenario with hardware at the pins of an I/O node."""
 
 from __future__ import annotations
 
@@ -194,13 +194,13 @@ def _to_json(task: ControllerTask, rig: Rig) -> dict[str, Any]:
 
 
 def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, int, str]]:
-    """Return each fault of a bus, how many operations it changed, and why it changed none."""
+    """Return each bus fault, the number of operations it changed, and why it changed none."""
     buses = controller.buses
     return [] if buses is None else list(zip(rig.bus_faults, buses.acted, buses.idle, strict=True))
 
 
 def _doubts(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
-    """Return a text if faults of buses never acted: then the run does not show their effect."""
+    """Return a text if bus faults never acted, since the run then does not show their effect."""
     controller = _of_rig(task)
     idle = [row.in_words for row, acted, _ in _bus_faults(controller, rig) if not acted]
     return (f"faults of buses that never acted: {', '.join(idle)}",) if idle else ()

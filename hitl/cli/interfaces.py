@@ -33,7 +33,6 @@ EXAMPLES = {
     "processor": "examples/processor",
     "arduino": "examples/arduino",
 }
-"""The folder of each example in the package, by the example's name."""
 _NEXT = {
     MOTOR: "rtsim sil test scenario.py -c motor.toml",
     "processor": "rtsim sil test scenario.py:level -c level.toml",
@@ -51,7 +50,7 @@ def starter(example: str = MOTOR) -> dict[str, bytes]:
 def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
     """Write all files of ``example`` into ``folder`` and return their paths.
 
-    Raises :class:`ScenarioError`, and writes nothing, if one of the files exists already.
+    If one of the files exists already, nothing is written, and :class:`ScenarioError` is raised.
     """
     return write_new(folder, starter(example), f"give another folder: rtsim sil init {example}")
 
@@ -88,7 +87,7 @@ def init(folder: Path, example: str, as_json: bool) -> None:
     click.echo(f"next: {into}{_NEXT[example]}")
 
 
-# The commands ``rtsim sil header`` and ``rtsim sil check``: C header and check of an interface.
+# The commands ``rtsim sil header`` and ``rtsim sil check``.
 
 
 @click.command()
@@ -188,7 +187,7 @@ def check(
     sys.exit(0 if found.decided else FAILED)
 
 
-# The command ``rtsim sil build``: compile the worker of an interface file.
+# The command ``rtsim sil build``, which compiles the worker of an interface file.
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""The commands ``rtsim flash``, ``link-test`` and ``board serve``: a board on a serial line."""
+"""The commands ``rtsim flash``, ``link-test`` and ``board serve``, for a board on a serial line."""
 
 from __future__ import annotations
 
@@ -48,15 +48,14 @@ from rtsim.runs.progress import ProgressLine
 # Texts and JSON about a board and the test of its link.
 
 _USUAL = 115_200
-"""The usual bit rate of a serial line, bit/s."""
 _WIDE = 4.0
-"""A histogram has logarithmic bins if its largest / smallest value exceeds this number."""
+"""Ratio of the largest to the smallest value above which a histogram has logarithmic bins."""
 
 
 def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
     """Return lines of text about the board's identity, from its reply to HELLO.
 
-    ``interface`` is the expected controller; its name is printed if the board runs it.
+    ``interface`` is the expected controller, whose name is printed if the board runs it.
     """
     if interface is not None and board.name_hash == name_hash(interface.name):
         carries = f"{interface.name}, name hash {board.name_hash:08x}"
@@ -74,7 +73,7 @@ def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
 def about_trial(trial: LinkTrial, own_time: bool, at: BoardDescription) -> list[str]:
     """Return lines of text about the serial line, the round trips and the clock.
 
-    If ``own_time`` is true, the board's clock measured the times, otherwise the host's clock.
+    ``own_time`` is True if the board's clock measured the times, and False for the host's clock.
     ``at`` describes the board.
     """
     lines = [
@@ -120,9 +119,9 @@ def _rate(trial: LinkTrial, at: BoardDescription) -> str:
 
 
 def histogram(ms: Vector) -> list[str]:
-    """Return the lines of a histogram of the sorted times ``ms`` (n,), in ms.
+    """Return the lines of a histogram of sorted times in ms, shape (n,).
 
-    Bars show the values up to the 99th percentile; the last line counts the values beyond it.
+    Bars show the values up to the 99th percentile.  The last line counts the larger values.
     """
     high = float(p99(ms))
     few = ms[ms <= high]
@@ -133,7 +132,6 @@ def histogram(ms: Vector) -> list[str]:
 
 
 def board_json(board: HelloReply) -> dict[str, Any]:
-    """Return the board's reply to HELLO as plain data, with hashes and nonce as hex text."""
     return {
         **board._asdict(),
         "schema": f"{board.schema:016x}",
@@ -200,9 +198,9 @@ class BoardImage:
 def image_of(
     reference: str, baud: int | None = None, board: BoardDescription = DEFAULT_BOARD
 ) -> BoardImage:
-    """Return the image of a ``FILE.hex``, of a sketch or of an interface file; build it if needed.
+    """Return the image of a ``FILE.hex``, a sketch or an interface file, and build it if needed.
 
-    ``baud`` is the bit rate of the serial line, bit/s (``None``: the default rate of ``board``).
+    ``baud`` is the bit rate of the serial line, bit/s; None selects the default rate of ``board``.
     """
     if reference.lower().endswith((".hex", ".ihex")):
         return BoardImage(Path(reference), baud=baud)
@@ -215,10 +213,10 @@ def image_of(
 def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardImage:
     """Return the image that the emulated board at ``at`` runs.
 
-    ``file`` is an Intel HEX file or a sketch, ``controller`` an interface file. If both are given,
-    the board runs ``file``, which must contain ``controller``. Raises :class:`BoardError` if
-    neither is given, or if the board is not emulated: a real board runs the firmware in its flash
-    memory.
+    ``file`` is an Intel HEX file or a sketch, and ``controller`` an interface file.  If both are
+    given, the board runs ``file``, which must contain ``controller``.  Raises :class:`BoardError`
+    if neither is given, or if the board is not emulated, because a real board runs the firmware in
+    its flash.
     """
     if not at.emulated:
         raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")
@@ -315,7 +313,7 @@ def _expected(
 def _opened(
     at: BoardUrl, image: BoardImage, paced: bool
 ) -> Iterator[tuple[BoardLink, int, PacedBoard | None]]:
-    """Yield the link, the bit rate of its line, and the board's server (only if ``paced``)."""
+    """Yield the link, the bit rate of its line, and the board's server if ``paced``."""
     if paced:
         with PacedBoard(at.text, image.path) as board:
             baud = nominal(board.baud)
@@ -327,7 +325,6 @@ def _opened(
 
 
 def _wrong(board: HelloReply, image: BoardImage) -> str | None:
-    """Return why ``board`` is not the expected board; ``None`` if it is acceptable."""
     error = None
     if image.interface is not None:
         error = of_board(board, image.interface, image.build)
@@ -443,9 +440,9 @@ def flash(
 
 
 def _place(port: str, board_name: str | None) -> tuple[str, int | None, BoardDescription]:
-    """Return the port's name, the bit rate in its URL (``None`` if missing), and the board.
+    """Return the port's name, the bit rate in its URL (None if missing), and the board.
 
-    The board is the one that ``--board`` names, else the one that the URL names.
+    ``--board`` has precedence over the board in the URL.
     """
     if not port.startswith(("serial:", "board:")):
         return port, None, chosen(board_name)
@@ -459,7 +456,7 @@ def _place(port: str, board_name: str | None) -> tuple[str, int | None, BoardDes
 
 
 def _board_at(at: BoardUrl, board_name: str | None) -> BoardDescription:
-    """Return the board; raises :class:`BoardError` if --board and the URL name different boards."""
+    """Return the board; raise :class:`BoardError` if --board and the URL name different boards."""
     if board_name is None:
         return at.description
     board = chosen(board_name)
@@ -572,7 +569,7 @@ def serve(
 
 @contextmanager
 def _ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C interrupt this process, even if a shell started it with SIGINT ignored."""
+    """Enable Ctrl-C for this process, even if a shell started it with SIGINT ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,5 @@
-"""The command ``rtsim pitl``: compare a controller on a board with its C code on this host."""
+"""The command ``rtsim pitl``, which compares a controller on a board with its C code on the
+host."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ SHIPPED = {
     "f16": ("autopilot", "firmware/core/f16_control.toml:single"),
     "unstable": ("controller", "firmware/core/unstable_control.toml:single"),
 }
-"""The default controller and interface file of each shipped scenario."""
+"""Default controller and interface file of each shipped scenario."""
 
 
 @click.command()
@@ -102,7 +103,7 @@ def pitl(
             check_faults(scenario, both.board, url)
 
         def met() -> None:
-            """Report a board that is absent, or not the expected one, before the first run."""
+            """Report a board that is missing or not the expected one, before the first run."""
             line.say(f"connecting to {url} …")
             found = meet(both.board, scenario)
             line.close()
@@ -120,7 +121,7 @@ def pitl(
 def _with_shipped(
     controllers: tuple[str, ...], reference: str, scenario: Scenario
 ) -> tuple[str, ...]:
-    """Return ``controllers``, or else the interface file that is shipped for the scenario."""
+    """Return ``controllers``, or by default the interface file shipped for the scenario."""
     name, interface = SHIPPED.get(reference, ("", ""))
     if not controllers and name in scenario.components:
         return (f"{name}={interface}",)
@@ -128,7 +129,6 @@ def _with_shipped(
 
 
 def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
-    """Print the identity of each board, and the share of the period that the serial line needs."""
     out, line = console(), parse_url(url).description.line
     for name, one in met.items():
         out.print(f"{name} on {url}: {hello(one.board)}", soft_wrap=True, markup=False)

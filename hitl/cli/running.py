@@ -1,4 +1,4 @@
-"""The commands ``rtsim sil run``, ``case`` and ``serve``: run C code in place of a controller."""
+"""The commands ``rtsim sil run``, ``case`` and ``serve``, which run C code as the controller."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def run_in_c(
 
 
 def _execution(task: ControllerTask) -> Execution | None:
-    """Return execution times in host time, or ``None`` if the C code is not a local plain build."""
+    """Return execution times in host time, or None unless the C code is a local plain build."""
     assert isinstance(task.controller, SilController)
     if _kind(task) != PLAIN:
         return None
@@ -188,7 +188,7 @@ def _print(
     counted.print(out)
 
 
-# The command ``rtsim sil case``: run the steps of a saved case again.
+# The command ``rtsim sil case``, which runs the steps of a saved case again.
 
 
 @click.command()
@@ -251,7 +251,7 @@ def case(file: Path, kind: str | None, silence: float, link: str | None, as_json
     sys.exit(rerun.outcome.value)
 
 
-# The command ``rtsim sil serve``: run the C code of an interface file for another machine.
+# The command ``rtsim sil serve``, which runs C code for another machine.
 
 
 @click.command()

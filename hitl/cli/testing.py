@@ -56,7 +56,7 @@ from rtsim.record.verdict import Tolerance, tolerance_of
 from rtsim.runs.progress import ProgressLine
 from rtsim.scenario.loading import load_scenario
 
-# Common options, result files and progress output of ``rtsim sil test`` and ``rtsim pitl``.
+# Options, result files and progress output shared by ``rtsim sil test`` and ``rtsim pitl``.
 
 _path = click.Path(path_type=Path)
 Writer = Callable[[BackToBack | ComparisonChain, Path], None]
@@ -64,7 +64,7 @@ Writer = Callable[[BackToBack | ComparisonChain, Path], None]
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """The values of the options that :func:`comparison_options` adds to a command."""
+    """Values of the options that :func:`comparison_options` adds to a command."""
 
     scenario: str
     settings: tuple[str, ...]
@@ -109,7 +109,7 @@ class ComparisonOptions:
         return result.outcome.value
 
     def why(self, result: BackToBack | ComparisonChain) -> str:
-        """Return the reason if the exit status is not 0, else an empty text."""
+        """Return the reason for a nonzero exit status, else ""."""
         if not result.ok:
             return result.in_words
         return "; ".join(_refused(result)) if self.strict else ""
@@ -117,7 +117,7 @@ class ComparisonOptions:
     def writers(self) -> dict[Path, Writer]:
         """Return the function that writes each result file, by path.
 
-        Raises :class:`RecordingError` if a path is not writable, before the comparison runs.
+        Raises :class:`RecordingError` before the comparison runs if a path is not writable.
         """
         out: dict[Path, Writer] = {}
         if self.junit is not None:
@@ -187,33 +187,34 @@ _OPTIONS = (
 
 
 def _refused(result: BackToBack | ComparisonChain) -> list[str]:
-    """Return clauses on what ``--strict`` refuses; the faults are those of the last comparison."""
+    """Return clauses on the results that ``--strict`` rejects.
+
+    Faults that never acted are those of the last comparison.
+    """
     return [*result.pairs[-1].never_acted, *result.doubts]
 
 
 def comparison_options(command: F) -> F:
-    """Add the argument and options of a comparison to ``command``, as a decorator.
+    """Decorate ``command`` with the argument and options of a comparison.
 
-    ``command`` gets them as one :class:`ComparisonOptions`, in its argument ``asked``.
+    ``command`` receives their values as one :class:`ComparisonOptions`, in its argument ``asked``.
     """
     return with_options_as(ComparisonOptions, "asked", command, _OPTIONS)
 
 
 class Comparing:
-    """A comparison that a command makes: its scenario, its progress line and its files."""
+    """A comparison that a command runs: its scenario, progress line and files."""
 
     def __init__(self, asked: ComparisonOptions, line: ProgressLine, stack: ExitStack) -> None:
         self.asked, self.line, self._stack = asked, line, stack
         self.scenario = load_scenario(asked.scenario, parse_settings(asked.settings))
         self.scenario.faults(*asked.faults)
         self.times: Given = {}
-        """Latency by name of controller."""
         self.files: list[Path] = []
-        """The files that were written."""
         self._rules, self._writers = asked.rules(), asked.writers()
 
     def parse(self, controllers: Sequence[str]) -> dict[str, str]:
-        """Return the interface files of ``-c`` by controller, and take the latencies for them."""
+        """Return the interface files of ``-c`` by controller, and store the latencies for them."""
         given = parse_controllers(controllers, self.scenario)
         self.times = parse_latencies(self.asked.latencies, list(given))
         return given
@@ -276,7 +277,7 @@ class Comparing:
 
 @contextmanager
 def comparing(asked: ComparisonOptions, as_json: bool) -> Iterator[Comparing]:
-    """Check the options and load the scenario; show the progress until the end of the block."""
+    """Check the options, load the scenario and show the progress until the end of the block."""
     asked.check()
     line = ProgressLine(asked.scenario, enabled=sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), closing(line), ExitStack() as stack, announced(line.compiling):

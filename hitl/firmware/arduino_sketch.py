@@ -1,7 +1,7 @@
-"""Compile an Arduino sketch that uses the real pins of a board, as Arduino's tools do.
+"""Compile an Arduino sketch that uses the real pins of a board.
 
-Such a sketch is a device of a rig, and contains nothing of rtsim.  The firmware of a controller,
-with rtsim's protocol on the serial line, is made from :mod:`hitl.firmware.sketch`.
+Such a sketch is a device in a rig, and contains no code of rtsim.  :mod:`hitl.firmware.sketch`
+generates the firmware of a controller, which communicates by rtsim's protocol.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ _LIBRARIES = "libraries"
 
 
 def image_of_sketch(path: Path, board: BoardDescription = DEFAULT_BOARD) -> FirmwareImage:
-    """Compile the sketch ``path`` for ``board``, or return its kept image.
+    """Compile the sketch ``path`` for ``board``, or return the cached image.
 
-    If the folder has the name of the sketch, all sketches and C and C++ files in it and in its
-    folder ``src`` are parts of the program, as for Arduino's tools; otherwise only ``path`` is.
-    Libraries that come with the Arduino core, such as Wire and SPI, are added if a file includes
-    them.  Raises :class:`hitl.firmware.compiling.NoTools` if the compiler or the core is missing,
-    :class:`BoardError` for a file that is no sketch or cannot be read, for a board without an
-    Arduino core, and for a program that does not fit the board, and :class:`BuildError` with file
-    and line for an error in the code.
+    Arduino's tools also compile the other sketches and the C and C++ files in a folder that has the
+    name of the sketch, and in its subfolder ``src``.  This function does the same; in another
+    folder, it compiles only ``path``.  Libraries of the Arduino core, such as Wire and SPI, are
+    added if a file includes them.
+
+    Raises:
+        NoTools: The compiler or the Arduino core is not installed.
+        BoardError: The file is not a sketch or cannot be read, the board has no Arduino core, or
+            the program does not fit the board.
+        BuildError: The code has an error; the message contains file and line.
     """
     if not is_sketch(path):
         raise BoardError(f"{path} is not an Arduino sketch; give a file NAME{SKETCH}")
@@ -86,7 +89,7 @@ class _OfSketch(Job):
         return objects, said
 
     def _libraries(self) -> list[Path]:
-        """Return the folders of the core's libraries that the program includes."""
+        """Return the folders of the core's libraries whose headers the program includes."""
         found: list[Path] = []
         own = {path.resolve(): text for path, text in self.texts.items()}
         queue = [*own, *(path.resolve() for path in self.sources)]

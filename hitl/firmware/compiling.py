@@ -1,4 +1,4 @@
-"""Compile a sketch with the compiler and the tools of its board, and keep the image."""
+"""Compile firmware with the compiler of its board, and cache the images."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CORE = "core.a"
 
 
 class NoTools(BoardError):
-    """The tools that build firmware are not installed; the error says nothing about the C code."""
+    """The tools that build firmware are not installed; the C code was not checked."""
 
 
 class Tools:
@@ -76,16 +76,15 @@ class Tools:
         return [self.how.tool(t) for t in _TOOLS if shutil.which(self.how.tool(t)) is None]
 
     def _headers(self) -> tuple[str, ...]:
-        """Return the flags for the headers of the compiler's package."""
         found = find_spec(self.how.package) if self.how.package else None
         if found is None or found.origin is None:
             return ()
         return tuple(f"-isystem{Path(found.origin).parent / part}" for part in self.how.headers)
 
     def read(self, work: Path, flags: Sequence[str] = ()) -> Read:
-        """Return what the tools have read in the folder ``work``, which has their reports.
+        """Return the files that the tools read, from their reports in the folder ``work``.
 
-        ``flags`` are those of the user.  Files in ``work`` itself are left out.
+        ``flags`` are the user's flags.  Files inside ``work`` are omitted.
         """
         files = {*self.files, *(p for rules in work.glob("*.d") for p in rules_of(rules, work))}
         reports = list(work.glob(f"*{REPORT}"))
@@ -96,7 +95,7 @@ class Tools:
         return Read(outside[0], outside[1], core, libraries, why)
 
     def run(self, tool: str, *arguments: str | Path, folder: Path) -> CompilerOutput:
-        """Run the program of the board's compiler that ``tool`` names, such as gcc."""
+        """Run a tool of the board's compiler, such as gcc."""
         return Toolchain(self.how.command(tool), self.gcc.version).run(arguments, folder)
 
     def compile(self, source: Path, into: Path, *more: str | Path) -> str:
@@ -108,7 +107,7 @@ class Tools:
         return self.run(tool, *common, "-c", source, "-o", into, folder=into.parent).warnings
 
     def archive(self) -> Path | None:
-        """Return the compiled core of Arduino, which all sketches share; ``None`` without one."""
+        """Return the compiled Arduino core, which all sketches share, or None without a core."""
         how = self.how
         if how.core is None:
             return None
@@ -127,7 +126,6 @@ class Tools:
 
 
 def key_of(*parts: object) -> str:
-    """Return a hash of ``parts``."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
@@ -136,36 +134,39 @@ __all__ = ["FirmwareImage", "Job", "NoTools", "compiled", "overflow_error"]
 _COMPILED = (".c", ".cpp", ".ino")
 _WARNINGS = ("-Wall", "-Wextra")
 _IMAGES = "whole"
-"""What images promise; part of their key, because older versions kept images with gaps."""
+"""Part of the key of images.  Older versions cached images with gaps under other keys."""
 IMAGE, PROGRAM, ABOUT = "firmware.hex", "firmware.elf", "about.json"
 
 
 @dataclass(frozen=True)
 class FirmwareImage:
-    """A compiled image: its Intel HEX file, and the bytes of flash and static data."""
+    """A compiled image: its Intel HEX file, and its sizes in flash and static data."""
 
     path: Path
     flash_bytes: int
     ram_bytes: int
     compiler: str
     warnings: str
-    """The compiler's warnings of the controller's own C."""
 
 
 def compiled(sketch: Sketch) -> FirmwareImage:
-    """Compile ``sketch``, or return its kept image.
+    """Compile ``sketch``, or return the cached image.
 
-    Raises :class:`NoTools` if tools are missing, :class:`BoardError` if the board is too small, and
-    :class:`InterfaceError` or :class:`BuildError` with file and line for an error in the C code.
+    Raises:
+        NoTools: Tools are not installed.
+        BoardError: The board has too little memory.
+        InterfaceError: The interface file and the code do not match; the message contains file and
+            line.
+        BuildError: The code has an error; the message contains file and line.
     """
     return _OfController(sketch).image()
 
 
 class Job:
-    """Compile and link the program ``name`` for ``board``, and keep its image.
+    """Base class that compiles and links a program for a board, and caches the image.
 
-    A subclass defines :meth:`objects`.  ``key`` is what the program is made from, and ``flags`` are
-    those of the user.  Raises :class:`NoTools` if tools are missing.
+    A subclass defines :meth:`objects`.  ``key`` identifies the sources, and ``flags`` are the
+    user's flags.  Raises :class:`NoTools` if tools are not installed.
     """
 
     def __init__(
@@ -175,18 +176,19 @@ class Job:
         self.tools = Tools(name, board)
 
     def objects(self, work: Path) -> tuple[list[Path], str]:
-        """Compile into the folder ``work``; return the objects in their order, and warnings."""
+        """Compile into the folder ``work``; return the object files in linking order, and
+        warnings."""
         raise NotImplementedError
 
     def hal(self, work: Path) -> str:  # noqa: ARG002
-        """Return the folder of the HAL's files, for the linker."""
+        """Return the folder of the HAL's files for the linker."""
         return ""
 
     def image(self) -> FirmwareImage:
-        """Return the image, which is made if none is kept.
+        """Return the cached image, or build it.
 
-        Raises :class:`BoardError` if the board is too small, and :class:`BuildError` for an error
-        in the code.
+        Raises :class:`BoardError` if the board has too little memory, and :class:`BuildError` for
+        an error in the code.
         """
         key = key_of(self.tools.identity, self.key, _WARNINGS, _IMAGES)
         stem = f"{self.name}-{self.board.name}-{key}"
@@ -198,7 +200,8 @@ class Job:
         return image
 
     def make(self, work: Path, made: Path) -> store.Snapshot:
-        """Make the files of the image in the folder ``made``; return what they depend on."""
+        """Build the image in the folder ``made``; return a snapshot of the files that it depends
+        on."""
         core = self.tools.archive()
         objects, warnings = self.objects(work)
         self._link(work, made, objects if core is None else [*objects, core], warnings)
@@ -233,7 +236,7 @@ class Job:
 
 
 class _OfController(Job):
-    """The firmware of a controller: its sources, the unit, and rtsim's part of the sketch."""
+    """The firmware of a controller: its sources, the generated unit, and rtsim's part."""
 
     def __init__(self, sketch: Sketch) -> None:
         super().__init__(sketch.name, sketch.board, sketch.key, sketch.flags)
@@ -257,7 +260,7 @@ class _OfController(Job):
         objects: list[Path] = []
         warnings = ""
         in_order = sorted(self.sketch.files, key=lambda name: (name == self.sketch.main, name))
-        for name in in_order:  # as in the Makefile, because the linker's order changes the image
+        for name in in_order:  # as in the Makefile, because the linking order affects the image
             if name.endswith(_COMPILED):
                 objects.append(work / f"{len(objects)}.o")
                 more = ["-x", "c++", "-include", "Arduino.h"] if name.endswith(".ino") else []
@@ -275,7 +278,7 @@ class _OfController(Job):
         return [] if asked else list(_WARNINGS)
 
     def _check_calls(self) -> None:
-        """Check the types in calls with the board's compiler, whose int may have two bytes."""
+        """Check argument types with the board's compiler, whose int may have two bytes."""
         interface = self.sketch.interface
         arduino = (ARDUINO,) if interface.language.clock else ()
         folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
@@ -289,7 +292,7 @@ class _OfController(Job):
         check_arguments(interface, gcc.cpp() if cpp else gcc, flags, headers)
 
     def _compile(self, source: Path, into: Path, *more: str) -> str:
-        """Compile ``source``; errors get the path of the interface file in place of its name."""
+        """Compile ``source``; replace the interface file's name in errors by its path."""
         try:
             return self.tools.compile(source, into, *more)
         except BuildError as error:
@@ -308,7 +311,7 @@ def _check_room(board: BoardDescription, name: str, flash: int, ram: int) -> Non
 
 
 def overflow_error(board: BoardDescription, name: str, said: str) -> BoardError | None:
-    """Return the error for a memory overflow that the linker reports, or ``None``."""
+    """Return the error for a memory overflow that the linker reports, or None."""
     memory = board.memory
     over = dict(re.findall(r"region `(\S+)' overflowed by (\d+) bytes", said))
     if memory.flash_region in over:
@@ -323,7 +326,6 @@ def overflow_error(board: BoardDescription, name: str, said: str) -> BoardError 
 
 
 def _undefined(board: BoardDescription, name: str, said: str) -> str:
-    """Return a text about functions that are in no library; "" if none is undefined."""
     names = list(dict.fromkeys(re.findall(r"undefined symbol: ([^\n]+)", said)))
     if not names:
         return ""

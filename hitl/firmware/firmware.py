@@ -1,8 +1,8 @@
-"""Find the firmware of an interface file among the shipped images, or build it; check what fits.
+"""Find or build the firmware of a controller, and check that it fits its target.
 
-A shipped image is identified by the hash of all files of its sketch.  If a byte of the C code
-changes, no shipped image fits, and the firmware must be built.  :mod:`hitl.firmware.shipping` makes
-the images.
+A shipped image is identified by the hash of all files of its sketch.  After any change of the C
+code no shipped image matches, and the firmware must be built.  :mod:`hitl.firmware.shipping` builds
+the shipped images.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hitl.interface.targets import check_target
 FOLDER = Path(__file__).parent / "images"
 MANIFEST = FOLDER / "manifest.json"
 NOTICE = FOLDER / "NOTICE.md"
-"""The licences of the libraries in the images; it has to accompany each copy of an image."""
+"""Licences of the libraries in the images, which must accompany each copy of an image."""
 CORE_SOURCES = FOLDER / "ArduinoCore-avr.tar.xz"
-"""The sources of the Arduino core that the images contain."""
+"""Sources of the Arduino core that the images contain."""
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """The entry of one image in the manifest; ``key`` is the hash of its sketch."""
+    """One shipped image in the manifest; ``key`` is the hash of its sketch."""
 
     file: str
     interface: str
@@ -44,19 +44,17 @@ class Shipped:
 
     @property
     def path(self) -> Path:
-        """Path of the Intel HEX file."""
         return FOLDER / self.file
 
 
 def manifest() -> list[Shipped]:
-    """Return the entries of all shipped images."""
     if not MANIFEST.is_file():
         return []
     return [Shipped(**row) for row in json.loads(MANIFEST.read_text(encoding="utf-8"))]
 
 
 def shipped(sketch: Sketch) -> Shipped | None:
-    """Return the shipped image of exactly this sketch, or ``None``."""
+    """Return the shipped image of exactly this sketch, or None."""
     return next((image for image in manifest() if image.key == sketch.key), None)
 
 
@@ -65,27 +63,22 @@ class Firmware:
     """A controller's image for a board."""
 
     path: Path
-    """The Intel HEX file."""
     interface: Interface
     build: int
     """Build number in HELLO: 32 bits of the hash of the sources, independent of the baud rate."""
     baud: int
-    """Rate of the serial line, bit/s."""
     flash_bytes: int
-    """Flash that the image uses."""
     ram_bytes: int
-    """Static data; the rest of the board's RAM is left for the stack."""
+    """Bytes of static data; the rest of the RAM is available for the stack."""
     compiler: str
-    """Version of the compiler."""
     prebuilt: bool
     """True for an image that ships with rtsim."""
     warnings: str = ""
-    """The compiler's warnings of the controller's own C; unknown ("") for a shipped image."""
+    """Compiler warnings about the controller's own C code; "" for a shipped image."""
     board: BoardDescription = field(default=DEFAULT_BOARD, repr=False)
 
     @property
     def stack_bytes(self) -> int:
-        """RAM that is left for the stack."""
         return self.board.memory.ram - self.ram_bytes
 
     def to_json(self) -> dict[str, object]:
@@ -104,13 +97,21 @@ def firmware(
     interface: Interface | str | Path, *, baud: int | None = None, build: bool = False,
     board: BoardDescription = DEFAULT_BOARD,
 ) -> Firmware:  # fmt: skip
-    """Return the firmware of ``interface`` (an interface or its file) for ``board``.
+    """Return the firmware of ``interface`` for ``board``.
 
-    ``baud`` is the rate of the serial line, bit/s (``None``: the board's default rate).  A shipped
-    image of exactly these sources is used if there is one, unless ``build`` is True.  Otherwise the
-    image is built.  Raises :class:`hitl.firmware.compiling.NoTools` if tools for the build are
-    missing, :class:`BoardError` if the board is too small, and :class:`InterfaceError` or
-    :class:`BuildError` if the C code does not compile.
+    A shipped image of exactly these sources is used if it exists.  Otherwise the image is built.
+
+    Args:
+        interface: An interface or the path of its file.
+        baud: Baud rate of the serial line, bit/s; None for the board's default.
+        build: If True, build the image even if a shipped image matches.
+        board: The board's description.
+
+    Raises:
+        NoTools: Tools for the build are not installed.
+        BoardError: The board has too little memory.
+        InterfaceError: The interface file and the code do not match.
+        BuildError: The C code does not compile.
     """
     if not isinstance(interface, Interface):
         interface = load_interface(interface)
@@ -128,25 +129,22 @@ def firmware(
     )  # fmt: skip
 
 
-# A controller fits a target if it compiles and links, and its flash and RAM are large enough.
+# A controller fits a target if it compiles and links, and if flash and RAM suffice.
 
 HOST = "host"
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The result of a check that found no error; parts of the check may be undecided."""
+    """Result of a check that found no error; parts of the check may be undecided."""
 
     checked: tuple[str, ...]
-    """Descriptions of the properties that were checked."""
     unchecked: str = ""
     """Properties that could not be checked, with the reason; "" if there are none."""
     warnings: str = ""
-    """Warnings of the compilers for the controller's own C code."""
 
     @property
     def decided(self) -> bool:
-        """True if everything could be checked."""
         return not self.unchecked
 
 
@@ -154,12 +152,20 @@ def fit(
     interface: Interface, target: str = HOST, toolchain: Toolchain | None = None,
     board: BoardDescription | None = None,
 ) -> Fit:  # fmt: skip
-    """Compile and link the controller of ``interface`` for ``target``, and keep the build.
+    """Check that the controller of ``interface`` compiles, links and fits ``target``.
 
-    ``target`` is ``"host"`` or a family of processors, such as ``"avr"``.  ``toolchain`` is the
-    host's compiler.  ``board`` replaces ``target``; without it, the first board with this processor
-    is used.  Raises :class:`InterfaceError`, :class:`BuildError` or :class:`BoardError` if the
-    controller does not fit, and :class:`CannotBuild` if no compiler works.
+    The build is cached.
+
+    Args:
+        interface: Interface of the controller.
+        target: ``"host"`` or a family of processors, such as ``"avr"``.  The first board with this
+            processor is used.
+        toolchain: Compiler of the host.
+        board: Board to use instead of ``target``.
+
+    Raises:
+        InterfaceError, BuildError, BoardError: The controller does not fit.
+        CannotBuild: No compiler works.
     """
     if board is None:
         check_target(interface, target)

@@ -1,6 +1,6 @@
 """Write the image of a linked program: ``python -m hitl.firmware.make_hex BOARD PROGRAM IMAGE``.
 
-The Makefiles of boards whose compiler is a Python package run this module.
+The Makefiles of boards whose compiler is a Python package use this module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read a linked program, an ELF file of 32 bits, and write its flash as Intel HEX.
+"""Read a linked program, a 32-bit ELF file, and write its flash as Intel HEX.
 
 Source: System V Application Binary Interface, chapters 4 and 5.
 """
@@ -16,7 +16,7 @@ _RECORD = 16
 _NO_BITS, _ALLOCATED, _LOAD = 8, 2, 1
 _EXECUTABLE = 2
 _MACHINES = {"avr": 83, "cortex": 40, "arm": 40, "riscv": 243, "xtensa": 94}
-"""Number of the machine in an ELF file, by the first letters of a board's processor."""
+"""Machine number in an ELF file, by the first letters of a board's processor."""
 
 NOTHING: Mapping[str, tuple[int, int]] = {}
 
@@ -32,15 +32,15 @@ class _Section:
 
     @property
     def has_contents(self) -> bool:
-        """True if the section's bytes are in the file and have to be in the processor's memory."""
+        """True if the file contains bytes of the section that are loaded into memory."""
         return bool(self.flags & _ALLOCATED and self.type != _NO_BITS and self.size)
 
 
 class Program:
     """A linked program; ``data`` is the contents of its ELF file.
 
-    ``processor`` is the board's processor (``""``: any).  Raises :class:`BoardError` if ``data`` is
-    no executable ELF file of 32 bits in little-endian order for this processor, or is truncated.
+    ``processor`` is the board's processor; "" allows any processor.  Raises :class:`BoardError` if
+    ``data`` is not a complete, executable, 32-bit little-endian ELF file for this processor.
     """
 
     def __init__(self, data: bytes, processor: str = "") -> None:
@@ -86,17 +86,18 @@ class Program:
         )
 
     def size(self, names: Iterable[str]) -> int:
-        """Return the bytes of the sections ``names``, which are without their leading dot."""
+        """Return the total size of the sections ``names``, given without their leading dot, in
+        bytes."""
         wanted = {f".{name}" for name in names}
         return sum(section.size for section in self.sections if section.name in wanted)
 
     def flash_bytes(self, begins: int, size: int) -> int:
-        """Return the bytes that the program puts into the flash (see :meth:`hex`)."""
+        """Return the number of bytes that the program occupies in the flash."""
         parts = self._parts()
         return sum(len(data) for at, _, data in parts if begins <= at < begins + size)
 
     def left_out(self, board: BoardDescription) -> str:
-        """Return one warning for each other memory of ``board`` that the program has bytes for.
+        """Return a warning for each memory of ``board``, besides the flash, that the program fills.
 
         The image of the flash does not contain these bytes.  Returns "" if there are none.
         """
@@ -114,10 +115,10 @@ class Program:
     def hex(self, begins: int, size: int, beside: Mapping[str, tuple[int, int]] = NOTHING) -> str:
         """Return the Intel HEX text of the ``size`` bytes of flash from the address ``begins``.
 
-        ``beside`` has the first address of each other memory, and the first address after it; the
-        text leaves out what belongs there (see :meth:`left_out`).  Raises
-        :class:`BoardError` if any other byte of the program lies outside of the flash, or if two
-        sections overlap, because the image would not be the whole program.
+        ``beside`` maps the name of each other memory to its first address and the address after its
+        end.  Bytes in these memories are omitted; see :meth:`left_out`.  Raises :class:`BoardError`
+        if other bytes of the program lie outside the flash, or if two sections overlap, because the
+        image would be incomplete.
         """
         lines, upper = [], 0
         for address, data in self._flash(begins, begins + size, beside):
@@ -132,7 +133,7 @@ class Program:
     def _flash(
         self, begins: int, ends: int, beside: Mapping[str, tuple[int, int]]
     ) -> Iterator[tuple[int, bytes]]:
-        """Yield each section in the flash with its address there, in the order of addresses."""
+        """Yield address and contents of each section in the flash, by ascending address."""
         last, reached = "", begins
         for at, name, data in self._parts():
             end = at + len(data)
@@ -154,7 +155,6 @@ class Program:
             yield at, data
 
     def _parts(self) -> list[tuple[int, str, bytes]]:
-        """Return address, section and bytes of all that is to be loaded, by address."""
         found = []
         for section in self.sections:
             if section.has_contents:
@@ -163,7 +163,6 @@ class Program:
         return sorted(found)
 
     def _loaded(self, section: _Section) -> int:
-        """Return the address at which the file is to be loaded (LMA)."""
         for _, offset, _, address, size, *_ in self._loads:
             if offset <= section.offset < offset + size:
                 return int(address + section.offset - offset)

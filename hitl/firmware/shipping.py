@@ -1,8 +1,7 @@
 """Build the images that ship with rtsim: ``python -m hitl.firmware.shipping``.
 
-The sources of the Arduino core that the images contain ship, too, because the core's licence wants
-that a user can change the core and link the images again.  Tests check that images and sources are
-up to date.
+The sources of the Arduino core ship with the images.  The core's licence requires that users can
+change the core and link the images again.  Tests check that images and sources are up to date.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ _UNO = (
     ("firmware/core/pid.toml:single", 500_000),
     ("firmware/core/unstable_control.toml:single", 500_000),
     ("firmware/io_node/io_node.toml", 500_000),
-    ("hitl/starter/motor.toml:float", 500_000),  # this and the following: docs/pitl.md
+    ("hitl/starter/motor.toml:float", 500_000),  # this image and the following ones: docs/pitl.md
     *(
         (f"hitl/examples/processor/{name}.toml", 500_000)
         for name in ("level", "position", "position_float", "busy", "deep")
     ),
-    ("hitl/examples/arduino/regulator.toml", 500_000),  # this and the next: docs/arduino.md
+    ("hitl/examples/arduino/regulator.toml", 500_000),  # this image and the next: docs/arduino.md
     ("hitl/examples/arduino/thermostat.toml", 500_000),
 )
 SHIPPED = (
@@ -49,7 +48,7 @@ SHIPPED = (
 
 
 def build_all() -> list[Shipped]:
-    """Build all images, write the manifest, and remove images that no longer ship."""
+    """Build all images, write the manifest, and delete images that no longer ship."""
     rows = []
     for reference, baud, name in SHIPPED:
         interface, board = load_interface(reference), board_named(name)
@@ -74,7 +73,8 @@ def build_all() -> list[Shipped]:
 def core_sources() -> dict[str, Path]:
     """Return the installed files of the Arduino core that the images contain.
 
-    The keys are paths below the core's folder.  Raises :class:`NoTools` if the core is missing.
+    The keys are paths relative to the core's folder.  Raises :class:`NoTools` if the core is not
+    installed.
     """
     found: dict[str, Path] = {}
     for name in dict.fromkeys(board for _, _, board in SHIPPED):
@@ -87,7 +87,7 @@ def core_sources() -> dict[str, Path]:
 
 
 def _write_core(files: Mapping[str, Path]) -> None:
-    """Write the archive of ``files``, whose bytes do not depend on the machine or the time."""
+    """Write a reproducible archive of ``files``, independent of machine and time."""
     with tarfile.open(CORE_SOURCES, "w:xz", format=tarfile.USTAR_FORMAT) as archive:
         for name, path in sorted(files.items()):
             data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Write a controller's sketch: a folder that make, and for an Arduino also its tools, can build.
+"""Generate a controller's sketch, a folder that make or Arduino's tools can build.
 
 ::
 
@@ -45,17 +45,15 @@ from hitl.protocol.line import BaudRate
 from hitl.protocol.messages import MOST_PAYLOAD
 from hitl.protocol.session import payload_needed
 
-# The controller's code is in one flat folder, which any Arduino tool can compile.  Arduino IDE
-# accepts neither ``-I`` nor ``-D``.  Therefore ``#include`` lines are rewritten to the name that
-# the header has in the folder, and definitions are put at the top of each source.  Included files
-# are found from the text alone, because a shipped image must be found where no compiler is
-# installed.
+# Any Arduino tool can compile the controller's code, because it lies in one flat folder.  The
+# Arduino IDE accepts neither ``-I`` nor ``-D``.  Therefore ``#include`` lines are rewritten to the
+# header's name in the folder, and definitions precede each source.  Included files are found from
+# the text alone, because a shipped image must be identified without a compiler.
 
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.M)
 _COMPILED = (".c", ".cpp", ".cc", ".cxx", ".s", ".ino")
 _FOLDERS = ("-iquote", "-isystem", "-I")
 _MOST_BYTES = 1 << 20
-"""Most bytes of one file."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +65,10 @@ class Flags:
     folders: tuple[Path, ...]
     """Folders of headers (``-I``)."""
     others: tuple[str, ...]
-    """Flags for the Makefile and for builds of this package; Arduino IDE does not get them."""
+    """Other flags, which the Arduino IDE does not receive."""
 
     @classmethod
     def of(cls, interface: Interface) -> Flags:
-        """Sort the flags of ``interface``."""
         defines, folders, others = [], [], []
         flags = iter(interface.flags)
         for flag in flags:
@@ -91,19 +88,18 @@ class Flags:
 
 @dataclass(frozen=True)
 class Support:
-    """Files of rtsim that the code of a controller needs on a board, in addition to its own."""
+    """Files of rtsim that a controller's code needs on a board."""
 
     sources: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
-    """Folders of headers."""
     headers: tuple[Path, ...] = ()
-    """Headers that are found by their name although their folder is not searched."""
+    """Headers that are found by name, although their folder is not searched."""
     first: tuple[str, ...] = ()
     """Headers that each C++ source of the controller includes first."""
 
 
 def prologue(defines: Iterable[str], name: str) -> str:
-    """Return ``defines`` and a ``#line`` that makes the next line the first line of ``name``."""
+    """Return ``defines`` and a ``#line`` directive, so that the next line is line 1 of ``name``."""
     lines = list(defines)
     return "\n".join([*lines, f'#line 1 "{name}"', ""]) if lines else ""
 
@@ -111,7 +107,7 @@ def prologue(defines: Iterable[str], name: str) -> str:
 def gathered(
     interface: Interface, unit: str, unit_name: str, support: Support = Support()
 ) -> dict[str, str]:
-    """Return the texts of ``unit``, the sources and all headers they include, by file name.
+    """Return the texts of ``unit``, the sources and all headers that they include, by file name.
 
     Raises :class:`BoardError` for a file that cannot be read.
     """
@@ -137,7 +133,7 @@ def gathered(
 
 
 def text_of(path: Path) -> str:
-    """Read a file and normalise its line ends, so that equal texts have equal hashes.
+    """Return the text of a file with normalised line ends, so that equal texts have equal hashes.
 
     Raises :class:`BoardError` if the file cannot be read or is too large.
     """
@@ -168,7 +164,7 @@ class _Gathering:
         if path not in self.names:
             name = path.name
             if path not in self.sources and path.suffix.lower() in _COMPILED:
-                name += ".h"  # it is only included, so Arduino tools must not compile it
+                name += ".h"  # included, so Arduino tools must not compile it
             elif is_cpp(path) and path.suffix != ".cpp":
                 name += ".cpp"  # a sketch, or another suffix of C++
             for folder in path.parent.parts[::-1]:
@@ -181,7 +177,7 @@ class _Gathering:
         return self.names[path]
 
     def rewritten(self, text: str, path: Path) -> str:
-        """Return ``text`` of ``path`` with the names that its headers have in the folder."""
+        """Return ``text``, with included headers renamed to their names in the folder."""
 
         def renamed(match: re.Match[str]) -> str:
             quoted, pointed = match[2], match[3]
@@ -191,7 +187,7 @@ class _Gathering:
         return _INCLUDE.sub(renamed, text)
 
     def _found(self, name: str, first: Sequence[Path]) -> Path | None:
-        """Return the header that a compiler would find; ``None`` for the system's headers."""
+        """Return the header that a compiler would find, or None for a header of the system."""
         for folder in (*first, *self.folders):
             if (path := folder / name).is_file():
                 return path.resolve()
@@ -275,8 +271,12 @@ clean:
 def makefile(board: BoardDescription, name: str, main: str, flags: Iterable[str], hal: str) -> str:
     """Return the Makefile of the sketch ``name`` for ``board``.
 
-    ``main`` is the sketch's main file.  ``flags`` are added to those of the board.  ``hal`` is the
-    folder of the board's files in the sketch.
+    Args:
+        board: Description of the board.
+        name: Name of the sketch.
+        main: Main file of the sketch.
+        flags: Compiler flags in addition to those of the board.
+        hal: Folder of the board's files in the sketch.
     """
     gcc, flasher = board.compiler, board.flasher
     core = gcc.core
@@ -304,7 +304,6 @@ def makefile(board: BoardDescription, name: str, main: str, flags: Iterable[str]
 
 
 def _image(board: BoardDescription) -> str:
-    """Return the commands that make the Intel HEX file from the linked program."""
     gcc, memory = board.compiler, board.memory
     if gcc.package:
         return _IMAGE_BY_RTSIM.format(board=board.name)
@@ -316,21 +315,21 @@ def _image(board: BoardDescription) -> str:
 
 
 def linker_flags(board: BoardDescription, hal: str) -> list[str]:
-    """Return the linker flags of ``board``; ``hal`` is the folder of the files of its HAL."""
+    """Return the linker flags of ``board``; ``hal`` is the folder of its HAL files."""
     return [flag.replace("{hal}", hal) for flag in board.compiler.link]
 
 
 # The unit copies packed bytes to the controller's variables, and back.  It defines the functions
-# that ``firmware/src/rtsim/board.h`` declares for a controller.  Static assertions check every
-# type and size, as on the host.  Scaling is done on the host.
+# that ``firmware/src/rtsim/board.h`` declares for a controller.  Static assertions check every type
+# and size, as on the host.  The host scales the values.
 
 ARDUINO_HEADER, SKETCH_HEADER = "rtsim_arduino.h", "rtsim_sketch.h"
-"""Headers of Arduino code and of a sketch on a board."""
+"""Headers for Arduino code and for a sketch on a board."""
 UNIT_SUPPORT = ("../rtsim/board.h", "../rtsim/rtsim_checks.h")
 
 
 def unit_support_of(interface: Interface) -> tuple[str, ...]:
-    """Return the headers of rtsim that the unit of ``interface`` includes."""
+    """Return rtsim's headers that the unit of ``interface`` includes."""
     if not interface.language.cpp:
         return UNIT_SUPPORT
     arduino: tuple[str, ...] = ()
@@ -343,7 +342,7 @@ def unit_support_of(interface: Interface) -> tuple[str, ...]:
 def unit_text(interface: Interface, build: int) -> str:
     """Return the C unit of ``interface``; ``build`` is the build number in HELLO.
 
-    The unit must be in a folder beside ``rtsim/``, because it includes headers from that folder.
+    The unit must be in a folder next to ``rtsim/``, because it includes headers from that folder.
     """
     file = interface.path.name
     parameters = Codec(interface.parameter_fields).bytes
@@ -400,8 +399,8 @@ def _always(step: StepEntry) -> bool:
 def _entry(k: int, step: StepEntry, file: str) -> Iterator[str]:
     """Yield the C code of an entry point.
 
-    The ticks until the entry point is due are counted down, because a division takes longer on an
-    AVR than the step of many controllers.
+    A counter of the remaining ticks replaces a division, because a division takes longer on an AVR
+    than the step of many controllers.
     """
     call = at(step.line, file, f"  {step.call};")
     if _always(step):
@@ -431,7 +430,6 @@ def _gets(fields: Iterable[Field]) -> Iterator[str]:
 
 
 def _placed(fields: Iterable[Field]) -> Iterator[tuple[Field, int, int]]:
-    """Yield each field with its first byte and the number of bytes of an element."""
     byte = 0
     for place in fields:
         size = type_bytes(place.signal.type)
@@ -440,7 +438,7 @@ def _placed(fields: Iterable[Field]) -> Iterator[tuple[Field, int, int]]:
 
 
 LEAST_PAYLOAD = 64
-"""Lower limit of the largest payload, bytes; START sends the parameters in such pieces."""
+"""Lower limit of the maximum payload, bytes; START sends the parameters in pieces."""
 UNIT, CPP_UNIT = "rtsim_unit.c", "rtsim_unit.cpp"
 SHARED_FOLDER = "src/rtsim"
 """Folder of the dispatcher, the protocol and the HAL in a sketch."""
@@ -449,7 +447,7 @@ CONTROLLER_FOLDER = "src/controller"
 _RTSIM, _CONTROLLER = f"{SHARED_FOLDER}/", f"{CONTROLLER_FOLDER}/"
 _MARK = _RTSIM + "board.h"
 SHARED = ("board.c", "board.h", "protocol.c", "protocol.h", "messages.h")
-"""Files of ``firmware/src/rtsim`` that every sketch has."""
+"""Files of ``firmware/src/rtsim`` that every sketch contains."""
 CHECKS, CPP_CHECKS = "rtsim_checks.h", "rtsim_checks_cpp.h"
 _BOARD_CLOCK = tuple(ARDUINO / name for name in ("clock_board.cpp", "text.cpp"))
 _CORE_CLOCK = (ARDUINO / "clock_core.cpp",)
@@ -462,13 +460,12 @@ class Sketch:
 
     interface: Interface
     baud: int
-    """Rate of the serial line, bit/s."""
     build: int
     """Build number in HELLO: 32 bits of the hash of all files, independent of the baud rate."""
     files: Mapping[str, str]
     """Text of each file, by its path in the sketch's folder."""
     flags: tuple[str, ...]
-    """Compiler flags that the Makefile and this package pass, but not Arduino IDE."""
+    """Compiler flags for the Makefile and this package; the Arduino IDE does not receive them."""
     board: BoardDescription = field(default=DEFAULT_BOARD, repr=False)
 
     @property
@@ -483,12 +480,11 @@ class Sketch:
 
     @property
     def main(self) -> str:
-        """Path of the board's main file in the sketch's folder."""
         return self.name + Path(self.board.main).suffix
 
     @property
     def users(self) -> set[str]:
-        """Paths of the controller's own sources in the folder."""
+        """Paths of the controller's own sources in the sketch's folder."""
         own = {
             _CONTROLLER + n
             for n in (
@@ -500,9 +496,9 @@ class Sketch:
         return {n for n in self.files if n.startswith(_CONTROLLER)} - own
 
     def write(self, folder: Path) -> Path:
-        """Write the files to ``folder/NAME`` and return that path; replace an older sketch there.
+        """Write the files to ``folder/NAME`` and return that path; replace an older sketch.
 
-        Raises :class:`BoardError` if the path holds something else or cannot be written.
+        Raises :class:`BoardError` if the path contains anything else or cannot be written.
         """
         place = folder / self.name
         if place.exists() and not (place / _MARK).is_file():
@@ -526,9 +522,10 @@ def sketch_of(
 ) -> Sketch:
     """Return the sketch of ``interface`` for ``board`` with a serial line of ``baud`` bit/s.
 
-    Without ``baud`` the line has the board's default rate.  Raises :class:`InterfaceError` with the
-    line of a signal whose type the processor lacks, and :class:`BoardError` if the rate is too
-    high, a step does not fit a frame, or a library is needed.
+    Without ``baud``, the line has the board's default rate.  Raises :class:`InterfaceError` with
+    the line of a signal whose type the processor lacks.  Raises :class:`BoardError` if the baud
+    rate is too high, a step does not fit a frame, or the controller needs a library other than
+    ``m``.
     """
     check_target(interface, board.target)
     baud = baud or board.line.baud
@@ -554,9 +551,9 @@ def sketch_of(
 
 
 def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str, str]:
-    """Return the files, by path, that all sketches for ``board`` and this payload have in common.
+    """Return the files, by path, that all sketches for ``board`` and this payload share.
 
-    Raises :class:`BoardError` if a file of the HAL has the name of a file that all boards share.
+    Raises :class:`BoardError` if a HAL file has the name of a file that all boards share.
     """
     files = {_RTSIM + Path(path).name: text_of(FIRMWARE / "src/rtsim" / path) for path in SHARED}
     files[_RTSIM + CHECKS] = text_of(SUPPORT / CHECKS)
@@ -573,7 +570,7 @@ def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str
 
 
 def support_of(interface: Interface, board: BoardDescription) -> Support:
-    """Return the files of rtsim that C++ or Arduino code needs on ``board``."""
+    """Return rtsim's files that C++ or Arduino code needs on ``board``."""
     core = board.compiler.core is not None
     if not interface.language.cpp:
         return Support()
@@ -581,7 +578,7 @@ def support_of(interface: Interface, board: BoardDescription) -> Support:
     if interface.language.clock is None:
         return Support(runtime)
     first, clock = (ARDUINO_HEADER,), _CORE_CLOCK if core else (*runtime, *_BOARD_CLOCK)
-    if core:  # the header Arduino.h is the core's, so it must not be found in rtsim's folder
+    if core:  # Arduino.h must come from the core, not from rtsim's folder
         headers = tuple(ARDUINO / name for name in (ARDUINO_HEADER, SKETCH_HEADER))
         return Support((_PINS, *clock), headers=headers, first=first)
     return Support((_PINS, *clock), folders=(ARDUINO,), first=first)

@@ -1,4 +1,4 @@
-"""Reads and checks the signals of an interface file, with their variables in C."""
+"""Read and check the signals of an interface file, including their variables in C."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ class InterfaceError(ScenarioError):
     """Raised for an error in an interface file; the message begins with ``file:line:``."""
 
 
-# The key ``pin`` of a signal: Arduino code reads or drives the signal at this pin.
+# The key ``pin`` assigns a signal to a pin that Arduino code reads or drives.
 
 SERIAL = "serial"
 _PIN = re.compile(r"(?P<bank>A|D|GP)?(?P<number>\d{1,2})\Z")
 
 
 def read_pin(table: str, value: object) -> str:
-    """Return the pin as C++ names it: ``A0``, ``9`` or ``serial``; raises ValueError for others."""
+    """Return the pin in C++ notation: ``A0``, ``9`` or ``serial``.
+
+    Raises ValueError if ``value`` is not a pin or ``table`` is "parameters".
+    """
     if table == "parameters":
         raise ValueError("a parameter has no pin; remove the key, or move it to [inputs]")
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -41,14 +44,14 @@ def read_pin(table: str, value: object) -> str:
 
 
 def type_of_pin(table: str, pin: str) -> str:
-    """Return the type of a signal at ``pin`` whose row gives none."""
+    """Return the default type of a signal at ``pin``."""
     if pin == SERIAL or table == "outputs":
         return "uint8"
     return "uint16" if pin.startswith("A") else "bool"
 
 
 def check_type(table: str, pin: str, type: str, shape: tuple[int, ...]) -> None:
-    """Check that a signal at ``pin`` may have this type and shape; raises ValueError if not."""
+    """Raise ValueError unless a signal at ``pin`` may have this type and shape."""
     if pin == SERIAL:
         if type != "uint8" or len(shape) != 1:
             raise ValueError('the signal of the serial line needs type = "uint8" and a shape = [N]')
@@ -62,7 +65,7 @@ def check_type(table: str, pin: str, type: str, shape: tuple[int, ...]) -> None:
         )
 
 
-# Check the C code in an interface file by its text, before a compiler reads it.
+# Check the text of the C code in an interface file before a compiler reads it.
 
 _LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
 _PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -74,11 +77,10 @@ KEYWORDS = frozenset((
     "short", "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "typeof",
     "union", "unsigned", "void", "volatile", "while",
 ))  # fmt: skip
-"""Words that cannot be the name of a variable in C."""
 
 
 def fault_of_name(name: str) -> str:
-    """Return why ``name`` cannot be the name of a variable in C; "" if it can."""
+    """Return why ``name`` cannot be a variable in C, or "" if it can."""
     if name in KEYWORDS:
         return f"{name} is a keyword of C"
     if name.lower().startswith("rtsim_"):
@@ -87,7 +89,7 @@ def fault_of_name(name: str) -> str:
 
 
 def fault_of_lvalue(text: str) -> str:
-    """Return why ``text`` cannot be an lvalue in C; "" if it may be one."""
+    """Return why ``text`` cannot be an lvalue in C, or "" if no error is found."""
     if ";" in _LITERAL.sub('""', text):
         return "it contains a ';', which ends a statement"
     if "\n" in text:
@@ -96,7 +98,7 @@ def fault_of_lvalue(text: str) -> str:
 
 
 def fault_of_statement(text: str) -> str:
-    """Return why ``text`` cannot be a statement in C; "" if it may be one."""
+    """Return why ``text`` cannot be a statement in C, or "" if no error is found."""
     if re.search(r"\breturn\b", _LITERAL.sub('""', text)):
         return "'return' would leave the generated function before it has read the outputs"
     return _fault(text)
@@ -124,11 +126,11 @@ _POWER = re.compile(r"(?P<base>\d{1,9})\*\*(?P<exponent>[+-]?\d{1,4})\Z")
 
 @dataclass(frozen=True)
 class Field:
-    """A signal and its variable in C; its value is ``raw * scale + bias``."""
+    """A signal and its variable in C.  The signal's value is ``raw * scale + bias``."""
 
     signal: Signal
     lvalue: str
-    """The C expression of the variable."""
+    """C expression of the variable."""
     declared: bool
     """True if the generated C code declares the variable."""
     line: int
@@ -136,21 +138,24 @@ class Field:
     bias: float = 0.0
     overflow: str = "error"
     given: bool = True
-    """True if the file gives an initial value; without one, a parameter keeps its value in C."""
+    """True if the file gives an initial value.  A parameter without one keeps its value in C."""
     set_by_caller: bool = False
-    """True for a parameter that the caller must set: the C code gives it no meaningful value."""
+    """True for a parameter that the caller must set, since the C code gives it no useful value."""
     specials: tuple[float, ...] = ()
-    """Infinities and NaN that the file allows for an input: ``high = inf``, ``nan = true``."""
+    """Infinities and NaN that the file allows for an input, as by ``high = inf`` or ``nan =
+    true``."""
     pin: str = ""
-    """The pin of Arduino code that carries the signal, as C++ names it; "" without a pin."""
+    """Pin of Arduino code that carries the signal, in C++ notation; "" without a pin."""
 
     @property
     def scaled(self) -> bool:
-        """True if the signal has a scale or a bias."""
         return self.scale != 1.0 or self.bias != 0.0
 
     def holds(self, value: float) -> bool:
-        """Return True if the C type can hold ``value``; the generated C code checks this too."""
+        """Return True if the C type can represent ``value``.
+
+        The generated C code makes the same check.
+        """
         type = self.signal.type
         if type == "bool":
             return not math.isnan(value)
@@ -167,18 +172,18 @@ class Field:
 
 
 def limits(type: str) -> tuple[int, int]:
-    """Return the least and the greatest value of the integer type ``type``."""
+    """Return the minimum and maximum of the integer type ``type``."""
     bits = int(type.lstrip("uint"))
     return (0, 2**bits - 1) if type[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def value(default: Any = NEEDED) -> Key:
-    """Return the key of a number, exact or not; infinities and NaN are allowed."""
+    """Return the key of a number, which may be an infinity or NaN."""
     return Key("a number, such as 0.5, '1/256' or '2**-8'", default, exact_number)
 
 
 def finite(default: Any = NEEDED, wanted: str = "a finite number, such as 0.5 or '1/256'") -> Key:
-    """Return the key of a finite number, exact or not."""
+    """Return the key of a finite number."""
 
     def convert(given: object) -> float:
         found = exact_number(given)
@@ -197,9 +202,10 @@ def _scale(given: object) -> float:
 
 
 def exact_number(given: object) -> float:
-    """Return ``given`` as float64; it is a number or a text such as ``"1/256"`` or ``"2**-8"``.
+    """Convert a number, or a text such as ``"1/256"`` or ``"2**-8"``, to float64.
 
-    Raises TypeError for another type, and ValueError for a malformed text or an inexact integer.
+    Raises TypeError for another type.  Raises ValueError for a malformed text, or for an integer
+    that float64 cannot represent exactly.
     """
     if isinstance(given, str):
         return float(exact(given))
@@ -213,7 +219,7 @@ def exact_number(given: object) -> float:
 
 
 def exact(text: str) -> Fraction:
-    """Return the exact value of the number in ``text``; raises ValueError for another text."""
+    """Return the exact value of the number in ``text``; raise ValueError if it is malformed."""
     bare = text.replace(" ", "")
     if power := _POWER.match(bare):
         return Fraction(power["base"]) ** int(power["exponent"])
@@ -242,13 +248,13 @@ FIELD = {
     "nan": flag(),
     "pin": Key(default=None),
 }  # fmt: skip
-"""The keys of a signal."""
 
 
 def read_field(table: str, name: str, row: Entries, real: str) -> Field:
-    """Return the signal ``name`` of ``[table]``; ``real`` is the type if the row gives none.
+    """Return the signal ``name`` of ``[table]``; ``real`` is the default type.
 
-    Raises ValueError, TypeError or RtsimError without file and line, which the caller adds.
+    Raises ValueError, TypeError or RtsimError.  The messages lack file and line; the caller adds
+    them.
     """
     given = row.given
     pin = read_pin(table, given["pin"]) if "pin" in given else ""
@@ -289,7 +295,7 @@ def read_field(table: str, name: str, row: Entries, real: str) -> Field:
 
 
 def _specials(table: str, row: Entries, signal: Signal) -> tuple[float, ...]:
-    """Return the values that are not finite, and that the row allows explicitly for an input."""
+    """Return the infinities and NaN that the row explicitly allows for an input."""
     floating = table == "inputs" and signal.type.startswith("float")
     if "nan" in row.given and not floating:
         raise ValueError(
@@ -326,10 +332,10 @@ def _signal(name: str, row: Entries, real: str) -> Signal:
 
 
 def _check_initial(place: Field) -> None:
-    """Check the initial value.
+    """Check the initial value of a signal.
 
-    A parameter without an initial value is checked with 0, because tools that drive a board without
-    a scenario send 0.
+    A parameter without an initial value is checked with 0, because tools that use a board without a
+    scenario send 0.
     """
     signal = place.signal
     hint = "" if place.given else "; give initial = ..."
@@ -347,7 +353,6 @@ def _described(place: Field) -> str:
 
 
 def _values(given: list[object], shape: Sequence[int]) -> tuple[float, ...]:
-    """Return the values of an array, given as a flat list or nested like its shape."""
     if not any(isinstance(v, list) for v in given):
         return tuple(map(exact_number, given))
     rows = [_values(v, shape[1:]) if isinstance(v, list) else () for v in given]

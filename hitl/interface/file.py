@@ -1,4 +1,4 @@
-"""The interface file: a TOML file that describes a controller in C.
+"""Read an interface file: a TOML file that describes a controller in C.
 
 ::
 
@@ -22,10 +22,10 @@
     [parameters]
     gain = { c = "pid.Kp", type = "float32", initial = 2.0 }
 
-Entry points are C statements that call the controller, so any calling convention is possible.  A
-signal is a C lvalue (``c``); without ``c`` the generated code declares a variable with the signal's
-name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and
-the compiler's errors name the lines of the interface file.
+Entry points are C statements that call the controller, so any calling convention is possible.  The
+key ``c`` of a signal is its C lvalue.  Without ``c``, the generated code declares a variable with
+the signal's name.  The generated code (:mod:`hitl.building.unit`) makes the compiler check every
+type and size.  Compiler errors refer to the lines of the interface file.
 """
 
 from __future__ import annotations
@@ -69,39 +69,42 @@ from rtsim.core.toml import (
     whole,
 )
 
-# The language of a controller's code, and the clock of Arduino code
+# The language of a controller's code, and the clock of Arduino code.
 
 C, CPP = "c", "c++"
 SKETCH = ".ino"
 CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".C", SKETCH)
-"""Suffixes of the sources that a C++ compiler compiles."""
 AVR, EXACT = "avr", "exact"
 _MOST_S = 4000.0
 WRAP = 2**32
-"""The number of values of a clock of 32 bits: micros() is 0 again after 4294.967296 s."""
-_MOST_START_S = WRAP / 1000  # millis() is 0 again
+"""Number of values of a 32-bit clock: micros() wraps to 0 after 4294.967296 s."""
+_MOST_START_S = WRAP / 1000  # millis() wraps to 0
 
 
 @dataclass(frozen=True)
 class ArduinoClock:
-    """The clock that ``millis()`` and ``micros()`` read; all times in µs.
+    """The clock that ``millis()`` and ``micros()`` read.
 
-    The times of setup and of the first step are since the reset, and apply to SIL only.
+    All times are in µs.  ``setup_us`` and ``first_step_us`` count from the reset, and apply to SIL
+    only.
     """
 
     timer: str = AVR
-    """``"avr"``: ``micros()`` has steps of 4 µs and ``millis()`` of 1.024 ms, as in the core for
-    AVR boards with 16 MHz; ``"exact"``: steps of 1 µs and of 1 ms."""
+    """Resolution of the clock, "avr" or "exact".
+
+    With "avr", ``micros()`` has steps of 4 µs and ``millis()`` steps of 1.024 ms, as on AVR boards
+    with 16 MHz.  With "exact", the steps are 1 µs and 1 ms.
+    """
     setup_us: int = 0
     """Time at which the controller is initialised."""
     first_step_us: int = 10_000
-    """Time of the step at the simulated time 0."""
+    """Time of the step at simulated time 0."""
     start_us: int = 0
-    """What the clock shows at the reset, on the host and on a board, to test its wrap-around."""
+    """Value of the clock at the reset, on the host and on a board; used to test the wrap to 0."""
 
     @property
     def start_ms(self) -> int:
-        """What ``millis()`` shows at the reset."""
+        """Value of ``millis()`` at the reset."""
         if self.timer == AVR:
             return self.start_us // 1024 * 128 // 125
         return self.start_us // 1000
@@ -113,21 +116,18 @@ class Language:
 
     name: str = C
     clock: ArduinoClock | None = None
-    """The clock in SIL; ``None`` if the code is not Arduino code."""
+    """Clock in SIL; None if the code is not Arduino code."""
 
     @property
     def cpp(self) -> bool:
-        """True if the code around the controller is C++."""
         return self.name == CPP
 
 
 def is_cpp(path: Path) -> bool:
-    """Return True if a C++ compiler compiles ``path``."""
     return path.suffix in CPP_SUFFIXES
 
 
 def is_sketch(path: Path) -> bool:
-    """Return True if ``path`` is an Arduino sketch."""
     return path.suffix == SKETCH
 
 
@@ -154,7 +154,7 @@ _CLOCK = {
 
 
 class _Arduino(Key):
-    """True, or a table; the value is a clock."""
+    """Key ``arduino``: True or a table, converted to an :class:`ArduinoClock`."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         if isinstance(given, bool):
@@ -173,7 +173,10 @@ def _clock(row: Entries) -> ArduinoClock:
 
 
 def language_of(top: Entries) -> Language:
-    """Return the language; raises :class:`InterfaceError` for a mistake."""
+    """Return the language of the controller.
+
+    Raises :class:`InterfaceError` for Arduino code whose language is C.
+    """
     clock = top["arduino"]
     name = top["language"] or (C if clock is None else CPP)
     if clock is not None and name == C:
@@ -182,7 +185,7 @@ def language_of(top: Entries) -> Language:
 
 
 def check_sources(top: Entries, language: Language, sources: tuple[Path, ...]) -> None:
-    """Check that ``language`` allows ``sources``; raises :class:`InterfaceError` otherwise."""
+    """Raise :class:`InterfaceError` if ``language`` does not allow one of ``sources``."""
     sketches = 0
     for element, path in enumerate(sources):
         if not is_sketch(path):
@@ -197,7 +200,10 @@ def check_sources(top: Entries, language: Language, sources: tuple[Path, ...]) -
 
 
 def check_pins(top: Entries, language: Language, tables: Mapping[str, Sequence[Field]]) -> None:
-    """Check that only Arduino code has pins, and each pin one signal in each of ``tables``."""
+    """Raise an error if a signal has a pin outside Arduino code, or two signals share a pin.
+
+    Within one table each pin may have one signal.
+    """
     for of, fields in tables.items():
         seen: dict[str, str] = {}
         for place in filter(lambda place: place.pin, fields):
@@ -211,14 +217,14 @@ def check_pins(top: Entries, language: Language, tables: Mapping[str, Sequence[F
             seen[place.pin] = name
 
 
-# The table ``[code]`` of an interface file: entry points as C statements.
+# The table ``[code]`` of an interface file, which contains the entry points.
 
 WHEN = ("after initialize", "before initialize")
 
 
 @dataclass(frozen=True)
 class StepEntry:
-    """An entry point of the controller: called at ticks ``offset``, ``offset + every``, …"""
+    """An entry point, called at the controller's ticks ``offset``, ``offset + every``, …"""
 
     call: str
     every: int = 1
@@ -227,7 +233,10 @@ class StepEntry:
 
 
 def _statement(given: object) -> str:
-    """Return a statement of C without its ``;``; raises ValueError for a text that is none."""
+    """Return a C statement without its ``;``.
+
+    Raises ValueError if ``given`` is not a statement.
+    """
     if not isinstance(given, str):
         raise TypeError
     bare = given.strip().rstrip("; \n\t")
@@ -246,7 +255,7 @@ _STEP = {
 
 
 class _Step(Key):
-    """The text of a call, or a table."""
+    """Key of an entry point: the text of a call, or a table."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         row = {"call": given} if isinstance(given, str) else given
@@ -273,7 +282,10 @@ __all__ = ["Field", "Interface", "InterfaceError", "StepEntry", "load_interface"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _HEADER = re.compile(r"<[^<>\"\n\\]+>\Z|[^<>\"\n\\]+\Z")
 MOST_ELEMENTS = 65_536
-"""Most elements in one table of signals, so that a typing error cannot request gigabytes."""
+"""Maximum number of elements in one table of signals.
+
+The limit stops a typing error from allocating gigabytes.
+"""
 _MOST_RESPONSES = 100
 
 
@@ -282,7 +294,7 @@ Fields = tuple[Field, ...]
 
 @dataclass(frozen=True)
 class Interface:
-    """A controller in C as its interface file describes it; all paths are absolute."""
+    """A controller in C, as its interface file describes it.  All paths are absolute."""
 
     path: Path
     variant: str
@@ -302,19 +314,21 @@ class Interface:
     output_fields: tuple[Field, ...]
     parameter_fields: tuple[Field, ...]
     tolerances: Mapping[str, tuple[float, float]]
-    """Allowed deviation of the C code from its reference model: (absolute, relative) by pattern."""
+    """Allowed deviations (absolute, relative) from the reference model, by pattern of signal
+    names."""
     lines: Lines = field(repr=False, compare=False)
     any_period: bool = False
     """True if the controller's step does not depend on the period."""
     language: Language = Language()
     initialize_once: bool = False
-    """True if a reset of the processor always precedes ``initialize``: each run has a process."""
+    """True if ``initialize`` may run only once after a reset; each run then needs a new process."""
 
     @property
     def restarts(self) -> bool:
-        """True if the controller can be initialised again, on the memory that it has used.
+        """True if the controller can be initialised again without a reset.
 
-        A sketch cannot: its global objects get their first values only from a reset.
+        Global objects of a sketch get their initial values only at a reset.  A sketch therefore
+        cannot be initialised again.
         """
         sketch = any(is_sketch(path) for path in self.sources)
         return not (sketch or self.initialize_once) and bool(
@@ -323,39 +337,36 @@ class Interface:
 
     @property
     def inputs(self) -> Signals:
-        """The input signals."""
         return Signals(*(f.signal for f in self.input_fields))
 
     @property
     def outputs(self) -> Signals:
-        """The output signals."""
         return Signals(*(f.signal for f in self.output_fields))
 
     @property
     def parameters(self) -> Signals:
-        """The parameters."""
         return Signals(*(f.signal for f in self.parameter_fields))
 
     def place(self, table: str, key: str) -> str:
-        """Return ``file:line`` of a signal in any table, or of a key or its table."""
+        """Return ``file:line`` of a signal in ``table``, of another key, or of the table itself."""
         fields = {"inputs": self.input_fields, "outputs": self.output_fields}.get(table, ())
         line = next((field.line for field in fields if field.signal.name == key), 0)
         return f"{self.lines.path}:{line or self.lines.of(table, key)}"
 
     @property
     def schema(self) -> int:
-        """64 bits of a hash of all signals; both ends of a connection compare these bits."""
+        """A 64-bit hash of all signals, which host and controller compare when they connect."""
         parts = (self.inputs, self.outputs, self.parameters)
         text = ":".join([self.name, *(s.schema_hash for s in parts)])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The fields of all inputs, outputs and parameters."""
+        """All inputs, outputs and parameters with their C variables."""
         return self.input_fields + self.output_fields + self.parameter_fields
 
     def describe(self) -> dict[str, object]:
-        """Return the description of the interface for a recording's header."""
+        """Return a description of the interface for the header of a recording."""
         return {
             "interface": str(self.path),
             "variant": self.variant,
@@ -365,7 +376,7 @@ class Interface:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of this file and its sources, in hexadecimal; nothing is compiled."""
+        """SHA-256 of the interface file and its sources, in hexadecimal."""
         out = hashlib.sha256()
         for path in (self.path, *self.sources):
             out.update(hashlib.sha256(path.read_bytes()).digest())
@@ -373,11 +384,10 @@ class Interface:
 
 
 def load_interface(reference: str | Path) -> Interface:
-    """Read the interface file ``FILE.toml``, or its variant as ``FILE.toml:VARIANT``.
+    """Read the interface file ``FILE.toml``, or a variant of it as ``FILE.toml:VARIANT``.
 
-    If ``FILE.toml`` is ``firmware/core/NAME.toml`` and does not exist in the current folder, the
-    file of that name that ships with the package is read.  Raises :class:`InterfaceError` with file
-    and line for any error.
+    A path that begins with ``firmware/`` and does not exist in the current folder names a file that
+    ships with the package.  Raises :class:`InterfaceError` with file and line for any error.
     """
     path, variant = _split(reference)
     file = open_toml(found(path), "an interface file", "pid.toml", InterfaceError)
@@ -428,7 +438,7 @@ def _tolerance(given: object) -> tuple[float, float]:
 
 _REAL = choice(("float64", "float32"), "float64", "type of real numbers")
 _TOLERANCE = named(Key("ABSOLUTE or [ABSOLUTE, RELATIVE], both >= 0", convert=_tolerance))
-"""Tolerances, written as ``aileron = 0.04`` or ``"f16.*" = [1e-3, 1e-2]``."""
+"""Tolerances, such as ``aileron = 0.04`` or ``"f16.*" = [1e-3, 1e-2]``."""
 _SIGNALS = named(table(FIELD, 'a table, such as { type = "float32", unit = "m" }'))
 _VARIANT = {
     "flags": texts(), "real": _REAL, "sources": texts(), "include": texts(),
@@ -455,7 +465,6 @@ _TOP = {
 
 
 def _has_sketch(sources: object) -> bool:
-    """Return True if ``sources``, as the file gives them, name a sketch with its entry points."""
     listed = sources if isinstance(sources, list) else [sources]
     return any(isinstance(one, str) and one.endswith(SKETCH) for one in listed)
 
@@ -537,7 +546,7 @@ class _Reader:
         return paths
 
     def _flags(self) -> tuple[str, ...]:
-        """Return the flags, with the contents of response files (``@FILE``) in their place."""
+        """Return the flags, with each response file (``@FILE``) replaced by its contents."""
         out: list[str] = []
         for element, option in enumerate(self.top["flags"]):
             given, files = [option], 0
@@ -584,7 +593,6 @@ class _Reader:
             return read_field(table, name, row, self.top["real"])
 
     def _apart(self, inputs: Fields, outputs: Fields, parameters: Fields) -> None:
-        """Check that no variable is declared twice or set twice."""
         declared: dict[str, str] = {}
         written: dict[str, str] = {}
         for of, fields in (

@@ -1,4 +1,4 @@
-"""The values that an input of a controller may have: its declared range, within its C type."""
+"""Ranges of a controller's inputs, limited by the interface file and by the C type."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from hitl.interface.file import Interface
 from rtsim.core.signals import Vector
 
 WITHOUT_A_RUN = 1000.0
-"""Largest absolute value of an input without declared range, if no run shows one."""
+"""Largest absolute value to try for an input without a declared range or a recorded run."""
 _WIDER = 2.0
-"""Without a declared range, values go this far beyond those of the run."""
+"""Factor from the largest recorded value to the limit of an input without a declared range."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The allowed values of one input column: ``low`` to ``high``, in steps of ``grain``."""
+    """Allowed values of one input column: ``low`` to ``high``, in steps of ``grain``."""
 
     name: str
     low: float
     high: float
     grain: float
-    """Distance of neighbouring values of an integer type; 0 for floating point."""
+    """Distance between neighbouring values of an integer type; 0 for floating point."""
     bias: float
     specials: tuple[float, ...]
-    """Infinities and NaN, if the interface file allows them."""
     single: bool = False
-    """True for float32."""
 
     def fitted(self, value: float) -> float:
-        """Return the allowed value that is nearest to ``value``; a special value stays."""
+        """Return the allowed value nearest to ``value``; return an allowed infinity or NaN
+        unchanged."""
         if math.isnan(value) or math.isinf(value):
             return value if _among(value, self.specials) else self.fitted(_finite(value))
         value = min(max(value, self.low), self.high)
@@ -47,7 +46,7 @@ class Range:
 
     @property
     def rest(self) -> float:
-        """0, or the allowed value that is nearest to 0."""
+        """The allowed value nearest to 0."""
         return self.fitted(0.0)
 
     def at(self, share: float) -> float:
@@ -87,12 +86,15 @@ def range_of(place: Field, name: str, usual: float) -> Range:
 
 
 def _narrow(type: str) -> bool:
-    """Return True for integer types whose whole range is searched."""
+    """Return True for integer types that are small enough to search completely."""
     return type in ("int8", "uint8", "int16", "uint16")
 
 
 def usual_of(seen: Vector | None, largest: float) -> float:
-    """Return the largest absolute value to try for an input without a declared range."""
+    """Return the largest absolute value to try for an input without a declared range.
+
+    ``seen`` contains values of a recorded run, if any.
+    """
     if seen is None:
         return max(WITHOUT_A_RUN, _WIDER * largest)
     finite = np.abs(seen[np.isfinite(seen)])
@@ -109,7 +111,6 @@ def ranges_of(interface: Interface, usual: float = WITHOUT_A_RUN) -> list[Range]
 
 
 def short(value: float, digits: int) -> float:
-    """Return ``value`` rounded to ``digits`` significant digits."""
     return float(f"{value:.{digits - 1}e}") if math.isfinite(value) else value
 
 

@@ -1,4 +1,4 @@
-"""The folder of rtsim's own C code: beside the packages in a checkout, else inside of hitl."""
+"""Locate rtsim's own C code, in a checkout or in the installed package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIRMWARE = _CHECKOUT if (_CHECKOUT / "src" / "rtsim" / "board.h").is_file() else
 
 
 def found(path: Path) -> Path:
-    """Return ``path``, or the shipped file if ``path`` does not exist but begins with firmware/."""
+    """Return ``path``, or the shipped file for a path below ``firmware/`` that does not exist."""
     if path.parts[:1] == ("firmware",) and not path.exists():
         shipped = FIRMWARE.joinpath(*path.parts[1:])
         return shipped if shipped.exists() else path

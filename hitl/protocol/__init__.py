@@ -1,6 +1,6 @@
-"""The protocol between a board and its host, without I/O and without a clock.
+"""Protocol between a board and its host, without I/O and without a clock.
 
-The functions take bytes and return events.  ``docs/protocol.md`` defines the meaning of the bytes.
+The functions process bytes and return events.  ``docs/protocol.md`` defines the bytes.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Offset and drift of a board's clock relative to the host's, estimated from round trips.
+"""Estimate offset and drift of a board's clock relative to the host's clock from round trips.
 
-The board's time stamp is made at some time between the host's sending and receiving.  A round trip
-that took longer than the shortest one was delayed in one of the two directions.  It is unknown
-which, so its midpoint is uncertain by half of the excess.  A straight line is fitted to the round
-trips, which are weighted by this uncertainty.
+The board takes its time stamp between the host's sending and receiving.  If a round trip takes
+longer than the shortest one, one direction was delayed, but it is unknown which direction.  The
+midpoint is therefore uncertain by half of the additional time.  A straight line is fitted to the
+round trips, weighted by this uncertainty.
 
-Round trips cannot show a constant difference between the delays of the two directions.  This
+Round trips cannot reveal a constant difference between the delays of the two directions.  The
 difference shifts the offset by at most half of the shortest round trip, which is reported
-separately (``asymmetry_ns``).
+separately as ``asymmetry_ns``.
 
 Source: D. L. Mills, IEEE Transactions on Communications 39 (1991), 1482 (the clock filter).
 """
@@ -26,12 +26,12 @@ from rtsim.core.signals import Vector
 
 WRAP = 2**32
 TICK_NS = 4_000
-"""Resolution of micros() on a board with 16 MHz: 4 microseconds."""
+"""Resolution of micros() on a 16 MHz board: 4 microseconds."""
 FEWEST = 3
 
 
 class RoundTrip(NamedTuple):
-    """A round trip: the host's times of sending and receiving, ns, and the board's micros()."""
+    """One round trip: the host's times of sending and receiving, ns, and the board's micros()."""
 
     sent_ns: int
     received_ns: int
@@ -44,11 +44,11 @@ class RoundTrip(NamedTuple):
 
 @dataclass(frozen=True)
 class ClockFit:
-    """A fitted clock: ``board = host + offset + drift * (host - reference)``, times in ns.
+    """A linear model of the board's clock, with all times in ns.
 
-    Uncertainties (``..._sigma``) are one standard deviation.  ``asymmetry_ns`` bounds an additional
-    error of the offset, which a constant difference between the delays of the two directions
-    causes.
+    The model is ``board = host + offset + drift * (host - reference)``.  Fields named ``..._sigma``
+    are standard deviations.  ``asymmetry_ns`` bounds a further error of the offset, caused by
+    unequal delays of the two directions.
     """
 
     reference_ns: int
@@ -64,20 +64,20 @@ class ClockFit:
         return 1e6 * self.drift
 
     def board_ns(self, host_ns: int) -> float:
-        """Convert a time of the host, ns, to the board's time, ns without wraps."""
+        """Convert a host time, ns, to the board's time, ns without wraps."""
         return host_ns + self.offset_ns + self.drift * (host_ns - self.reference_ns)
 
     def host_ns(self, board_ns: float) -> float:
-        """Convert a time of the board, ns without wraps, to the host's time, ns."""
+        """Convert a board time, ns without wraps, to the host's time, ns."""
         since = board_ns - self.reference_ns - self.offset_ns
         return self.reference_ns + since / (1.0 + self.drift)
 
 
 def unrolled(trips: Sequence[RoundTrip]) -> list[int]:
-    """Return the board's times in microseconds with the wraps of the 32-bit counter removed.
+    """Return the board's times in microseconds, with wraps of the 32-bit counter removed.
 
-    The first time is unchanged.  The number of wraps between two trips follows from the host's
-    clock, so a gap may contain several wraps.
+    The first time is unchanged.  A gap between two trips may contain several wraps, which are
+    counted by the host's clock.
     """
     counted: list[int] = []
     before: RoundTrip | None = None
@@ -96,7 +96,7 @@ def _middle_twice(trip: RoundTrip) -> int:
 
 
 def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
-    """Fit the board's clock to ``trips``, which are in the order in which they were sent.
+    """Fit the board's clock to round trips in the order of sending.
 
     ``tick_ns`` is the resolution of the board's clock, ns.  Raises :class:`ControllerError` for
     fewer than 3 trips, for a negative delay, and if all trips have the same time.
@@ -114,7 +114,7 @@ def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
             "a reply arrived before its request was sent: take both times from the same clock "
             "of the host"
         )
-    # The shortest trip was delayed, too; the next longer ones estimate by how much.
+    # The shortest trip was also delayed.  The next longer trips estimate this delay.
     shortest = np.sort(delays)[: FEWEST + 1]
     excess = (delays - shortest[0] + shortest[-1] - shortest[0]) / 2
     return _line(reference, host, board - host, excess, tick_ns, float(delays.min() / 2))
@@ -125,8 +125,8 @@ def _line(
 ) -> ClockFit:
     """Fit ``y = offset + drift x`` by weighted least squares.
 
-    The resolution of the counter, and a delay that is always in the same direction, do not average
-    out.  Their shares of the uncertainties therefore do not shrink with the number of trips.
+    More round trips average out neither the resolution of the counter nor a constant delay in
+    one direction.  These parts of the uncertainty therefore do not shrink with the number of trips.
     """
     step = tick_ns / math.sqrt(12.0)
     weight = 1.0 / (step**2 + excess**2)
@@ -140,7 +140,7 @@ def _line(
     level = (weight * y).sum() / total
     slope = (weight * (x - centre) * y).sum() / spread
     residual = y - level - slope * (x - centre)
-    # If the trips scatter more than assumed, the uncertainties grow accordingly.
+    # If the trips scatter more than assumed, enlarge the uncertainties accordingly.
     chi = max(1.0, float((weight * residual**2).sum() / max(len(x) - 2, 1)))
     lever = (weight * abs(x - centre)).sum() / spread
     slope_sigma = math.hypot(math.sqrt(chi / spread), step * lever)

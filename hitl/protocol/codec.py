@@ -1,8 +1,8 @@
-"""Convert vectors of float64 to the packed C types of an interface, and back.
+"""Convert float64 vectors to the packed C types of an interface, and back.
 
-The conversions equal those of ``rtsim_unit.h`` for SIL: they round to the nearest raw value, half
-to even, and reject the same values.  Scaling is done on the host.  Fixed-point numbers are
-transmitted as raw integers, since the ``double`` of a small processor could not hold them.
+The conversions follow ``rtsim_unit.h``, which SIL uses: they round half to even and reject the same
+values.  The host scales fixed-point numbers and transmits raw integers, because a ``double`` on a
+small processor may have only 4 bytes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _FORMATS = {"bool": "u1", "float32": "<f4", "float64": "<f8"} | {
     f"{sign}int{8 * size}": f"<{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
 }
 _GREATEST = {"int64": 9223372036854774784.0, "uint64": 18446744073709549568.0}
-"""Greatest float64 that fits the type, for types whose greatest value is not a float64."""
+"""Greatest float64 within each integer type whose maximum is not a float64."""
 
 
 class _Run:
-    """Consecutive elements of a vector that are converted in the same way."""
+    """Consecutive elements of a vector that have the same type, scale, bias and overflow."""
 
     def __init__(self, place: Field, first: int, count: int) -> None:
         self.type = place.signal.type
@@ -44,9 +44,9 @@ class _Run:
             self.low, self.high = float(limits.min), _GREATEST.get(self.type, float(limits.max))
 
     def pack(self, values: Vector) -> tuple[bytes, int]:
-        """Pack ``values``; return the bytes and a status.
+        """Pack ``values`` and return ``(data, status)``.
 
-        The status is 0, or 1 + the index in ``values`` of the first element that does not fit.
+        ``status`` is 0, or 1 + the index in ``values`` of the first element that does not fit.
         """
         if self.type == "float64":
             return values.astype(self.format).tobytes(), 0
@@ -54,7 +54,7 @@ class _Run:
             try:
                 return self._floats.pack(*values.tolist()), 0
             except OverflowError:
-                pass  # find the first element that does not fit
+                pass  # continue below, to find the first element that does not fit
             with np.errstate(over="ignore", invalid="ignore"):
                 raw = values.astype(self.format)
             if np.isfinite(raw).all():
@@ -75,10 +75,10 @@ class _Run:
         return np.clip(rounded, self.low, self.high).astype(self.format).tobytes(), 0
 
     def unpack(self, data: bytes, at: int, values: Vector) -> int:
-        """Fill this part of ``values`` from ``data[at:]``; return a status.
+        """Fill this part of ``values`` from ``data[at:]``, and return a status.
 
-        The status is 0, or 1 + the index in this part of the first integer that no float64
-        represents exactly.
+        The status is 0.  If a float64 cannot represent an integer exactly, the status is 1 + the
+        index of the integer in this part.
         """
         raw = np.frombuffer(data, self.format, self.count, at)
         if self.type in _GREATEST:
@@ -107,9 +107,9 @@ def _first(bad: NDArray[np.bool_]) -> int:
 
 
 class Codec:
-    """The conversion of one vector of an interface: ``(n,)`` float64 to packed bytes and back.
+    """Converter between a float64 vector, shape ``(n,)``, and packed bytes of C types.
 
-    :attr:`size` is ``n``, and :attr:`bytes` the number of packed bytes.
+    :attr:`size` is ``n``; :attr:`bytes` is the number of packed bytes.
     """
 
     def __init__(self, fields: Iterable[Field]) -> None:
@@ -124,10 +124,10 @@ class Codec:
         self.bytes = sum(run.bytes for run in self._runs)
 
     def pack(self, values: Vector) -> tuple[bytes, int]:
-        """Pack ``values`` (n,) and return the bytes and a status.
+        """Pack ``values``, shape (n,), and return ``(data, status)``.
 
-        The status is 0, or 1 + the index of the first element that does not fit its C type.  Raises
-        ValueError for a wrong number of values.
+        ``status`` is 0, or 1 + the index of the first element that does not fit its C type.  Raises
+        ValueError if the number of values is not n.
         """
         if len(values) != self.size:
             raise ValueError(
@@ -143,10 +143,10 @@ class Codec:
         return b"".join(parts), 0
 
     def unpack(self, data: bytes) -> tuple[Vector, int]:
-        """Unpack ``data`` and return the values (n,) and a status.
+        """Unpack ``data`` and return ``(values, status)``, with ``values`` of shape (n,).
 
-        The status is 0, or -(1 + the index) of the first integer that no float64 represents
-        exactly.  Raises ValueError for a wrong number of bytes.
+        ``status`` is 0.  If a float64 cannot represent an integer exactly, the status is -(1 + the
+        index of the integer).  Raises ValueError if the number of bytes is wrong.
         """
         if len(data) != self.bytes:
             raise ValueError(
@@ -163,12 +163,18 @@ class Codec:
 
 
 def wire_schema(interface: Interface) -> int:
-    """Return a 64-bit hash of the meaning of the packed bytes: names, types, scale, bias."""
+    """Return a 64-bit hash of the signals' names, types, scales and biases.
+
+    The host compares this hash with the hash in HELLO_REPLY, to detect a board with other signals.
+    """
     parts = [f"{interface.schema:x}"]
     parts += [f"{f.signal.name} {f.scale!r} {f.bias!r}" for f in interface.fields]
     return int.from_bytes(hashlib.sha256("\n".join(parts).encode()).digest()[:8], "little")
 
 
 def name_hash(name: str) -> int:
-    """Return a 32-bit hash of the name; it identifies a controller even if the schema differs."""
+    """Return a 32-bit hash of a controller's name.
+
+    The hash identifies the controller even if its signals have changed.
+    """
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")

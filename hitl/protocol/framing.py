@@ -1,6 +1,7 @@
-"""Protocol frames: kind, sequence, payload and CRC, encoded by COBS and ended by a zero byte.
+"""Encode and decode protocol frames.
 
-Layout before COBS: ``kind u8 | sequence u8 | payload | CRC-16/CCITT-FALSE u16, little-endian``.
+Layout of a frame before COBS: ``kind u8 | sequence u8 | payload | CRC-16/CCITT-FALSE u16``.  The
+CRC is little-endian.  The frame is then encoded by COBS, and a zero byte ends it.
 Source of COBS: Cheshire and Baker, IEEE/ACM Transactions on Networking 7 (1999), 159.
 """
 
@@ -26,18 +27,18 @@ class ProtocolFrame(NamedTuple):
 
 
 class GarbageBytes(NamedTuple):
-    """Received bytes up to a delimiter that form no valid frame, and the reason."""
+    """Received bytes that form no valid frame, with the reason."""
 
     why: Why
 
 
 def crc16(data: bytes) -> int:
-    """Return the CRC-16/CCITT-FALSE of ``data``: polynomial 0x1021, initial value 0xFFFF."""
+    """Return the CRC-16/CCITT-FALSE (polynomial 0x1021, initial value 0xFFFF) of ``data``."""
     return crc_hqx(data, 0xFFFF)
 
 
 def stuffed(data: bytes) -> bytes:
-    """Encode ``data`` by COBS, without the delimiter; no byte of the result is 0."""
+    """Return ``data`` encoded by COBS, without the delimiter; the result contains no zero byte."""
     blocks = data.split(b"\0")
     if len(data) < _BLOCK:
         return b"".join([_CODES[len(block) + 1] + block for block in blocks])
@@ -49,18 +50,18 @@ def stuffed(data: bytes) -> bytes:
         parts += (_CODES[len(block) + 1], block)
     last = len(blocks[-1])
     if last and last % _BLOCK == 0:
-        parts = parts[:-2]  # no block follows a full block at the end
+        parts = parts[:-2]  # a full block at the end of the data needs no further block
     return b"".join(parts)
 
 
 def unstuffed(data: bytes) -> tuple[bytes, bool]:
-    """Decode the COBS bytes ``data``; return the result and True if the last block is complete.
+    """Decode the COBS bytes ``data`` and return ``(decoded, complete)``.
 
-    Never raises.
+    ``complete`` is False if the last block is shorter than its length code states.
     """
     parts: list[bytes] = []
     at, size = 0, len(data)
-    if size < 255:  # no block is full, so a zero separates each two blocks
+    if size < 255:  # no full block, so a zero separates the blocks
         while at < size:
             end = at + data[at]
             parts.append(data[at + 1 : end])
@@ -77,25 +78,25 @@ def unstuffed(data: bytes) -> tuple[bytes, bool]:
 
 
 def stuffed_size(size: int) -> int:
-    """Return the greatest length of the COBS encoding of ``size`` bytes."""
+    """Return the maximum length of the COBS encoding of ``size`` bytes."""
     return size + size // _BLOCK + 1
 
 
 def wire_size(payload: int) -> int:
-    """Return the greatest number of bytes on the line of a frame with ``payload`` bytes."""
+    """Return the maximum number of bytes on the line for a frame with ``payload`` bytes."""
     return stuffed_size(payload + OVERHEAD) + 1
 
 
 def encode(kind: int, sequence: int, payload: bytes) -> bytes:
-    """Return the bytes of one frame with its delimiter."""
+    """Return the bytes of one frame, including its delimiter."""
     body = bytes((kind, sequence)) + payload
     return stuffed(body + crc16(body).to_bytes(2, "little")) + b"\0"
 
 
 class Parser:
-    """A parser that finds frames in received bytes, which may arrive in pieces of any size.
+    """Parser that finds frames in a byte stream, which may arrive in pieces of any size.
 
-    It buffers at most one frame with ``most`` bytes of payload.
+    The parser buffers at most one frame with ``most`` bytes of payload.
     """
 
     def __init__(self, most: int = MOST_PAYLOAD) -> None:
@@ -104,9 +105,9 @@ class Parser:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> list[ProtocolFrame | GarbageBytes]:
-        """Return the frames and the malformed frames that ``data`` completes, in order.
+        """Return the valid and the malformed frames that ``data`` completes, in order.
 
-        Never raises.  Empty frames are ignored.
+        Empty frames are ignored.  Malformed input never raises an error.
         """
         *ended, rest = data.split(b"\0")
         events: list[ProtocolFrame | GarbageBytes] = []
@@ -120,11 +121,11 @@ class Parser:
 
     @property
     def unended(self) -> bool:
-        """True if the parser holds bytes of a frame whose delimiter has not arrived yet."""
+        """True if part of a frame has arrived, but not its delimiter."""
         return bool(self._held)
 
     def _hold(self, piece: bytes) -> None:
-        """Buffer ``piece``; one byte beyond the limit shows that the frame is too long."""
+        """Buffer ``piece`` up to one byte beyond the limit, which marks the frame as too long."""
         self._held += piece[: self._longest + 1 - len(self._held)]
 
     def _event(self, held: bytes) -> ProtocolFrame | GarbageBytes:
@@ -141,7 +142,10 @@ class Parser:
 
 
 def encode_message(message: Message, sequence: int) -> bytes:
-    """Return the bytes of ``message`` on the line; raises struct.error if a field does not fit."""
+    """Return the bytes of ``message`` on the line.
+
+    Raises struct.error if a field does not fit.
+    """
     kind = KINDS[type(message)]
     _, layout, tailed = LAYOUTS[kind]
     if not tailed:
@@ -153,7 +157,7 @@ def encode_message(message: Message, sequence: int) -> bytes:
 
 
 def decode_message(frame: ProtocolFrame) -> Message | None:
-    """Return the message in ``frame``; ``None`` if its kind is unknown or its length wrong."""
+    """Return the message in ``frame``, or None if its kind is unknown or its length is wrong."""
     known = LAYOUTS.get(frame.kind)
     if known is None:
         return None

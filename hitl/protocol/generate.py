@@ -1,6 +1,6 @@
 """Generate ``messages.py`` and ``messages.h`` from ``messages.toml``.
 
-Run it by ``python -m hitl.protocol.generate``.
+Run the generator with ``python -m hitl.protocol.generate``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i16": "h"}
 _BYTES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "i16": 2}
 _LINE = 100
 _CLASSES = {"step": "StepMessage"}
-"""Classes in Python whose names differ from the message's name."""
+"""Python class names that differ from the message's name."""
 
 
 def texts() -> dict[Path, str]:
-    """Return the text of each generated file, by path."""
+    """Return the text of each generated file, keyed by path."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {PYTHON: _python(table), C: _c(table)}
 

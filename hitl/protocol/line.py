@@ -1,4 +1,4 @@
-"""Timing of a serial line: exact baud rates, transmission times, and the time budget."""
+"""Timing of a serial line: baud rates of a UART, transmission times and the time budget."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S, Period
 
 BITS_PER_BYTE = 10
-"""Bits on the line for each byte: 8 data bits, a start bit and a stop bit."""
+"""Bits per transmitted byte: 8 data bits, a start bit and a stop bit."""
 MOST_ERROR_PERCENT = 1.0
-"""Largest allowed error of the board's rate, %; the adapter at the other end adds its own error."""
+"""Maximum error of the board's baud rate, %.  The adapter at the other end adds its own error."""
 _SAME_RATE = 0.03
 MOST_BAUD = DEFAULT_BOARD.line.most_baud
-"""Fastest rate of the default board, bit/s."""
+"""Maximum baud rate of the default board, bit/s."""
 _CLOCK_HZ, _LINE = DEFAULT_BOARD.clock_hz, DEFAULT_BOARD.line
 _COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, 1000000)
 
 
 @dataclass(frozen=True)
 class BaudRate:
-    """A baud rate, and the rate that the UART of ``line`` makes from the clock ``clock_hz``.
+    """A baud rate, and the actual rate that a UART derives from the processor clock.
 
-    The defaults of ``line`` and ``clock_hz`` are those of the default board.  Raises
-    :class:`ScenarioError` for a rate that no divider makes.
+    ``clock_hz`` and ``line`` default to those of the default board.  Raises :class:`ScenarioError`
+    if no divider produces the rate.
     """
 
     baud: int
@@ -44,12 +44,12 @@ class BaudRate:
 
     @classmethod
     def of(cls, board: BoardDescription, baud: int) -> BaudRate:
-        """Return the rate ``baud``, bit/s, on the serial line of ``board``."""
+        """Return the baud rate ``baud`` on the serial line of ``board``."""
         return cls(baud, board.clock_hz, board.line)
 
     @property
     def steps(self) -> int:
-        """The divider whose rate is nearest, in units of ``1 / line.fractions``."""
+        """The divider with the nearest rate, in units of ``1 / line.fractions``."""
         clock = self.clock_hz * self.line.fractions / self._samples
         below = max(int(clock // self.baud), self.line.fractions)
         return min(below, below + 1, key=lambda n: abs(clock / n - self.baud))
@@ -60,7 +60,7 @@ class BaudRate:
 
     @property
     def actual(self) -> float:
-        """The rate that the UART makes, bit/s."""
+        """The actual rate of the UART, bit/s."""
         return self.clock_hz * self.line.fractions / (self._samples * self.steps)
 
     @property
@@ -70,7 +70,7 @@ class BaudRate:
 
     @property
     def good(self) -> bool:
-        """True if the rate's error is below 1 %."""
+        """True if the actual rate deviates from the nominal rate by less than 1 %."""
         return abs(self.error_percent) < MOST_ERROR_PERCENT
 
     def to_json(self) -> dict[str, object]:
@@ -84,9 +84,9 @@ class BaudRate:
 
 
 def offered(clock_hz: int = _CLOCK_HZ, line: Line = _LINE) -> tuple[int, ...]:
-    """Return the common rates, bit/s, that are usable with this clock and this UART.
+    """Return the common rates, bit/s, that this clock and this UART support.
 
-    Their error is below 1 %, and the firmware can take bytes that fast.
+    A rate is supported if its error is below 1 % and the firmware can receive bytes at this rate.
     """
     rates = (r for r in _COMMON if r <= min(clock_hz // line.samples, line.most_baud))
     return tuple(r for r in rates if BaudRate(r, clock_hz, line).good)
@@ -97,13 +97,19 @@ def _listed(clock_hz: int, line: Line) -> str:
 
 
 def nominal(actual: float) -> int:
-    """Return the common rate nearest to ``actual``: 115200 baud for 117647 bit/s."""
+    """Return the common baud rate nearest to ``actual``, such as 115200 for 117647 bit/s.
+
+    If no common rate is within 3 %, return ``actual``, rounded.
+    """
     name = min(_COMMON, key=lambda rate: abs(actual / rate - 1.0))
     return name if abs(actual / name - 1.0) < _SAME_RATE else round(actual)
 
 
 def in_words(baud: int, clock_hz: int, line: Line) -> str:
-    """Return the rate and its error as text; only the rate if no divider makes it (as over USB)."""
+    """Return the baud rate and its error as text.
+
+    The error is omitted if no divider produces the rate, for example on a USB port.
+    """
     try:
         return str(BaudRate(baud, clock_hz, line))
     except ScenarioError:
@@ -113,11 +119,12 @@ def in_words(baud: int, clock_hz: int, line: Line) -> str:
 def handling_ns(
     request_bytes: int, reply_bytes: int, baud: int, clock_hz: int = _CLOCK_HZ, line: Line = _LINE
 ) -> int:
-    """Return the firmware's time for one exchange, ns, without the step and the transmission.
+    """Return the firmware's time for one exchange, ns, without controller step and transmission.
 
-    In this time the firmware checks and unpacks the request, packs the reply with its checksum, and
-    starts to send it.  If bytes arrive faster than the firmware takes them, the time includes the
-    buffered bytes.  The cycles in ``line`` were counted on an emulated board (docs/decisions/114).
+    The firmware checks and unpacks the request, packs the reply with its checksum, and starts to
+    send.  If bytes arrive faster than the firmware reads them, reading the buffered bytes takes
+    further time.  The cycle counts in ``line`` were measured on an emulated board
+    (docs/decisions/114).
     """
     waiting = max(0, line.taking - BITS_PER_BYTE * clock_hz // baud) * request_bytes
     fixed, a_request_byte, a_reply_byte = line.handling
@@ -132,7 +139,7 @@ def wire_ns(size: int, baud: int) -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    """Time budget of one exchange with a controller on a board, for the longest frames."""
+    """Time budget of one exchange with a controller on a board, for frames of maximum length."""
 
     request_bytes: int
     reply_bytes: int
@@ -141,7 +148,7 @@ class Budget:
     execution_ns: int
     period_ns: int
     handling_ns: int = 0
-    """Time that the firmware needs in addition to the step (:func:`handling_ns`)."""
+    """Time of the firmware without the controller step, ns; see :func:`handling_ns`."""
 
     @classmethod
     def of(
@@ -152,10 +159,14 @@ class Budget:
         clock_hz: int = _CLOCK_HZ,
         line: Line = _LINE,
     ) -> Budget:
-        """Return the budget of the controller of ``interface`` at ``baud`` bit/s.
+        """Return the time budget of the controller of ``interface``.
 
-        ``execution_ns`` is the longest step so far by the board's clock, 0 if it is unknown.
-        ``clock_hz`` is the board's processor clock, and ``line`` its serial line.
+        Args:
+            interface: Interface of the controller.
+            baud: Baud rate, bit/s.
+            execution_ns: Longest step so far by the board's clock, ns; 0 if unknown.
+            clock_hz: Processor clock of the board.
+            line: Serial line of the board.
         """
         sizes = (
             wire_size(LAYOUTS[MessageKind.STEP][1].size + Codec(interface.input_fields).bytes),
@@ -170,30 +181,30 @@ class Budget:
         )  # fmt: skip
 
     def every(self, period: Period | None) -> Budget:
-        """Return the budget of a controller that runs at ``period``; ``None`` changes nothing.
+        """Return the budget with the period replaced by ``period``; None keeps the period.
 
-        With ``any_period`` in the interface file, the scenario's period can be another one.
+        A scenario may choose another period if the interface file sets ``any_period``.
         """
         return self if period is None else replace(self, period_ns=round(period.ns))
 
     @property
     def exchange_ns(self) -> int:
-        """Transmission of request and reply, and the step, ns."""
+        """Time for request, controller step and reply, ns, without the firmware's handling."""
         return self.request_ns + self.execution_ns + self.reply_ns
 
     @property
     def answered_ns(self) -> int:
-        """Time from the request's first byte to the reply's last, ns."""
+        """Time from the first byte of the request to the last byte of the reply, ns."""
         return self.exchange_ns + self.handling_ns
 
     @property
     def holds(self) -> bool:
-        """True if the exchange fits the period."""
+        """True if the exchange takes no longer than the period."""
         return self.answered_ns <= self.period_ns
 
     @property
     def rate_hz(self) -> float:
-        """The greatest rate of steps that this line and this controller can sustain, Hz."""
+        """Maximum step rate of this controller on this line, Hz."""
         return NS_PER_S / self.answered_ns
 
     def __str__(self) -> str:

@@ -43,7 +43,7 @@ class Code(IntEnum):
 
 
 class Hello(NamedTuple):
-    """Request for the board's identity.  It is always allowed and changes no state."""
+    """Request for the board's identity; allowed in any state, without changing the state."""
 
     version: int
 
@@ -62,9 +62,10 @@ class HelloReply(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A piece of the packed parameters: ``values`` from the byte ``offset`` of ``total`` bytes.
+    """Request to set a piece of the packed parameters.
 
-    After the last piece, the board initialises the controller and sets the step counter to 0.
+    ``offset`` is the position of ``values`` in the ``total`` bytes of parameters.  After the last
+    piece, the board initialises the controller and sets the step counter to 0.
     """
 
     offset: int
@@ -73,9 +74,10 @@ class Start(NamedTuple):
 
 
 class StartReply(NamedTuple):
-    """Reply to START: ``status`` is 0, or 1 + the index of a refused parameter.
+    """Reply to START.
 
-    ``received`` is the number of bytes of parameters that have arrived so far.
+    ``status`` is 0, or 1 + the index of a rejected parameter.  ``received`` is the number of
+    parameter bytes received so far.
     """
 
     status: int
@@ -91,9 +93,10 @@ class StepMessage(NamedTuple):
 
 
 class StepReply(NamedTuple):
-    """Reply to STEP: ``cycles`` is the execution time, and ``counter`` the steps since START.
+    """Reply to STEP.
 
-    ``stack`` is the most stack ever used, bytes.  ``counter`` includes this step.
+    ``cycles`` is the execution time of the step.  ``stack`` is the maximum stack use so far, in
+    bytes.  ``counter`` is the number of steps since START, including this one.
     """
 
     status: int
@@ -104,14 +107,14 @@ class StepReply(NamedTuple):
 
 
 class Ping(NamedTuple):
-    """Request for the board's time.  The padding makes it as long as PONG on the line."""
+    """Request for the board's time.  ``padding`` makes the message as long as PONG."""
 
     nonce: int
     padding: int
 
 
 class Pong(NamedTuple):
-    """Reply to PING: ``micros`` is the board's micros() at the end of the PING."""
+    """Reply to PING; ``micros`` is the board's micros() at the end of the PING."""
 
     nonce: int
     micros: int
@@ -130,7 +133,8 @@ class StopReply(NamedTuple):
 class Reset(NamedTuple):
     """Notice that a board sends once after each reset, without a request.
 
-    Its sequence is 0, and a zero byte precedes it.  ``cause`` is the processor's reset register.
+    A zero byte precedes the frame, whose sequence is 0.  ``cause`` contains the processor's reset
+    register.
     """
 
     boot_nonce: int
@@ -138,7 +142,7 @@ class Reset(NamedTuple):
 
 
 class Error(NamedTuple):
-    """Reply to a request that the board refuses, with the sequence of the request."""
+    """Reply to a rejected request, with the sequence of the request."""
 
     code: int
     detail: int

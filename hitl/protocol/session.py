@@ -1,8 +1,8 @@
-"""The host's side of a session with a board: no I/O and no clock; the caller passes ``now_ns``.
+"""Host side of a session with a board, without I/O and without a clock.
 
-:meth:`Session.outgoing` returns the bytes to send, :meth:`Session.receive` takes the bytes that
-arrived, and :meth:`Session.poll` checks the timeouts.
-At most one request is pending::
+The caller passes the time as ``now_ns``.  :meth:`Session.outgoing` returns the bytes to send,
+:meth:`Session.receive` processes received bytes, and :meth:`Session.poll` checks the timeouts.  At
+most one request is pending::
 
     idle --connect--> connecting --HELLO--> ready --start--> ready, started --step--> ...
                                  any state --Failed--> failed --connect--> connecting
@@ -49,23 +49,21 @@ from rtsim.core.errors import ControllerError, RtsimError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
-# What a session reports: events, their counts, and the errors of a board.
-
 
 class BoardFailure(ControllerError):
-    """The board failed, or it runs other firmware than the session expects."""
+    """The board failed, or its firmware is not the expected one."""
 
 
 class SilentBoard(BoardFailure):
-    """The board sent no readable frame within the timeout."""
+    """The board did not answer within the timeout."""
 
 
 class OldFirmware(BoardFailure):
-    """The board's firmware has another version of the protocol, or is another build."""
+    """The board's firmware has another protocol version, or is another build."""
 
 
 class WrongController(BoardFailure):
-    """The board's controller, or its signals, differ from the interface file."""
+    """The controller on the board, or its signals, differ from the interface file."""
 
 
 class BoardReset(BoardFailure):
@@ -77,22 +75,22 @@ class BoardRefused(BoardFailure):
 
 
 class Connected(NamedTuple):
-    """The board answered, and runs the expected firmware with the expected controller."""
+    """Event: the board answered, and its firmware and controller are the expected ones."""
 
     board: HelloReply
 
 
 class Started(NamedTuple):
-    """The board has set the parameters and initialised the controller."""
+    """Event: the board has set the parameters and initialised the controller."""
 
     round_trip_ns: int
 
 
 class Stepped(NamedTuple):
-    """The answer to a step.
+    """Event: the board answered a step.
 
-    The board measured ``cycles`` (execution time) and ``stack`` (bytes).  Before this step the
-    board carried out ``unanswered`` steps whose replies never arrived.
+    The board measured ``cycles`` (execution time) and ``stack`` (bytes).  ``unanswered`` is the
+    number of steps before this one that the board executed, but whose replies never arrived.
     """
 
     tag: Tag
@@ -105,19 +103,22 @@ class Stepped(NamedTuple):
 
 
 class Ponged(NamedTuple):
-    """The answer to a ping, an input of :func:`hitl.protocol.clocks.fit`."""
+    """Event: the board answered a ping.  :func:`hitl.protocol.clocks.fit` uses ``trip``."""
 
     trip: RoundTrip
 
 
 class Stopped(NamedTuple):
-    """The controller was terminated after ``counter`` steps."""
+    """Event: the controller was terminated after ``counter`` steps."""
 
     counter: int
 
 
 class Failed(NamedTuple):
-    """The session has failed; raise ``error``, or connect again if a policy allows this."""
+    """Event: the session failed.
+
+    The caller raises ``error``, or connects again if its policy allows this.
+    """
 
     error: BoardFailure | ControllerError
 
@@ -127,7 +128,7 @@ Event: TypeAlias = Connected | Started | Stepped | Ponged | Stopped | Failed
 
 @dataclass
 class EventCounts:
-    """Counters of received frames, and of everything else that was received."""
+    """Counters of received frames and of irregular events."""
 
     frames: int = 0
     """All frames with a valid checksum."""
@@ -136,25 +137,21 @@ class EventCounts:
     booting: int = 0
     """Malformed frames while connecting; a booting board may send text or parts of frames."""
     duplicate: int = 0
-    """Replies to a request that was already answered."""
+    """Further replies to a request that was already answered."""
     stale: int = 0
-    """Replies to a request that was abandoned, and repeated reset notices."""
+    """Replies to an abandoned request, and repeated reset notices."""
     meaningless: int = 0
     """Valid frames of an unknown kind, of a wrong length, or of a kind that boards never send."""
     abandoned: int = 0
-    """Requests for whose replies the host stopped waiting."""
     repeated: int = 0
-    """Requests that were sent again."""
 
-
-# The one pending request.
 
 REPLY = 0x80
-"""Bit that is set in the kind of every frame that a board sends."""
+"""Bit that is set in the kind of every frame from a board."""
 
 
 class PendingRequest(NamedTuple):
-    """A request that was sent, with all data that its answer will be compared with."""
+    """A request that was sent, with the data needed to check its answer."""
 
     message: Message
     sequence: int
@@ -165,7 +162,6 @@ class PendingRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the request's kind."""
         return KINDS[type(self.message)].name
 
     def answered_by(self, frame: ProtocolFrame, message: Message) -> bool:
@@ -180,9 +176,9 @@ class PendingRequest(NamedTuple):
 
 
 class InFlight:
-    """The state of the one request that may be pending, and the bytes to send.
+    """The request that is pending, if any, and the queue of bytes to send.
 
-    ``pending`` is ``None`` if no answer is expected.  Frames that are not the answer are counted in
+    ``pending`` is None if no answer is expected.  Frames that are not the answer are counted in
     ``counts``.
     """
 
@@ -191,7 +187,7 @@ class InFlight:
         self.pending: PendingRequest | None = None
         self._out = bytearray()
         self.sequence = 0
-        """Sequence of the latest request, modulo 256."""
+        """Sequence number of the latest request, modulo 256."""
         self._answered: tuple[int, int] = (-1, -1)
         self._left: PendingRequest | None = None
         self._repeated = False
@@ -203,19 +199,18 @@ class InFlight:
         return data
 
     def begin(self) -> None:
-        """Begin a connection: forget the pending request, and end a partly sent frame."""
+        """Begin a connection: drop the pending request, and end a partly sent frame."""
         self.pending = None
         self._out += b"\0"
 
     def fail(self) -> None:
-        """Forget the pending request and the bytes to send."""
+        """Drop the pending request and the bytes to send."""
         self.pending = None
         self._out.clear()
 
     def ask(self, message: Message, now_ns: int, tag: Tag, values: Vector) -> None:
-        """Send ``message`` with the next sequence."""
         self.sequence = (self.sequence + 1) % 256
-        if self.sequence == self._answered[1]:  # the board would take the message for a repetition
+        if self.sequence == self._answered[1]:  # the board would treat the message as a repetition
             self.sequence = (self.sequence + 1) % 256
         data = encode_message(message, self.sequence)
         self.pending = PendingRequest(message, self.sequence, now_ns, data, tag, values)
@@ -226,7 +221,6 @@ class InFlight:
         self._out += data
 
     def repeat(self, request: PendingRequest) -> None:
-        """Send ``request`` again, with the same sequence."""
         self.counts.repeated += 1
         self._repeated = True
         self._out += b"\0" + request.data
@@ -238,13 +232,14 @@ class InFlight:
             self.counts.abandoned += 1
 
     def leave(self) -> None:
-        """Stop waiting as :meth:`abandon` does, but count nothing, since nothing went wrong."""
+        """Stop waiting for the pending request without counting the request as abandoned."""
         self._left, self.pending = self.pending, None
 
     def answered(self, frame: ProtocolFrame, message: Message) -> PendingRequest | None:
-        """Return the request that ``frame`` answers, which is then no longer pending.
+        """Return the request that ``frame`` answers; the request is then no longer pending.
 
-        Returns ``None`` and counts ``frame`` as duplicate or stale if it answers no request.
+        If ``frame`` answers no request, it is counted as duplicate or stale, and None is returned.
+        None is also returned for the answer to a request after :meth:`leave`.
         """
         pending, left = self.pending, self._left
         if pending is not None and pending.answered_by(frame, message):
@@ -259,11 +254,8 @@ class InFlight:
         return None
 
 
-# Texts of errors: what the board sent, what was expected, and what to do.
-
-
 def of_version(version: int) -> OldFirmware:
-    """Return the error of a board that has the protocol version ``version``."""
+    """Return the error for a board with the protocol version ``version``."""
     return OldFirmware(
         f"the board has version {version} of the protocol, rtsim has version {VERSION}; "
         "build and flash the firmware again (rtsim flash)"
@@ -271,9 +263,10 @@ def of_version(version: int) -> OldFirmware:
 
 
 def of_board(board: HelloReply, interface: Interface, build: int | None) -> BoardFailure | None:
-    """Check that ``board`` runs the controller of ``interface`` and, if given, its ``build``.
+    """Check that ``board`` runs the controller of ``interface``.
 
-    Returns the error, or ``None`` if the board is right.
+    ``build`` is the expected build number; None allows any build.  Return the error, or None if the
+    board is as expected.
     """
     name = interface.name
     if board.name_hash != name_hash(name):
@@ -307,14 +300,14 @@ def of_board(board: HelloReply, interface: Interface, build: int | None) -> Boar
 
 
 def payload_needed(interface: Interface) -> int:
-    """Return the payload, bytes, of the longest frame that cannot be sent in pieces."""
+    """Return the payload, bytes, of the longest frame that cannot be split."""
     step = LAYOUTS[MessageKind.STEP][1].size + Codec(interface.input_fields).bytes
     reply = LAYOUTS[MessageKind.STEP_REPLY][1].size + Codec(interface.output_fields).bytes
     return max(step, reply, LAYOUTS[MessageKind.HELLO_REPLY][1].size)
 
 
 def silent_at_connecting(waited_ns: int, counts: EventCounts) -> SilentBoard:
-    """Return the error of a board that did not answer HELLO for ``waited_ns``."""
+    """Return the error for a board that did not answer HELLO for ``waited_ns``."""
     garbage, whole = counts.booting, counts.frames
     heard = "no byte arrived"
     if garbage or whole:
@@ -326,7 +319,7 @@ def silent_at_connecting(waited_ns: int, counts: EventCounts) -> SilentBoard:
 
 
 def silent(request: str, waited_ns: int, counter: int) -> SilentBoard:
-    """Return the error of a board that did not answer ``request`` after ``counter`` steps."""
+    """Return the error for a board that did not answer ``request``, after ``counter`` steps."""
     return SilentBoard(
         f"the board did not answer {request} within {waited_ns / NS_PER_S:.3g} s, {counter} steps "
         "after its start; check its cable and power, or press reset and run again"
@@ -334,7 +327,7 @@ def silent(request: str, waited_ns: int, counter: int) -> SilentBoard:
 
 
 def has_reset(nonce: int, before: int, counter: int) -> BoardReset:
-    """Return the error of a board whose boot nonce changed from ``before`` to ``nonce``."""
+    """Return the error for a board whose boot nonce changed from ``before`` to ``nonce``."""
     return BoardReset(
         f"the board has reset after step {counter} (boot nonce {nonce:08x}, before {before:08x}); "
         "check its power supply, its watchdog and its stack"
@@ -342,7 +335,10 @@ def has_reset(nonce: int, before: int, counter: int) -> BoardReset:
 
 
 def forgot(what: str, counter: int) -> BoardReset:
-    """Return the error of a board that lost its state after step ``counter``; ``what`` says how."""
+    """Return the error for a board that lost its state after step ``counter``.
+
+    ``what`` describes the symptom.
+    """
     return BoardReset(
         f"the board has reset after step {counter}: {what}; "
         "check its power supply, its watchdog and its stack"
@@ -350,7 +346,7 @@ def forgot(what: str, counter: int) -> BoardReset:
 
 
 def refused(error: Error, request: str) -> BoardRefused:
-    """Return the error of a board that answered ``request`` with ``error``."""
+    """Return the error for a board that answered ``request`` with ``error``."""
     if error.code == Code.STACK_OVERFLOW:
         return BoardRefused(
             f"the board refused {request}: its stack of {error.detail} bytes overflowed into the "
@@ -365,7 +361,8 @@ def refused(error: Error, request: str) -> BoardRefused:
 
 
 def untrue(what: str) -> BoardFailure:
-    """Return the error of a board that sent an impossible answer, which ``what`` describes."""
+    """Return the error for a board that sent an impossible answer; ``what`` describes the
+    answer."""
     return BoardFailure(
         f"the board {what}; its firmware has another version: build and flash the firmware again"
     )
@@ -373,7 +370,7 @@ def untrue(what: str) -> BoardFailure:
 
 HELLO_EVERY_NS = NS_PER_S // 4
 CONNECT_PATIENCE_NS = 5 * NS_PER_S
-"""Timeout for connecting, which resets most boards; a board then runs its boot loader first."""
+"""Timeout for connecting.  The connection resets most boards, and the boot loader runs first."""
 MOST_MICROSTEP = 2**16 - 1
 MOST_PARAMETER_BYTES = 2**16 - 1
 _NO_TAG = Tag(0)
@@ -381,7 +378,7 @@ _NO_VALUES = np.zeros(0)
 
 
 class OutOfTurn(RtsimError):
-    """A request that the state of the session does not allow: an error of the caller."""
+    """The caller made a request that the state of the session does not allow."""
 
 
 class SessionState(Enum):
@@ -394,9 +391,13 @@ class SessionState(Enum):
 class Session:
     """A session with a board that runs the controller of ``interface``.
 
-    ``patience_ns`` is the timeout for the answer to a request, ``connect_patience_ns`` for the
-    first answer of the board.  ``build`` is the expected build of the firmware, ``None`` for any.
-    Without an interface any board is accepted, but it can only be pinged.
+    Without an interface, any board is accepted, but it can only be pinged.
+
+    Args:
+        interface: Interface of the expected controller, or None.
+        patience_ns: Timeout for the answer to a request.
+        connect_patience_ns: Timeout for the first answer of the board.
+        build: Expected build number of the firmware; None allows any build.
     """
 
     def __init__(
@@ -424,11 +425,11 @@ class Session:
 
     @property
     def counts(self) -> EventCounts:
-        """Counters of frames and irregular answers since :meth:`count_anew`."""
+        """Counters of frames and irregular events since :meth:`count_anew`."""
         return self._flight.counts
 
     def count_anew(self) -> None:
-        """Set all counters to 0."""
+        """Reset all counters to 0."""
         self._flight.counts = EventCounts()
 
     @property
@@ -440,19 +441,20 @@ class Session:
         """Return the bytes to send now, and remove them from the queue."""
         return self._flight.outgoing()
 
-    # Requests of the caller.
-
     def connect(self, now_ns: int) -> None:
-        """Send HELLO until the board answers; output of a booting board is ignored."""
+        """Send HELLO, and ignore malformed frames of a booting board until the board answers.
+
+        :meth:`poll` repeats HELLO.
+        """
         self.state, self.started, self.board = SessionState.CONNECTING, False, None
         self._began_ns, self._parser = now_ns, Parser()
         self._flight.begin()
         self._hello(now_ns)
 
     def start(self, parameters: Vector, now_ns: int) -> None:
-        """Set the parameters (k,) and initialise the controller.
+        """Set the parameters, shape (k,), and initialise the controller.
 
-        The parameters are sent in as many pieces as the board needs.  Raises
+        The parameters are split into as many pieces as the board requires.  Raises
         :class:`ControllerError` if a parameter does not fit its C type or there are too many.
         """
         self._free()
@@ -475,7 +477,7 @@ class Session:
         self._chunk(0, parameters, now_ns)
 
     def step(self, tag: Tag, inputs: Vector, now_ns: int) -> None:
-        """Request one step with ``inputs`` (m,) at ``tag``.
+        """Request one step with ``inputs``, shape (m,), at ``tag``.
 
         Raises :class:`ControllerError` if the tag or an input does not fit its C type.
         """
@@ -493,22 +495,25 @@ class Session:
         self._ask(StepMessage(tag.ns, tag.step, packed), now_ns, tag, inputs)
 
     def ping(self, nonce: int, now_ns: int) -> None:
-        """Request the board's time; ``nonce`` is a 32-bit number that no earlier ping had."""
+        """Request the board's time; ``nonce`` is a 32-bit number that no earlier ping used."""
         self._free()
         self._ask(Ping(nonce, 0), now_ns, _NO_TAG, _NO_VALUES)
 
     def stop(self, now_ns: int) -> None:
-        """Terminate the controller."""
+        """Request the board to terminate the controller."""
         self._free()
         self._ask(Stop(), now_ns, _NO_TAG, _NO_VALUES)
 
     def probe(self, now_ns: int) -> None:
-        """Send HELLO again, to detect a reset of the board whose RESET message was lost."""
+        """Send HELLO again to detect a board reset whose RESET message was lost."""
         self._free()
         self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
 
     def repeat(self) -> None:
-        """Send the pending request again.  A board that has answered before repeats its answer."""
+        """Send the pending request again.
+
+        If the board has already answered, it repeats its answer without another step.
+        """
         if self._flight.pending is None:
             raise OutOfTurn("no request is pending, so there is no request to repeat")
         self._flight.repeat(self._flight.pending)
@@ -518,10 +523,8 @@ class Session:
         self._flight.abandon()
 
     def leave(self) -> None:
-        """Stop waiting at the end of a run, as :meth:`abandon` does, but count nothing."""
+        """Stop waiting at the end of a run, without counting the request as abandoned."""
         self._flight.leave()
-
-    # Arrivals and the passing of time.
 
     def poll(self, now_ns: int) -> list[Event]:
         """Repeat HELLO if it is due; return :class:`Failed` if the timeout has passed."""
@@ -538,7 +541,10 @@ class Session:
         return []
 
     def receive(self, data: bytes, now_ns: int) -> list[Event]:
-        """Return the events from the bytes ``data``, which arrived by ``now_ns``.  Never raises."""
+        """Return the events that follow from ``data``, which arrived by ``now_ns``.
+
+        Malformed data never raises an error.
+        """
         events: list[Event] = []
         for found in self._parser.feed(data):
             if isinstance(found, ProtocolFrame):
@@ -650,15 +656,13 @@ class Session:
             pending.tag, outputs, reply.cycles, reply.stack, reply.counter, unanswered, took_ns
         )
 
-    # Helpers.
-
     @property
     def _interface(self) -> Interface:
         assert self._about is not None, "only a session with an interface has values"
         return self._about
 
     def _free(self) -> HelloReply:
-        """Return the board; raise :class:`OutOfTurn` if no request may be sent to it now."""
+        """Return the board, or raise :class:`OutOfTurn` if no request may be sent now."""
         if self.state is not SessionState.READY or self.board is None:
             raise OutOfTurn(
                 f"a request was made in the state '{self.state.value}'; call connect first"
@@ -672,7 +676,7 @@ class Session:
         self._flight.ask(message, now_ns, tag, values)
 
     def _hello(self, now_ns: int) -> None:
-        """Send HELLO; all HELLOs of one connection attempt share a sequence and an answer."""
+        """Send HELLO; all HELLOs of one connection attempt have the same sequence number."""
         if self._flight.pending is None:
             self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
         else:

@@ -1,1 +1,1 @@
-"""A back-to-back comparison as a table, JSON, JUnit XML and an HTML page."""
+"""Present a back-to-back comparison as a table, JSON, JUnit XML or an HTML page."""

@@ -1,4 +1,4 @@
-"""Columns and rows of the result tables, for one comparison or for several side by side."""
+"""Columns and rows of the result tables, for one comparison or several side by side."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _STIMULI = (
     Column("reaches", fold=True),
 )
 _BRIEF = 48
-"""Most characters of a branch in a brief table."""
+"""Maximum number of characters of a branch in a brief table."""
 BIT_IDENTICAL = "bit-identical"
 Cells = list[tuple[str, ...]]
 
 
 def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
-    """Return the table of one controller's open loop: columns, and one row for each output."""
+    """Return columns and rows of the open-loop table of one controller, with one row per output."""
     if len(loops) == 1:
         return _OPEN, [open_cells(s) for s in loops[0].worst_first()]
     names = [loops[0].sides.reference, *(loop.sides.translation for loop in loops)]
@@ -75,7 +75,7 @@ def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
 
 
 def stimuli_table(one: Stimulated, brief: bool = False) -> tuple[tuple[Column, ...], Cells]:
-    """Return the table of the stimuli of one controller: columns, and one row for each stimulus.
+    """Return columns and rows of the stimuli table of one controller, with one row per stimulus.
 
     A ``brief`` table names only the first branch that a stimulus reaches.
     """
@@ -90,7 +90,6 @@ def stimuli_table(one: Stimulated, brief: bool = False) -> tuple[tuple[Column, .
 
 
 def _first(reaches: Sequence[str]) -> str:
-    """Return the first branch in at most ``_BRIEF`` characters, and how many more there are."""
     if not reaches:
         return ""
     text = reaches[0] if len(reaches[0]) <= _BRIEF else f"{reaches[0][: _BRIEF - 1]}…"
@@ -102,7 +101,6 @@ def _gap_columns(loop: OpenLoop) -> tuple[Column, Column]:
 
 
 def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
-    """Return the largest difference with its first step, and its share of the tolerance."""
     if not loop.answered:
         return "no answer", ""
     if result.first_step is None:
@@ -134,7 +132,6 @@ def _open_row(loops: Sequence[OpenLoop], name: str) -> tuple[str, ...]:
 
 
 def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
-    """Return the values of all levels at ``step`` as texts, the reference model first."""
     out = []
     for i, loop in enumerate(loops):
         column = [s.name for s in loop.signals].index(name)
@@ -145,7 +142,7 @@ def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
 
 
 def closed_table(flights: Sequence[LoopComparison]) -> tuple[tuple[Column, ...], Cells]:
-    """Return columns and rows of the closed loop: failures first, then large differences."""
+    """Return columns and rows of the closed-loop table: failures first, then large differences."""
     if len(flights) == 1:
         return _CLOSED, [closed_cells(r) for r in flights[0].comparison.worst_first()]
     gaps = [flight.sides.heading for flight in flights]
@@ -185,7 +182,6 @@ def _closed_row(flights: Sequence[LoopComparison], name: str) -> tuple[str, ...]
 
 
 def _gap_cell(result: SignalResult) -> str:
-    """Return the largest difference and the tag of the first difference, as text."""
     if not result.rows:
         return ""
     if result.first is None:
@@ -200,22 +196,19 @@ def count_failed(flights: Sequence[LoopComparison]) -> tuple[int, int]:
 
 
 def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
-    """Return the closed loops of ``pairs``."""
     return [pair.flight for pair in pairs if pair.flight is not None]
 
 
 def verdicts(verdicts_by_side: Sequence[tuple[str, str]]) -> str:
-    """Return the text ``ok``, or the failures with the names of the compared sides."""
+    """Return ``ok``, or the failures with the names of the compared sides."""
     return "; ".join(f"{who}: {why}" for who, why in verdicts_by_side if why != "ok") or "ok"
 
 
 def tolerance(result: SignalResult) -> str:
-    """Return the absolute and the relative tolerance as text."""
     return f"{result.tolerance.absolute:g}, {result.tolerance.relative:g}"
 
 
 def open_cells(result: OutputResult) -> tuple[str, ...]:
-    """Return texts: output, unit, type, differences, ULP, share of tolerance, step, verdict."""
     worst = "" if result.worst_step is None else str(result.worst_step)
     return (
         result.name,
@@ -231,13 +224,12 @@ def open_cells(result: OutputResult) -> tuple[str, ...]:
 
 
 def closed_cells(result: SignalResult) -> tuple[str, ...]:
-    """Return texts: signal, unit, differences, tolerance, verdict."""
     numbers = f"{result.max_abs:.6g}", f"{result.max_rel:.6g}"
     return result.name, result.unit, *numbers, tolerance(result), result.verdict
 
 
 def verdict(result: OutputResult) -> str:
-    """Return ``ok``, with a remark if there is one, or the first step that fails."""
+    """Return ``ok``, with a remark if there is one, or the first failed step and its reason."""
     if not result.reason:
         return result.verdict
     if result.step is None or "step" in result.reason:
@@ -246,7 +238,7 @@ def verdict(result: OutputResult) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent; ``beyond`` if it is infinite, as for a tolerance of 0."""
+    """Return a share in percent, or ``beyond`` if it is infinite, as for a tolerance of 0."""
     return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"
 
 
@@ -254,7 +246,7 @@ def percent(share: float) -> str:
 
 
 def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
-    """Return compiler warnings by controller, and also by side if there are several pairs.
+    """Return compiler warnings by controller, and by side if there are several pairs.
 
     A controller without warnings has no entry.
     """
@@ -269,12 +261,11 @@ def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
 
 
 def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:
-    """Return the faults of the last comparison; empty if it had none."""
     return list(pairs[-1].faults)
 
 
 def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
-    """Return the faults as plain data, as in the summary of a run; empty if there were none."""
+    """Return the faults as plain data, as in the summary of a run; empty without faults."""
     faults = {
         fault.name: {
             "kind": fault.kind,
@@ -288,19 +279,19 @@ def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
 
 
 def notes(pairs: Sequence[BackToBack]) -> list[str]:
-    """Return one note on the faults that could not act, and one on the faults that never acted."""
+    """Return notes on faults that could not act and on faults that never acted."""
     faults = faults_of(pairs)
     idle = {fault.name: fault.idle for fault in faults if fault.idle}
     return events.notes(idle, [f.name for f in faults if not f.activations])
 
 
-# Texts and small histograms of what a board reported and measured.
+# Texts and histograms of a board's measurements.
 
 _BINS, _BAR = 10, 40
 
 
 def targets_of(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, OnTarget]]:
-    """Yield controller, loop (``open``, ``closed``) and what its board reported in that loop."""
+    """Yield controller, loop (``open`` or ``closed``) and the board's measurements in that loop."""
     for pair in pairs:
         for name, loop in pair.open.items():
             if loop.target is not None:
@@ -311,7 +302,7 @@ def targets_of(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, OnTarget
 
 
 def last_of(pairs: Sequence[BackToBack]) -> dict[str, OnTarget]:
-    """Return what each board reported in its last run, by controller."""
+    """Return the measurements of each board in its last run, by controller."""
     return {name: target for name, _, target in targets_of(pairs)}
 
 
@@ -348,10 +339,10 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
 def histogram(
     values: ArrayLike, bins: int = _BINS, seen: Sequence[float] = (), logarithmic: bool = False
 ) -> list[tuple[float, float, int]]:
-    """Return bins as (from, to, count); the range also includes the values in ``seen``.
+    """Return histogram bins as (from, to, count) over the range of ``values`` and ``seen``.
 
-    Bins have equal widths, or with ``logarithmic`` equal ratios (for values above 0).  If all
-    values are equal, there is one bin.
+    Bins have equal widths, or equal ratios with ``logarithmic``, which requires values above 0.  If
+    all values are equal, there is one bin.
     """
     numbers = np.asarray(values, np.float64)
     if not len(numbers):
@@ -366,7 +357,7 @@ def histogram(
 
 
 def bars(values_ns: ArrayLike, logarithmic: bool = False, mark: str = "█") -> Iterator[str]:
-    """Return a histogram of durations [ns] as lines of text; a bin that is not empty has a bar."""
+    """Yield a text histogram of durations in ns, one line per bin."""
     rows = histogram(values_ns, logarithmic=logarithmic)
     most = max((count for *_, count in rows), default=0)
     digits = _digits((rows[0][1] - rows[0][0]) / 1e6 if rows else 0.0)
@@ -378,11 +369,10 @@ def bars(values_ns: ArrayLike, logarithmic: bool = False, mark: str = "█") -> 
 
 
 def _digits(width: float) -> int:
-    """Return the number of decimals with which the edges of bins of this width differ."""
     return 3 if width <= 0 else min(max(3, 1 - math.floor(math.log10(width))), 6)
 
 
-# Writes result files; an existing file is overwritten only if it is of the same kind.
+# Write result files; an existing file is overwritten only if it is of the same kind.
 
 _LOOKED_AT = 4096
 
@@ -409,7 +399,7 @@ def check_result(path: Path, mark: bytes, kind: str) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write ``text`` in UTF-8; raises :class:`RecordingError` if that fails."""
+    """Write ``text`` as UTF-8; raise :class:`RecordingError` on failure."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -1,6 +1,6 @@
-"""JUnit XML for continuous integration.
+"""Write JUnit XML for continuous integration.
 
-Each signal is a test case, in open and in closed loop; further test cases say whether the steps
+Each signal is a test case, in open and in closed loop.  Further test cases report whether all steps
 were answered and whether the run reached its end.
 """
 
@@ -24,15 +24,15 @@ from rtsim.record.verdict import SignalResult
 def write_junit(
     result: BackToBack | ComparisonChain, path: str | Path, strict: bool = False
 ) -> None:
-    """Write the file of :func:`junit_xml`; raises :class:`RecordingError` if that fails."""
+    """Write :func:`junit_xml` to ``path``; raise :class:`RecordingError` on failure."""
     write(Path(path), junit_xml(result, strict))
 
 
 def junit_xml(result: BackToBack | ComparisonChain, strict: bool = False) -> str:
-    """Return the XML document.  With ``strict``, all that ``--strict`` refuses is a failure."""
+    """Return the XML document.  With ``strict``, idle faults and doubts are failures."""
     root = new_document(f"back to back: {result.scenario}")
     for pair in result.pairs:
-        several = len(result.pairs) > 1  # each suite then names its pair
+        several = len(result.pairs) > 1  # the name of each suite then includes its pair
         for name, loop in pair.open.items():
             _open(root, pair, name, loop, several)
         for stimulated in pair.stimulated.values():
@@ -79,7 +79,6 @@ def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, sever
 
 
 def _stimulated(root: ET.Element, result: BackToBack, one: Stimulated, several: bool) -> None:
-    """Add a test case for each stimulus."""
     title, prefix = _titles(result, several)
     suite = Suite(root, f"{title}: stimuli of {one.name}", {"compared": one.covered})
     for number, loop in enumerate(one.loops):
@@ -133,7 +132,7 @@ def _doubts(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool
 
 
 def _titles(result: BackToBack, several: bool) -> tuple[str, str]:
-    """Return a suite's title, and the beginning of its class names (the same in all runs)."""
+    """Return a suite's title, and the prefix of its class names, which is the same in all runs."""
     if not several:
         return result.scenario, result.scenario
     key = result.sides.key.replace(" ", "_")
@@ -148,7 +147,6 @@ def _of_target(name: str, target: OnTarget, late: int = 0, missed: int = 0) -> d
 
 
 def _where(loop: OpenLoop, signal: OutputResult) -> str:
-    """Return lines about the first failure: signal, step, tag, values, tolerance and inputs."""
     if signal.step is None:
         return signal.reason
     moment = loop.moment(signal, signal.step)

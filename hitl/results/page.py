@@ -1,4 +1,4 @@
-"""One HTML page about one comparison.  The page needs no network and no other files."""
+"""Write one self-contained HTML page about one comparison."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from rtsim.record.reports.charts import BUCKETS, thin
 from rtsim.record.reports.page import page
 from rtsim.record.verdict import ComparedSignal, SignalResult, short
 
-# Plots for the HTML page: a signal of both sides, and their difference.
+# Plots of a signal on both sides, and of the difference.
 
 _HEIGHT = 380
 GREEN, PURPLE = "#1b7f4b", "#7a3fb0"
@@ -51,7 +51,8 @@ _STYLES = ((ORANGE, "dash", RED), (GREEN, "dot", PURPLE))
 
 @dataclass(frozen=True)
 class Traces:
-    """A signal of both sides at the same times; all vectors are (n,), NaN where data is missing."""
+    """A signal on both sides at the same times; vectors have shape (n,), with NaN for missing
+    data."""
 
     name: str
     unit: str
@@ -59,15 +60,15 @@ class Traces:
     design: Vector
     translation: Vector
     gap: Vector
-    """The difference of both sides, as the verdict measures it."""
+    """Difference of both sides, as the verdict measures it."""
     allowed: Vector
     first_failed: float | None = None
-    """Time of the first failure, s; ``None`` if there is none."""
+    """Time of the first failure, s; None if there is none."""
     held: bool = True
-    """True if the signal is constant between two points, as the outputs of a controller are."""
+    """True if the signal is constant between two points, like the outputs of a controller."""
     sides: Sides = C_AGAINST_DESIGN
     then: Traces | None = None
-    """The same signal of the next level, which is compared with this translation."""
+    """The same signal at the next level, which is compared with this translation."""
 
     @property
     def chain(self) -> list[Traces]:
@@ -76,7 +77,7 @@ class Traces:
 
 
 def traces_html(traces: Traces, *, when_opened: bool = False) -> str:
-    """Return a plot of all traces; below it, differences and tolerance on a logarithmic axis.
+    """Return a plot of all traces, with differences and tolerance below on a logarithmic axis.
 
     With ``when_opened``, the page draws the plot only when the reader opens its section.
     """
@@ -111,13 +112,13 @@ def traces_html(traces: Traces, *, when_opened: bool = False) -> str:
 
 def _add_gap(figure: go.Figure, pair: Traces, color: str, name: str) -> None:
     far = (pair.gap > 0) & np.isfinite(pair.gap)
-    gap = np.where(far, pair.gap, np.nan)  # a log axis has no 0
+    gap = np.where(far, pair.gap, np.nan)  # a logarithmic axis has no 0
     line, marker = {"color": color, "width": 1}, {"color": color, "size": 3}
     _add(figure, 2, pair.seconds, gap, name, line=line, marker=marker, mode="lines+markers")
 
 
 def _add(figure: go.Figure, row: int, t: Vector, y: Vector, name: str, **style: object) -> None:
-    """Add a thinned trace; values that are not finite are gaps."""
+    """Add a thinned trace with gaps at values that are not finite."""
     some = np.isfinite(y).any()
     x, shown = thin(t, y) if some else (t[:0], y[:0])
     style.setdefault("mode", "lines" if len(x) > 2 else "lines+markers")
@@ -125,7 +126,6 @@ def _add(figure: go.Figure, row: int, t: Vector, y: Vector, name: str, **style: 
 
 
 def _mark(figure: go.Figure, seconds: float) -> None:
-    """Mark the time of the first failure."""
     line = {"color": RED, "width": 1.4, "dash": "dash"}
     for row in (1, 2):
         figure.add_vline(x=seconds, line=line, row=row, col=1)
@@ -142,7 +142,7 @@ def _say_equal(figure: go.Figure) -> None:
     )  # fmt: skip
 
 
-# The data of the page's plots: the values of a signal on both sides, and their difference.
+# The data of the plots: the values of a signal on both sides, and their difference.
 
 
 def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:
@@ -172,7 +172,6 @@ def _stepped(loop: OpenLoop, signal: OutputResult, above: Traces | None) -> Trac
 def _distance(
     loop: OpenLoop, signal: OutputResult, column: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return difference and tolerance of an output at each step; NaN without an answer."""
     a, b = loop.design[:, [column]], loop.translation[:, [column]]
     measured = signal.pair(loop.tags).measure(a, b)
     gap = measured.gap[:, 0]
@@ -183,7 +182,8 @@ def _distance(
 def loop_traces(
     flights: Sequence[LoopComparison], controllers: list[str], most: int
 ) -> list[Traces]:
-    """Return traces of at most ``most`` signals: failures, C outputs, large differences."""
+    """Return traces of at most ``most`` signals: failures first, then C outputs, then large
+    differences."""
     said = tuple(f"messages/{name}." for name in controllers)
     found = [r for flight in reversed(flights) for r in flight.comparison.worst_first()]
     failed = {r.name for r in found if r.reason}
@@ -206,7 +206,6 @@ def _named(flight: LoopComparison, name: str) -> list[SignalResult]:
 
 
 def _chained(pairs: list[list[Traces]]) -> list[Traces]:
-    """Return for each column the traces of the first pair, linked to those of the next pairs."""
     some = [columns for columns in pairs if columns]
     if len(some) < 2:
         return some[0] if some else []
@@ -215,7 +214,10 @@ def _chained(pairs: list[list[Traces]]) -> list[Traces]:
 
 
 def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
-    """Return traces of each element of the signal; none for stamps and for rows without a pair."""
+    """Return traces of each element of the signal.
+
+    Stamps and rows without a pair have no traces.
+    """
     name, _, signal = result.name.rpartition(".")
     a, b = (recording.tracks.get(name) for recording in flight.paired)
     if a is None or b is None or signal not in a.signals or signal not in b.signals:
@@ -245,24 +247,23 @@ def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
 
 
 def _turned(signal: Signal, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return quaternions with the sign of the reference's, so that equal attitudes look equal."""
+    """Return quaternions with the reference's sign, so that equal attitudes look equal."""
     return lined_up(x, y) if signal.kind == "quaternion" else y
 
 
 def _paired(a: TrackData, b: TrackData) -> int:
-    """Return the number of rows from the start that have equal times."""
     n = min(len(a), len(b))
     differ = np.flatnonzero(a.rows.ns[:n] != b.rows.ns[:n])
     return int(differ[0]) if len(differ) else n
 
 
-# The section on boards of the HTML page: identity, times of exchanges and steps.
+# The page's section on boards: identity, and times of exchanges and steps.
 
 _BINS = 40
 
 
 def boards_html(pairs: Sequence[BackToBack]) -> str:
-    """Return the HTML of the section; empty if nothing ran on a board."""
+    """Return the HTML of the section, or "" if nothing ran on a board."""
     flight = pairs[-1].flight
     late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
     out = ""
@@ -273,7 +274,7 @@ def boards_html(pairs: Sequence[BackToBack]) -> str:
 
 
 def distributions_html(target: OnTarget) -> str:
-    """Return the HTML of histograms: time of an exchange, and processor cycles of a step."""
+    """Return HTML histograms of the exchange times and of the processor cycles per step."""
     exchange = target.exchange
     if exchange is None or not len(target.cycles):
         return ""
@@ -301,7 +302,6 @@ def _bars(
     color: str,
     seen: tuple[float, ...] = (),
 ) -> None:
-    """Add equal bins; if all values are equal, add one bar of a thousandth of the value's width."""
     rows = histogram(values, _BINS, seen)
     low, high, count = (np.array(part) for part in zip(*rows, strict=True))
     width = np.where(high > low, high - low, np.maximum(np.abs(low), 1e-9) / 1000)
@@ -313,7 +313,6 @@ def _bars(
 
 
 def _line(figure: go.Figure, column: int, x: float, name: str, color: str) -> None:
-    """Add a vertical line at ``x``; its name is in the legend once."""
     shown = column == 1
     line = {"color": color, "width": 1.5, "dash": "dash"}
     figure.add_trace(
@@ -332,7 +331,10 @@ def _top(figure: go.Figure, column: int) -> float:
 
 
 MOST_PLOTS = 12
-"""Most closed-loop signals to plot: failures first, then C outputs, then large differences."""
+"""Maximum number of plotted closed-loop signals.
+
+Failures come first, then C outputs, then large differences.
+"""
 _OWN_STYLE = """
 .ok { color: #1b7f4b; } .no { color: #c62828; font-weight: 600; }
 .undecided { color: #9a6700; font-weight: 600; }
@@ -342,12 +344,12 @@ Pairs = Sequence[BackToBack]
 
 
 def write_page(result: BackToBack | ComparisonChain, path: str | Path) -> None:
-    """Write the page to ``path``; raises :class:`RecordingError` if that fails."""
+    """Write the page to ``path``; raise :class:`RecordingError` on failure."""
     write(Path(path), render(result))
 
 
 def render(result: BackToBack | ComparisonChain) -> str:
-    """Return the page as HTML text.  Names, errors and texts from files are escaped."""
+    """Return the page as HTML; names, errors and texts from files are escaped."""
     pairs = result.pairs
     sections = [("verdict", "Verdict", _verdict(result))]
     for i, name in enumerate(pairs[0].open):
@@ -366,7 +368,7 @@ def render(result: BackToBack | ComparisonChain) -> str:
 
 
 MARK = "rtsim sil test"
-"""The text by which :func:`hitl.results.columns.check_result` recognises an older page."""
+"""Text by which :func:`hitl.results.columns.check_result` recognises an older page."""
 
 
 def _facts(result: BackToBack | ComparisonChain) -> str:
@@ -394,7 +396,6 @@ def _verdict(result: BackToBack | ComparisonChain) -> str:
 
 
 def _open(loops: Sequence[OpenLoop]) -> str:
-    """Return the table of an open loop, followed by a plot of each output, the worst first."""
     columns, rows = open_table(loops)
     results = table([c.name for c in columns], rows)
     plots = "".join(_plot(loops, row[0]) for row in rows)
@@ -424,7 +425,6 @@ def _plot(loops: Sequence[OpenLoop], output: str) -> str:
 
 
 def _cost(loop: OpenLoop, several: bool) -> str:
-    """Return a table of the worst step of each output, with the inputs of that step."""
     rows = [_worst(loop, s, s.worst_step) for s in loop.worst_first() if s.worst_step is not None]
     who = f"{text(loop.sides.gap)}: " if several else ""
     if not rows:
@@ -448,7 +448,6 @@ def _worst(loop: OpenLoop, signal: OutputResult, step: int) -> tuple[object, ...
 
 
 def _stimulated(pairs: Pairs) -> str:
-    """Return a table of the stimuli of each controller, with the failures."""
     out = ""
     for pair in pairs:
         for one in pair.stimulated.values():

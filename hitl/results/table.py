@@ -1,4 +1,4 @@
-"""The result tables on a terminal: a narrow terminal hides columns, but shortens no name."""
+"""Print the result tables; a narrow terminal hides columns, but shortens no name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rtsim.cli.running import COLUMNS as FAULT_COLUMNS
 from rtsim.cli.terminal import Column, fitted
 
 MOST = 12
-"""Most closed-loop signals to show if all agree; twice as many if some fail."""
+"""Maximum number of closed-loop signals to show if all agree; twice as many if some fail."""
 
 _TIMES = (
     Column("controller"),
@@ -47,11 +47,11 @@ _CLOCK = 2
 _FACTS = (Column("controller"), Column(""), Column("on the board", fold=True))
 
 Part = tuple[RenderableType, int]
-"""A renderable, and the width that it needs."""
+"""A renderable and its required width."""
 
 
 class Tables:
-    """Return all tables of a comparison as a renderable; print it with ``crop=False``."""
+    """All tables of a comparison as a renderable; print it with ``crop=False``."""
 
     def __init__(self, result: BackToBack | ComparisonChain) -> None:
         self.result = result
@@ -84,7 +84,6 @@ class Tables:
 
 
 def _stimulated(pair: BackToBack, several: bool, width: int) -> Iterator[Part]:
-    """Yield the tables of the stimuli of a pair, each followed by its failures."""
     for one in pair.stimulated.values():
         columns, rows = stimuli_table(one, brief=True)
         title = f"{one.title}, {pair.sides.gap}" if several else one.title
@@ -93,10 +92,9 @@ def _stimulated(pair: BackToBack, several: bool, width: int) -> Iterator[Part]:
 
 
 def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:
-    """Return the table of the closed loop: failures first, or else the largest differences."""
     failed, count = count_failed(flights)
     columns, rows = closed_table(flights)
-    # Stamps and counts have no unit and no tolerance: show them only if they differ.
+    # Stamps and counts have no unit and no tolerance; show them only if they differ.
     meant = [row for row in rows if row[-1] != "ok" or (not failed and row[1])]
     shown = meant[: 2 * MOST if failed else MOST]
     yield fitted("Closed loop", columns, shown, width)
@@ -108,7 +106,6 @@ def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:
 
 
 def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """Yield the table of faults, and lines on faults that could not act or never acted."""
     rows = [(f.name, f.kind, f.where, str(f.activations)) for f in faults_of(pairs)]
     if rows:
         closed = pairs[-1].flight is not None
@@ -119,7 +116,6 @@ def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
 
 
 def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """Yield the tables of execution times and of exchanges with boards."""
     exchanges = [
         (name, loop, target.exchange)
         for name, loop, target in targets_of(pairs)
@@ -142,12 +138,14 @@ def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
 
 
 def whose(clock: str) -> str:
-    """Return the first word of a clock's name (``host``, ``target``) for the column "clock"."""
     return clock.partition(" ")[0]
 
 
 def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Execution]]:
-    """Yield controller (also its side if there are several pairs), loop and execution times."""
+    """Yield controller, loop and execution times.
+
+    With several pairs, the controller's text includes the side.
+    """
     for pair in pairs:
         of = f" ({pair.sides.translation})" if len(pairs) > 1 else ""
         for name, loop in pair.open.items():
@@ -159,7 +157,6 @@ def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Executio
 
 
 def _on_boards(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """Yield the table of what each board reported, and histograms of its exchanges."""
     flight = pairs[-1].flight
     late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
     found = last_of(pairs)

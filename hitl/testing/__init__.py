@@ -1,4 +1,4 @@
-"""Conformance suites for users' own links and boards; they do not import pytest."""
+"""Conformance tests for users' own links and boards, usable without pytest."""
 
 from __future__ import annotations
 

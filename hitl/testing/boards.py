@@ -1,4 +1,4 @@
-"""Check that a board fulfils the contract of boards, also a board of another package."""
+"""Check that a board fulfils the contract of boards, including boards of other packages."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def check_board(board: BoardDescription, controller: str | Path = CONTROLLER) ->
     """Check the description, the C code, the compiler and the emulators of a board.
 
     The board must be registered.  ``controller`` is the interface file of a small controller, which
-    is built for the board.  If an emulator of the board is installed, the emulated board must then
-    answer with the clock and the sizes of its description.
+    is built for the board.  If an emulator is installed, the emulated board must report the clock
+    and the sizes in the board's description.
 
-    Returns what could not be checked here, with the reasons; empty if everything was checked.
-    Raises :class:`AssertionError` with the rule that the board breaks.  If the controller cannot be
-    built, raises the error of the build.
+    Returns the checks that could not be made here, with the reasons; empty if everything was
+    checked.  Raises :class:`AssertionError` with the rule that the board breaks.  If the controller
+    cannot be built, raises the error of the build.
     """
     assert BOARDS.get(board.name) is board, (
         f"board {board.name!r} is not registered; see docs/extending-boards.md"
@@ -119,7 +119,6 @@ def _check_flasher(board: BoardDescription) -> None:
 
 
 def _check_c(board: BoardDescription) -> None:
-    """Check that the HAL has the functions of ``firmware/src/rtsim/board.h``."""
     assert board.hal.is_dir(), f"there is no folder {board.hal}"
     main = board.hal / board.main
     assert main.is_file(), f"there is no file {main}"
@@ -145,7 +144,7 @@ def _check_sketch(board: BoardDescription, controller: str | Path) -> None:
 
 
 def _check_types(board: BoardDescription) -> tuple[str, ...]:
-    """Check the sizes of C types by the compiler; return the reason if there is no compiler."""
+    """Check the sizes of C types with the compiler; return the reason if there is no compiler."""
     gcc = Toolchain(board.compiler.command("gcc"), "")
     with TemporaryDirectory() as folder:
         source = Path(folder) / "sizes.c"
@@ -195,7 +194,7 @@ def _check_emulated(board: BoardDescription, made: Firmware) -> tuple[str, ...]:
     return tuple(unchecked)
 
 
-# The conformance suite of :class:`hitl.boards.contract.BoardLink`, for users' own links.
+# Conformance test of :class:`hitl.boards.contract.BoardLink`.
 
 _PATIENCE_S = 5.0
 _CHUNKS = (b"\x00", b"\x11\x13", b"\xff\xfe\n\r\x1a\x03\x04\x7f\x80", bytes(range(256)))
@@ -203,11 +202,11 @@ _CHUNKS = (b"\x00", b"\x11\x13", b"\xff\xfe\n\r\x1a\x03\x04\x7f\x80", bytes(rang
 
 
 def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> None:
-    """Check that the link which ``make()`` returns fulfils the contract of a link.
+    """Check that the link returned by ``make()`` fulfils the contract of a link.
 
-    The other end of the link has to send back every byte that it receives.  ``patience`` is the
-    longest time to wait for a byte, s of the link's time.  Raises :class:`AssertionError` with the
-    rule that the link breaks.
+    The other end of the link must return every byte that it receives.  ``patience`` is the timeout
+    for a byte, s of the link's time.  Raises :class:`AssertionError` with the rule that the link
+    breaks.
     """
     link = make()
     try:
@@ -236,7 +235,7 @@ def _echoed(link: BoardLink, sent: bytes, patience: float) -> None:
 
 
 def _in_order(link: BoardLink, patience: float) -> None:
-    """Check that bytes sent in parts arrive as one stream, and that an empty part adds nothing."""
+    """Check that parts arrive as one stream, and that an empty part adds nothing."""
     parts = [bytes([k, 255 - k]) for k in range(20)]
     for part in parts:
         link.send(part)
@@ -262,7 +261,7 @@ def _collect(link: BoardLink, count: int, patience: float) -> bytes:
 
 
 def _closed(link: BoardLink) -> None:
-    link.close()  # a second call must do nothing
+    link.close()  # a second call must have no effect
     calls: list[Callable[[], object]] = [
         lambda: link.send(b"x"),
         link.receive,

@@ -1,4 +1,4 @@
-"""Check that a simulated bus device fulfils its contract, also a device of another package."""
+"""Check that a simulated bus device fulfils its contract, including those of other packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DUES = 50
 def check_bus_device(name: str, made: type[BusDevice]) -> None:
     """Check the class ``made``, which must be registered as ``name``.
 
-    The device gets random operations and values, with a fixed seed.  Raises
+    The device receives random operations and values, with a fixed seed.  Raises
     :class:`AssertionError` with the rule that the device breaks.
     """
     assert DEVICES.get(name) is made, (
@@ -76,7 +76,10 @@ def _check_values(made: type[BusDevice]) -> None:
 
 
 def _answers(made: type[BusDevice], seed: int, stops: int) -> list[object]:
-    """Return what a new device answers to random operations, with ``stops`` between any two."""
+    """Return the answers of a new device to random operations.
+
+    ``stops`` is the number of extra calls of ``advance()`` between two operations.
+    """
     draw, device, now = random.Random(seed), made(), 0
     operate = _OPERATE[made.bus](device, draw)
     out: list[object] = []
@@ -153,7 +156,7 @@ def _level(device: BusDevice, output: str) -> bool:
 
 
 def _check_dues(made: type[BusDevice]) -> None:
-    """Check that a time of ``due_ns`` is in the future, and passes when the device gets there."""
+    """Check that each time from ``due_ns`` is later than the time the device has reached."""
     device = made()
     device.advance(0)
     now = 0

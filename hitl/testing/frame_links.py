@@ -1,4 +1,4 @@
-"""The conformance suite of :class:`hitl.buses.contract.FrameLink`, for users' own links."""
+"""Conformance test of :class:`hitl.buses.contract.FrameLink`, for users' own links."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def check_frame_link(
     frames: Sequence[Frame] = _FRAMES,
     patience: float = _PATIENCE_S,
 ) -> None:
-    """Check that the two ends of a link which ``make()`` opens fulfil the contract of a link.
+    """Check that the two ends of a link, opened by ``make()``, fulfil the contract of a link.
 
-    Each of ``frames`` must arrive at the other end, in both directions, unchanged, and in order if
-    none is lost.  ``patience`` is the longest time to wait for a frame, s.  Raises
-    :class:`AssertionError` with the rule that the link breaks.
+    Each of ``frames`` must arrive at the other end, in both directions, unchanged and in order.
+    ``patience`` is the timeout for a frame, s.  Raises :class:`AssertionError` with the rule that
+    the link breaks.
     """
     ends = make()
     try:
@@ -58,7 +58,7 @@ def _arrives(link: FrameLink, addressed: bool, sent: Frame, patience: float) -> 
 
 
 def _closed(link: FrameLink) -> None:
-    link.close()  # a second call must do nothing
+    link.close()  # a second call must have no effect
     calls: list[Callable[[], object]] = [lambda: link.send(Frame(b"x")), lambda: link.receive(0.0)]
     for call in calls:
         try:

@@ -1,4 +1,4 @@
-"""Test a link to a board: the board's identity and clock, lost messages and round-trip times."""
+"""Test a link to a board: identity, clock, lost messages and round-trip times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rtsim.core.tag import NS_PER_S
 
 Now = Callable[[], int]
 Watch = Callable[[int, int], None]
-"""Function that is called after each request with the number of requests done and the total."""
+"""Function that is called after each request with the numbers of finished and of all requests."""
 
 _LOOK_S = 0.05
 _PATIENCE_NS = NS_PER_S // 4
@@ -32,7 +32,7 @@ _Wanted = TypeVar("_Wanted", bound=Event)
 
 
 def clock_of(link: BoardLink) -> Now:
-    """Return a function that reads the board's time in lockstep, else the wall clock, ns."""
+    """Return a function that reads the time in ns: the board's in lockstep, else the wall clock."""
     if not hasattr(link, "cycles"):
         return stopwatch
     board = cast(Board, link)
@@ -41,25 +41,23 @@ def clock_of(link: BoardLink) -> Now:
 
 @dataclass(frozen=True)
 class LinkTrial(Judged):
-    """The result of a link test.  Times are ns of the clock of :func:`clock_of`."""
+    """Result of a link test.  Times are in ns of the clock of :func:`clock_of`."""
 
     board: HelloReply
     baud: int
     sent: int
-    """Number of PINGs sent; each PING was answered or lost."""
     trips: tuple[RoundTrip, ...]
     counts: EventCounts
     clock: ClockFit | None
-    """The fitted clock of the board; ``None`` if there were too few answers."""
+    """Fitted clock of the board; None if there were too few answers."""
 
     @property
     def lost(self) -> int:
-        """Number of PINGs without an answer."""
         return self.sent - len(self.trips)
 
     @property
     def repeated(self) -> int:
-        """Number of answers that arrived twice, or after the time limit.
+        """Number of answers that arrived twice or too late.
 
         Answers to a HELLO that was repeated while the board booted do not count.
         """
@@ -67,7 +65,7 @@ class LinkTrial(Judged):
 
     @property
     def garbage(self) -> int:
-        """Number of malformed or unknown frames that were received."""
+        """Number of received frames that were malformed or unknown."""
         return sum(self.counts.garbage.values()) + self.counts.meaningless
 
     def _judge(self) -> Outcome:
@@ -78,7 +76,7 @@ class LinkTrial(Judged):
 
     @property
     def in_words(self) -> str:
-        """How many requests were answered, and what else arrived."""
+        """Summary of answered requests and unexpected frames."""
         return (
             f"{len(self.trips)} of {self.sent} requests were answered; answers repeated: "
             f"{self.repeated}, malformed frames: {self.garbage}"
@@ -94,7 +92,7 @@ class LinkTrial(Judged):
 
     @property
     def delays_ns(self) -> Vector:
-        """Round-trip times, ns, sorted, one for each answer.
+        """Sorted round-trip times, ns, one for each answer.
 
         A round trip lasts from before a PING is sent until its answer is complete.
         """
@@ -104,10 +102,10 @@ class LinkTrial(Judged):
 def meet(
     link: BoardLink, interface: Interface | None = None, build: int | None = None
 ) -> tuple[Session, HelloReply]:
-    """Ask the board at ``link`` for its identity; return the session and the board's reply.
+    """Request the identity of the board at ``link``; return the session and the board's reply.
 
-    Without ``interface`` every board is accepted, and without ``build`` every build.  Raises an
-    error of :mod:`hitl.protocol.session` if no board answers or if another board answers.
+    Without ``interface`` any board is accepted, and without ``build`` any build.  Raises an error
+    of :mod:`hitl.protocol.session` if no board answers or another board answers.
     """
     session = Session(interface, build=build, patience_ns=_NEVER_NS)
     now = clock_of(link)
@@ -125,13 +123,13 @@ def try_link(
     count: int,
     watch: Watch | None = None,
 ) -> LinkTrial:
-    """Send ``count`` PINGs to the board that :func:`meet` found, one after the other.
+    """Send ``count`` PINGs, one after the other, to the board that :func:`meet` found.
 
-    ``met`` is the result of :func:`meet`, ``baud`` the bit rate of the line, bit/s.  A PING is lost
+    ``met`` is the result of :func:`meet`, and ``baud`` the rate of the line, bit/s.  A PING is lost
     if it is not answered within 0.25 s plus four times its time on the wire.
     """
     (session, board), now = met, clock_of(link)
-    # An answer to an older test must not count here; in lockstep there is no older test.
+    # Answers to an earlier test must not count.  In lockstep there is no earlier test.
     first = secrets.randbits(32) if now is stopwatch else 0
     trips: list[RoundTrip] = []
     patience = _PATIENCE_NS + 4 * LinkTrial(board, baud, 0, (), session.counts, None).wire_ns
@@ -154,7 +152,6 @@ def try_link(
 def _next(
     session: Session, link: BoardLink, now: Now, wanted: type[_Wanted], most_s: float = _LOOK_S
 ) -> _Wanted | None:
-    """Return the next event of type ``wanted``; ``None`` if none arrives within ``most_s`` s."""
     if data := session.outgoing():
         link.send(data)
     events: list[Event] = []

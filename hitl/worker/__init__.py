@@ -1,1 +1,1 @@
-"""Worker processes that run a controller's C code, and the messages to and from them."""
+"""Worker processes that run a controller's C code, and the messages they exchange."""

@@ -1,4 +1,7 @@
-"""How a worker ends, and why it refuses a step; a worker and a library use the same statuses."""
+"""Explain why a worker ended or rejected a step.
+
+Workers and libraries that contain a controller use the same statuses.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,22 @@ from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Signals, Vector
 
 EXITED = 0x40000000
-"""Status of a library whose C called exit(): this number plus the exit status (``guard.c``)."""
+"""Status of a library whose C code called exit(): this number plus the exit status
+(``guard.c``)."""
 THREW = 0x20000000
-"""Status of a library whose C++ code threw what it did not catch (``rtsim_unit.h``)."""
+"""Status of a library whose C++ code threw an uncaught exception (``rtsim_unit.h``)."""
 THROWN_BYTES = 256
-"""Bytes of the text of what was thrown, as in ``rtsim_unit.h``."""
+"""Maximum length of an exception's text in bytes, as in ``rtsim_unit.h``."""
 
 _UNDECLARED, _WRAPPED = "rtsim_undeclared: ", "rtsim_wrapped: "
-"""Begins of the texts of exceptions for what the interface file lacks (``rtsim_arduino.cpp``), and
-for a clock that this host cannot continue (``clock_host.cpp``)."""
+"""Prefixes of the texts of two exceptions: something is missing from the interface file
+(``rtsim_arduino.cpp``), or the clock cannot continue on this host (``clock_host.cpp``)."""
 MISFIT = "the interface file does not fit the code: "
-"""Begin of the text of the error for what the interface file lacks."""
+"""Prefix of the error for something that is missing from the interface file."""
 
 
 def misfit(thrown: str) -> str:
-    """Return what the interface file lacks for the code, as a clause; "" for other exceptions."""
+    """Return what the interface file lacks, as a clause, or "" for other exceptions."""
     for sign in (_UNDECLARED, _WRAPPED):
         _, found, lacking = thrown.partition(sign)
         if found:
@@ -39,12 +43,15 @@ def misfit(thrown: str) -> str:
 def refusal(
     name: str, status: int, given: Signals, values: Vector, outputs: Signals, thrown: str = ""
 ) -> str:
-    """Explain why the controller ``name`` answered ``status`` (not 0).
+    """Explain why the controller ``name`` answered with a nonzero ``status``.
 
-    ``thrown`` is the text of what its C++ code threw.
-
-    ``values`` are the inputs or parameters that it was sent, with the layout ``given``; for a
-    negative status ``outputs`` is the layout of its outputs.
+    Args:
+        name: Name of the controller.
+        status: The controller's answer.
+        given: Layout of ``values``.
+        values: Inputs or parameters that were sent to the controller.
+        outputs: Layout of the outputs, to which a negative status refers.
+        thrown: Text of an uncaught C++ exception.
     """
     if status == OF_ANOTHER_SIZE:
         return f"{name} was sent a wrong number of values"
@@ -88,9 +95,10 @@ FROM_OUTSIDE = (
     "SIGUSR2",
     "SIGXCPU",
 )
-"""Signals that another program sends, so that the end of the process does not judge the C code.
+"""Signals that usually come from another program, so they do not count against the C code.
 
-The exit status does not tell who sent one: a process that sends it to itself is undecided too.
+The exit status does not show who sent a signal.  A process that sends one of these signals to
+itself is therefore also undecided.
 """
 _STOPPED = "was stopped from outside"
 _REPORT = re.compile(r"^.*(?:ERROR: AddressSanitizer|runtime error: ).*", re.M)
@@ -102,7 +110,7 @@ _MOST_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class WorkerEnding(Judged):
-    """The exit status of a process (negative: the signal), and its printed output."""
+    """The exit status of a process (negative: a signal), and its printed output."""
 
     code: int
     stdout: str
@@ -115,7 +123,7 @@ class WorkerEnding(Judged):
     """True if a signal had stopped the process, so that it could not end on request."""
 
     def _judge(self) -> Outcome:
-        """Passed if the process did its work and ended on request; undecided if killed."""
+        """Passed if the process finished its work and ended on request; undecided if killed."""
         if self.killed:
             return Outcome.UNDECIDED
         well = self.code == 0 and not self.unresponsive and not self.silent
@@ -123,12 +131,12 @@ class WorkerEnding(Judged):
 
     @property
     def killed(self) -> bool:
-        """True if a signal ended the process that comes from outside, as for lack of memory."""
+        """True if a signal from outside ended the process, for example because memory ran out."""
         return self.stopped or (_name(self.code) in FROM_OUTSIDE and not self.unresponsive)
 
     @property
     def in_words(self) -> str:
-        """The end of the process as the predicate of a sentence."""
+        """The end of the process, as the predicate of a sentence."""
         if self.stopped:
             return f"{_STOPPED}, so it did not end on request and was killed"
         if self.unresponsive:
@@ -141,7 +149,6 @@ class WorkerEnding(Judged):
 
     @property
     def _by_whom(self) -> str:
-        """The cause of the exit status as text; empty if it is not known."""
         if found := _LEFT.search(self.stderr):
             return f": the C called exit({self.code}) in its {found[1]}, which must return"
         if found := _THREW.search(self.stderr):
@@ -152,7 +159,7 @@ class WorkerEnding(Judged):
 
     @property
     def said(self) -> str:
-        """A sanitizer's report without its hex dump; if there is no report, the end of stderr."""
+        """A sanitizer's report without its hex dump, or else the end of stderr."""
         found = _REPORT.search(self.stderr)
         if found is None:
             return _THREW.sub("", _LEFT.sub("", self.stderr))[-_MOST_CHARACTERS:].rstrip()
@@ -162,7 +169,6 @@ class WorkerEnding(Judged):
 
 
 def _name(code: int) -> str:
-    """Return the name of the signal that the exit status ``code`` < 0 stands for."""
     try:
         return signal.Signals(-code).name
     except ValueError:
@@ -170,7 +176,7 @@ def _name(code: int) -> str:
 
 
 def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
-    """Close the input of ``process``, and kill it if it has not ended within ``patience`` s."""
+    """Close the input of ``process``, and kill it if it has not ended after ``patience`` s."""
     with suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()
@@ -195,7 +201,7 @@ class Stopped(ControllerError):
 
 
 class Died(ControllerError):
-    """Raised if a worker ended without being asked to, or with an error."""
+    """Raised if a worker ended with an error or without a request."""
 
     def __init__(self, about: str, ending: WorkerEnding) -> None:
         self.ending = ending

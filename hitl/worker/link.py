@@ -1,4 +1,4 @@
-"""Links from the runtime to a worker: over ZeroMQ, and on Linux over shared memory.
+"""Links from the runtime to a worker: ZeroMQ, and shared memory on Linux.
 
 Only this module and :mod:`rtsim.core.net.sockets` import zmq.
 """
@@ -34,7 +34,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
 LOOK_NS = 20_000_000
-"""Longest single wait for a message, ns; a longer wait is divided."""
+"""Maximum time of a single wait for a message, ns; longer waits are split."""
 _NS_PER_MS = 1_000_000
 _LOST = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 _REFUSED = (
@@ -45,7 +45,7 @@ _REFUSED = (
 
 
 class WorkerLink:
-    """A connection to one worker or server, which sends and receives one message at a time."""
+    """A connection over ZeroMQ to one worker or server."""
 
     def __init__(self, kind: int = zmq.PAIR) -> None:
         self._folder: Path | None = None
@@ -59,14 +59,15 @@ class WorkerLink:
         self.reached = False
         """True if the other end has been connected."""
         self.refused = False
-        """True if the other end does not accept the keys of this end."""
+        """True if the other end has rejected the keys of this end."""
         self.endpoint = ""
 
     @classmethod
     def local(cls) -> WorkerLink:
-        """Return a link bound to a socket file that only this user can reach.
+        """Return a link bound to a socket file that only this user can access.
 
-        :meth:`hide` removes the file.  Raises :class:`ControllerError` if it cannot be made.
+        :meth:`hide` removes the file.  Raises :class:`ControllerError` if the file cannot be
+        created.
         """
         link = cls()
         try:
@@ -83,7 +84,7 @@ class WorkerLink:
 
     @classmethod
     def to(cls, endpoint: str, keys: Keys | None = None) -> WorkerLink:
-        """Return a link connected to the server at ``tcp://HOST:PORT``, encrypted with ``keys``.
+        """Return a link to the server at ``tcp://HOST:PORT``, encrypted with ``keys``.
 
         Raises :class:`ScenarioError` for a wrong address or wrong keys.
         """
@@ -119,7 +120,6 @@ class WorkerLink:
             self._folder = None
 
     def send(self, data: bytes | memoryview) -> bool:
-        """Send ``data``; return False if the other end is gone or its queue is full."""
         try:
             self._socket.send(data, zmq.NOBLOCK)
         except zmq.Again:
@@ -129,11 +129,11 @@ class WorkerLink:
         return True
 
     def receive(self, until_ns: int = 0) -> bytes | None:
-        """Return the next message, or ``None`` if none arrived.
+        """Return the next message, or None if none arrives in time.
 
-        Waits at most :data:`LOOK_NS`, and at most until ``until_ns`` of the stopwatch.  Returns at
-        once if this time has passed.  Waits below 1 ms, the resolution of zmq, spin instead of
-        sleeping.
+        The method waits until ``until_ns`` of the stopwatch, but at most :data:`LOOK_NS`.  If
+        this time has passed, the method returns at once.  Waits shorter than 1 ms, the resolution
+        of zmq, spin instead of sleeping.
         """
         try:
             rest = until_ns - stopwatch() if until_ns else 0
@@ -151,7 +151,6 @@ class WorkerLink:
             raise ControllerError(f"{self.endpoint}: {error}") from None
 
     def lost(self) -> bool:
-        """Return True if the other end was connected and has disconnected."""
         while self._news.poll(0):
             event = parse_monitor_message(self._news.recv_multipart())["event"]
             if event == zmq.EVENT_CONNECTED:
@@ -169,7 +168,7 @@ class WorkerLink:
 
 
 def libzmq() -> Path:
-    """Return the path of pyzmq's libzmq, which the worker loads, too."""
+    """Return the path of pyzmq's libzmq, which the worker also loads."""
     spec = importlib.util.find_spec("zmq")
     assert spec is not None
     assert spec.origin is not None
@@ -180,22 +179,21 @@ def libzmq() -> Path:
     ):
         if found := sorted(folder.glob(pattern)):
             return found[0]
-    return Path("libzmq.so.5" if sys.platform != "darwin" else "libzmq.5.dylib")  # the system's own
+    return Path("libzmq.so.5" if sys.platform != "darwin" else "libzmq.5.dylib")  # of the system
 
 
 SHM, ZMQ = "shm", "zmq"
 LINKS = (SHM, ZMQ)
-"""Names of the links: shared memory, and ZeroMQ."""
 
 
 class Link(Protocol):
     """A connection to one worker, which sends and receives one message at a time."""
 
     endpoint: str
-    """What the worker is given to connect to, and the link's name in error messages."""
+    """The address that the worker connects to, and the link's name in error messages."""
 
     def hide(self) -> None:
-        """Remove what is needed only until both ends are connected."""
+        """Remove files or descriptors that are needed only until both ends are connected."""
         ...
 
     def send(self, data: bytes | memoryview) -> bool:
@@ -203,9 +201,9 @@ class Link(Protocol):
         ...
 
     def receive(self, until_ns: int = 0) -> bytes | None:
-        """Return the next message, or ``None`` if none arrived.
+        """Return the next message, or None if none arrives in time.
 
-        Waits for a short time, at most until ``until_ns`` of the stopwatch.
+        The method waits for a short time, at most until ``until_ns`` of the stopwatch.
         """
         ...
 
@@ -217,11 +215,16 @@ class Link(Protocol):
 
 
 def chosen_link(asked: str | None, library: Path, *, ours: bool, served: bool) -> str:
-    """Return the link to use: ``asked``, or by default shared memory where it is possible.
+    """Return the name of the link to use; the default is shared memory where possible.
 
-    ``library`` is the runtime's end of shared memory in the worker's build.  ``ours`` is true if
-    the worker is a build of rtsim; another program may know ZeroMQ only.  ``served`` is true if the
-    worker is behind ``rtsim sil serve``.  Raises :class:`ScenarioError` if ``asked`` is impossible.
+    Args:
+        asked: The requested link, or None for the default.
+        library: Library of the runtime's end of shared memory, in the worker's build.
+        ours: True if rtsim built the worker; another program may support ZeroMQ only.
+        served: True if the worker runs behind ``rtsim sil serve``.
+
+    Raises:
+        ScenarioError: The requested link is not possible.
     """
     if asked not in (None, *LINKS):
         raise UnknownName("link", asked, list(LINKS), "a worker")
@@ -241,11 +244,11 @@ def chosen_link(asked: str | None, library: Path, *, ours: bool, served: bool) -
     return asked or (SHM if ours and shares else ZMQ)
 
 
-# The link over shared memory (Linux).  The memory is an anonymous file of the kernel: it has no
-# name, so only the worker, which inherits its descriptor, can open it, and the kernel frees it when
-# both processes have ended in any way.  Its size is sealed, so the other end cannot shrink it.
-# ``rtsim_link.h`` has the layout and the waits; the build of a worker contains the library of this
-# end.
+# The link over shared memory (Linux).  The memory is an anonymous file of the kernel.  The file has
+# no name, so only the worker, which inherits its descriptor, can open it.  The kernel frees the
+# memory when both processes have ended in any way.  The size is sealed, so the other end cannot
+# shrink the file.  ``rtsim_link.h`` defines the layout and the waits.  The build of a worker
+# contains the library for this end.
 
 _RUNTIME = 0
 _LOOK_S = LOOK_NS / NS_PER_S
@@ -254,11 +257,11 @@ _SEALS = ("F_SEAL_SHRINK", "F_SEAL_GROW", "F_SEAL_SEAL")
 
 
 class SharedLink:
-    """A link over a new segment whose messages have at most ``most_bytes``.
+    """A link over shared memory, for messages of at most ``most_bytes``.
 
-    ``library`` is ``link.so`` of the worker's build.  The worker must inherit the descriptor
-    :attr:`descriptor`; :meth:`hide` closes it in this process.  Raises :class:`ControllerError` if
-    the segment cannot be made.
+    ``library`` is ``link.so`` of the worker's build.  The worker must inherit the file descriptor
+    :attr:`descriptor`, which :meth:`hide` closes in this process.  Raises :class:`ControllerError`
+    if the memory cannot be created.
     """
 
     def __init__(self, library: Path, most_bytes: int) -> None:
@@ -299,7 +302,7 @@ class SharedLink:
     def send(self, data: bytes | memoryview) -> bool:
         """Send ``data``; return False if either end is closed or the queue is full.
 
-        Raises :class:`ControllerError` for a message that is too long, or overwritten memory.
+        Raises :class:`ControllerError` if the message is too long or the memory was overwritten.
         """
         if self.lost():
             return False
@@ -309,18 +312,19 @@ class SharedLink:
         return result == 1
 
     def announce(self) -> None:
-        """Wake the worker, which then spins for at most 0.3 ms: a message will follow soon.
+        """Wake the worker before a message, so that it spins for at most 0.3 ms instead of
+        sleeping.
 
-        Does nothing once this end is closed.
+        The method has no effect once this end is closed.
         """
         if self._close.alive:
             self.library.rtsim_link_announce(self.end)
 
     def receive(self, until_ns: int = 0) -> bytes | None:
-        """Return the next message, or ``None`` if none arrived.
+        """Return the next message, or None if none arrives in time or this end is closed.
 
-        Waits at most 20 ms, and at most until ``until_ns`` of the stopwatch: it spins for a short
-        time, and then sleeps.  Returns ``None`` at once if this end is closed.
+        The method waits until ``until_ns`` of the stopwatch, but at most 20 ms.  A wait spins for a
+        short time and then sleeps.
         """
         if not self._close.alive:
             return None
@@ -344,26 +348,27 @@ class SharedLink:
 
     def lost(self) -> bool:
         """Return True if either end is closed."""
-        # the memory of a closed end is no longer mapped, so its library is not asked
+        # The memory of a closed end is no longer mapped, so the library cannot be called.
         self._lost = (
             self._lost or not self._close.alive or bool(self.library.rtsim_link_closed(self.end))
         )
         return self._lost
 
     def close(self) -> None:
-        """Close both the descriptor and the mapping.  A second call does nothing.
+        """Close the descriptor and the mapping; a second call has no effect.
 
-        Afterwards nothing is sent or received.
+        A closed link neither sends nor receives.
         """
         self.hide()
         self._close()
 
 
 class SharedSteps:
-    """The steps of a controller over ``link``: one call for a request, and one for its answer.
+    """Fast path for the steps of a controller: one call per request and one per answer.
 
     ``schema``, ``inputs`` and ``outputs`` are the hash and the sizes of the interface.  Only the
-    right answer is taken here.  Any other message stays in the link, whose reader reports it.
+    expected answer is read.  Any other message stays in the link for its reader, which reports the
+    message.
     """
 
     def __init__(self, link: SharedLink, schema: int, inputs: int, outputs: int) -> None:
@@ -381,7 +386,7 @@ class SharedSteps:
         self._request, self._answer = library.rtsim_steps_request, library.rtsim_steps_answer
 
     def request(self, sequence: int, tag: Tag, inputs: Vector) -> bool:
-        """Send a request with ``inputs`` (m,); return False if it could not be sent."""
+        """Send a request with ``inputs``, shape (m,); return False if it could not be sent."""
         if len(inputs) != len(self._u):
             return False
         self._u[:] = inputs
@@ -389,9 +394,9 @@ class SharedSteps:
         return sent
 
     def answer(self, patience: float) -> int:
-        """Wait for the answer for ``patience`` s, at most 20 ms; it spins, and then sleeps.
+        """Wait for the answer for ``patience`` s, but at most 20 ms.
 
-        Returns the execution time of the step in ns; -1 if the right answer has not come.
+        Returns the execution time of the step in ns, or -1 if the expected answer has not arrived.
         """
         patience_ns = LOOK_NS if patience > _LOOK_S else int(patience * NS_PER_S)
         took: int = self._answer(self._handle, patience_ns)
@@ -399,7 +404,7 @@ class SharedSteps:
 
     @property
     def values(self) -> Vector:
-        """The outputs (n,) of the latest answer."""
+        """Outputs of the latest answer, shape (n,)."""
         return self._y.copy()
 
     def stamps(self) -> tuple[int, int, int, int]:
@@ -410,7 +415,7 @@ class SharedSteps:
 
 @cache
 def _loaded(library: Path) -> ctypes.CDLL:
-    """Load the library; its functions get and return addresses and sizes of 64 bits."""
+    """Load the library, and declare the 64-bit addresses and sizes of its functions."""
     out = ctypes.CDLL(str(library))
     handle, size = ctypes.c_void_p, ctypes.c_size_t
     out.rtsim_link_bytes.argtypes, out.rtsim_link_bytes.restype = [size], size
@@ -430,19 +435,20 @@ def _loaded(library: Path) -> ctypes.CDLL:
     return out
 
 
-# After a sleep of the loop, the code of an exchange is no longer in the caches, and the worker
-# sleeps, too.  Without a warm-up the exchange takes several times as long as the next one would.
+# After the loop has slept, the code of an exchange is no longer in the caches, and the worker
+# sleeps as well.  Without a warm-up, the first exchange takes several times as long as the next.
 
 _WORKER = 1
 _TAG, _SEQUENCE, _AT_ONCE = Tag(0), 1, 0.0
 
 
 class ExchangeWarmUp:
-    """A function that wakes the worker of ``link``, and exchanges one step over another link.
+    """Warm-up of an exchange: wakes the worker, and exchanges one step over a separate link.
 
-    It has both ends of this other link, which has the sizes of ``interface``.  The worker gets no
-    message, and the steps that its controller keeps do not change.  ``library`` is ``link.so`` of
-    the worker's build.  Raises :class:`ControllerError` if the other link cannot be made.
+    This process holds both ends of the separate link, which has the sizes of ``interface``.  The
+    worker receives no message, and the recorded steps of its controller do not change.  ``library``
+    is ``link.so`` of the worker's build.  Raises :class:`ControllerError` if the separate link
+    cannot be created.
     """
 
     def __init__(self, link: SharedLink, library: Path, interface: Interface) -> None:
@@ -468,10 +474,10 @@ class ExchangeWarmUp:
         self._inputs, self._log = np.zeros(m), RequestLog(m)
 
     def __call__(self) -> bool:
-        """Wake the worker, and run one exchange without it; return whether its answer came.
+        """Wake the worker and run one exchange over the separate link; return True if it succeeded.
 
-        Does nothing and returns False once :meth:`close` was called: the run may go on without
-        the controller, and the pacer still has its warm-up.
+        After :meth:`close` the call has no effect and returns False, because a run may continue
+        without the controller.
         """
         if not self._close.alive:
             return False
@@ -482,11 +488,11 @@ class ExchangeWarmUp:
         log.add(_TAG, self._inputs)
         took_ns = steps.answer(_AT_ONCE)
         log.heard(steps.values)
-        log.steps = 1  # the next warm-up writes the same row, so the log does not grow
+        log.steps = 1  # The next warm-up overwrites this row, so the log does not grow.
         self._receive(self._end, self._buffer, self._most, 0)
         return sent and took_ns >= 0
 
     def close(self) -> None:
-        """Release the memory of the link.  A second call does nothing."""
+        """Release the memory of the link; a second call has no effect."""
         self._close()
         self._link.close()

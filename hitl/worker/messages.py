@@ -1,7 +1,8 @@
-"""Messages between the runtime and a worker: converted to bytes and back, without I/O.
+"""Messages between the runtime and a worker, converted to bytes and back, without I/O.
 
-A message is a header of 64 bytes, little-endian, and ``count`` float64.  :func:`parse` never
-raises: for malformed bytes it returns :class:`MalformedMessage`, which gives the reason.
+A message consists of a little-endian header of 64 bytes and ``count`` float64 values.
+:func:`parse` never raises; for malformed bytes it returns :class:`MalformedMessage` with the
+reason.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ VERSION = 1
 _HEADER = struct.Struct("<4sBBhiIQQqqqq")
 HEADER_BYTES = _HEADER.size
 FROM_ENVIRONMENT = 1
-"""Status of a FAULT that belongs to the environment of the C code, such as a killed process."""
+"""Status of a FAULT caused by the environment of the C code, such as a killed process."""
 OF_ANOTHER_SIZE = 0x7FFF
-"""Status of an answer to a message with a wrong number of values."""
+"""Status of the answer to a message with a wrong number of values."""
 
 
 class WorkerMessageKind(IntEnum):
     """Kinds of message.
 
-    HELLO: a worker is ready for a run.  START: parameters; READY: initialised.  STEP: inputs;
-    ANSWER: outputs.  STOP: terminate; BYE: terminated.  Only a server for other machines sends
-    FAULT (the end of the worker, as text) and PING (a check that the client is still connected).
+    HELLO: a worker is ready for a run.  START contains parameters; READY confirms the
+    initialisation.  STEP contains inputs; ANSWER contains outputs.  STOP requests termination; BYE
+    confirms it.  Only a server for other machines sends FAULT and PING.  FAULT describes the end of
+    the worker as text.  PING checks that the client is still connected.
     """
 
     HELLO = 1
@@ -49,9 +51,9 @@ class WorkerMessage:
     """A message from a worker.
 
     ``status`` is 0, or ``1 + i`` if element i did not fit its C type, or ``-(1 + i)`` if output i
-    has no exact float64; in FAULT it is :data:`FROM_ENVIRONMENT` or 0.  ``began_ns`` is the start
-    by the worker's monotonic clock, ``took_ns`` the execution time, ns.  In HELLO, ``began_ns`` is
-    the process id.
+    has no exact float64.  In a FAULT, ``status`` is :data:`FROM_ENVIRONMENT` or 0.  ``began_ns`` is
+    the start of the step by the worker's monotonic clock, and ``took_ns`` its execution time, ns.
+    In a HELLO, ``began_ns`` is the process id.
     """
 
     kind: WorkerMessageKind
@@ -65,19 +67,18 @@ class WorkerMessage:
 
     @property
     def text(self) -> str:
-        """The text of a FAULT message."""
         return self.values.tobytes().rstrip(b"\0").decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedMessage:
-    """Received bytes that form no message, and the reason ``why``."""
+    """Received bytes that form no message; ``why`` is the reason."""
 
     why: str
 
 
 def parse(data: bytes, most: int) -> WorkerMessage | MalformedMessage:
-    """Read one message from ``data``; it may have at most ``most`` values."""
+    """Parse one message, which may have at most ``most`` values."""
     if len(data) < HEADER_BYTES:
         return MalformedMessage(f"it has {len(data)} bytes, a header has {HEADER_BYTES}")
     magic, version, kind, _, status, count, schema, sequence, ns, step, began, took = (
@@ -107,7 +108,7 @@ _MOST_WORDS = 2048
 def text_message(
     kind: WorkerMessageKind, schema: int = 0, text: str = "", status: int = 0
 ) -> bytes:
-    """Return the bytes of a message that has no values but may have a ``text``."""
+    """Return the bytes of a message that contains a text instead of values."""
     words = text.encode()[: 8 * _MOST_WORDS]
     words += bytes(-len(words) % 8)
     head = (MAGIC, VERSION, kind, 0, status, len(words) // 8, schema, 0, -1, 0, 0, 0)
@@ -115,12 +116,12 @@ def text_message(
 
 
 def longest(inputs: int, outputs: int, parameters: int) -> int:
-    """Return the size in bytes of the longest message for so many values."""
+    """Return the size in bytes of the longest message for these numbers of values."""
     return HEADER_BYTES + 8 * max(inputs, outputs, parameters)
 
 
 class MessageWriter:
-    """A writer of messages with up to ``most`` values; it reuses one buffer."""
+    """Writer of messages with up to ``most`` values, which reuses one buffer."""
 
     def __init__(self, most: int, schema: int) -> None:
         self._buffer = bytearray(HEADER_BYTES + 8 * most)
@@ -131,7 +132,7 @@ class MessageWriter:
     def message(
         self, kind: WorkerMessageKind, sequence: int, tag: Tag, values: Vector
     ) -> memoryview:
-        """Return the message's bytes, which are valid until the next call."""
+        """Return the bytes of a message; they are valid until the next call."""
         count = len(values)
         _HEADER.pack_into(
             self._buffer, 0, MAGIC, VERSION, kind, 0, 0, count,

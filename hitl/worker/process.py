@@ -1,6 +1,7 @@
-"""A worker process on this machine, and what every worker has in common.
+"""Start, supervise and end worker processes on this machine.
 
-The process is started, gets requests, is watched, and is always ended."""
+The base class :class:`WorkerProxy` also serves workers on other machines.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +34,20 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
 NOWHEN = Tag(-1)
-"""The tag of messages that belong to no step."""
+"""Tag of messages that belong to no step."""
 
 
 class WorkerProxy(ABC):
-    """A worker that is reached over a link by :mod:`hitl.worker.messages`.
+    """Base class of a worker that exchanges :mod:`hitl.worker.messages` over a link.
 
-    It notices if the worker ends or the link is lost.
+    A proxy detects the end of the worker and the loss of the link.
     """
 
     def __init__(self, interface: Interface, link: Link) -> None:
         self.interface = interface
         self.link = link
         self.steps: SharedSteps | None = None
-        """The fast path of the steps, if the link has one."""
+        """Fast path for steps, if the link has one."""
         if isinstance(link, SharedLink):
             sizes = interface.inputs.size, interface.outputs.size
             self.steps = SharedSteps(link, interface.schema, *sizes)
@@ -62,14 +63,14 @@ class WorkerProxy(ABC):
     @property
     @abstractmethod
     def pid(self) -> int:
-        """The worker's process id; 0 if the process is on another machine."""
+        """The worker's process id; 0 if the process runs on another machine."""
 
     @abstractmethod
     def gone(self) -> bool:
         """Return True if the worker has ended or has closed the link."""
 
     def stopped(self) -> bool:
-        """Return True if a signal has stopped the worker; False if that cannot be known."""
+        """Return True if a signal has stopped the worker; False if the state is unknown."""
         return False
 
     @abstractmethod
@@ -78,7 +79,7 @@ class WorkerProxy(ABC):
 
     @abstractmethod
     def stop(self) -> WorkerEnding:
-        """Ask the worker to terminate, make sure that it ends, and return how it ended."""
+        """Request the worker to terminate, ensure that it ends, and return how it ended."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -86,16 +87,16 @@ class WorkerProxy(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release the process and the link.  A second call does nothing."""
+        """Release the process and the link; a second call has no effect."""
 
     def send(self, kind: WorkerMessageKind, sequence: int, tag: Tag, values: Vector) -> bool:
         """Send a message; return False if the other end is gone or its queue is full."""
         return self.link.send(self._speaker.message(kind, sequence, tag, values))
 
     def receive(self, until_ns: int) -> WorkerMessage | MalformedMessage | None:
-        """Wait for the next message until ``until_ns`` of the stopwatch; ``None`` if none came.
+        """Return the next message, or None if none arrives until ``until_ns`` of the stopwatch.
 
-        Raises :class:`ControllerError` if the worker is gone and sent no more messages.
+        Raises :class:`ControllerError` if the worker is gone and its last messages have been read.
         """
         while True:
             data = self.link.receive(until_ns)
@@ -109,7 +110,7 @@ class WorkerProxy(ABC):
                 return None
 
     def _read(self, data: bytes) -> WorkerMessage | MalformedMessage:
-        """Parse a message; an answer may have as many values as there are outputs."""
+        """Parse a message; an answer may have at most as many values as there are outputs."""
         heard = parse(data, self._most)
         if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.ANSWER:
             most = max(self.interface.outputs.size, 1)
@@ -122,10 +123,10 @@ class WorkerProxy(ABC):
     def greeted(
         self, heard: WorkerMessage | MalformedMessage | None, patience: float
     ) -> WorkerMessage:
-        """Check that ``heard`` is the HELLO of a worker built from the same interface; return it.
+        """Return ``heard`` if it is the HELLO of a worker that was built from the same interface.
 
-        ``patience`` is the timeout, s, for the error message.  Raises :class:`ControllerError` if
-        it is not.
+        ``patience`` is the timeout in s, for the error message.  Raises :class:`ControllerError`
+        for any other message and for None.
         """
         if heard is None:
             raise ControllerError(f"{self.about} did not send HELLO within {patience:g} s")
@@ -146,9 +147,9 @@ START_S = 20.0
 END_S = 2.0
 """Timeout for terminating on request, s."""
 LAST_WORDS_NS = 200_000_000
-"""Timeout for messages that a process sent before it ended; its BYE normally arrives at once."""
+"""Timeout for reading messages of an ended process; BYE normally arrives at once."""
 _DYING_S = 0.1
-"""Longest time from the closing of a worker's link to the end of its process, s."""
+"""Maximum time from the closing of a worker's link to the end of its process, s."""
 _TAIL_BYTES = 65_536
 _OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99:malloc_fill_byte=254:"
@@ -156,23 +157,30 @@ _OPTIONS = {
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     "GLIBC_TUNABLES": "glibc.malloc.perturb=1:glibc.malloc.tcache_count=0",
 }
-"""Options of the sanitizers, and of glibc: new memory of the heap is filled with bytes of 0xFE.
+"""Options of the sanitizers, and of glibc, which fill new heap memory with bytes 0xFE.
 
-glibc fills with the inverse of ``perturb``, but not what its cache for each thread keeps.
+glibc fills with the inverse of ``perturb``, except memory from its per-thread cache.
 """
 _PARENT = "RTSIM_PARENT"
 _LEAST_BYTES = 1024
-"""Least size of the longest message over shared memory: there is room for a malformed message."""
+"""Minimum size of the longest message over shared memory, so that malformed messages fit."""
 
 
 class Worker(WorkerProxy):
-    """A worker process and the link to it.
+    """A worker process on this machine, and its link.
 
-    ``command`` is run with the further arguments ``ENDPOINT LIBZMQ``.  The variable
-    ``RTSIM_PARENT`` holds the id of this process; the worker must end if this process ends.
-    ``patience`` is the timeout for HELLO, s of the wall clock.  ``shared`` is the library of the
-    link over shared memory; without it the link is ZeroMQ.  Raises :class:`ControllerError` if the
-    worker cannot be started, ends (:class:`Died`), or does not answer as it must.
+    The environment variable ``RTSIM_PARENT`` contains the id of this process.  The worker must end
+    when this process ends.
+
+    Args:
+        interface: Interface of the controller.
+        command: Command that starts the worker; the arguments ``ENDPOINT LIBZMQ`` are appended.
+        patience: Timeout for HELLO, s of the wall clock.
+        shared: Library of the link over shared memory; None selects ZeroMQ.
+
+    Raises:
+        ControllerError: The worker cannot be started, or gives no valid answer.
+        Died: The worker ended.
     """
 
     def __init__(
@@ -190,7 +198,7 @@ class Worker(WorkerProxy):
         except BaseException:
             _let_go(None, self.link, self._out, self._err)
             raise
-        # Called once: by close(), or without close() by the garbage collector or at exit.
+        # Called once, by close(), by the garbage collector or at exit.
         self._let_go = weakref.finalize(
             self, _let_go, self._process, self.link, self._out, self._err
         )
@@ -244,9 +252,9 @@ class Worker(WorkerProxy):
         return WorkerEnding(code, _tail(self._out), _tail(self._err), **how)
 
     def stop(self) -> WorkerEnding:
-        """Ask the worker to terminate; kill it if it has not ended after :data:`END_S`.
+        """Request the worker to terminate, and kill it if it has not ended after :data:`END_S`.
 
-        Returns how it ended.  Raises :class:`Died` if it had ended before.
+        Returns how the worker ended.  Raises :class:`Died` if it had ended before.
         """
         if self._process.poll() is not None:
             raise Died(self.about, self._ending())
@@ -260,7 +268,8 @@ class Worker(WorkerProxy):
         return self._ending(silent=not self._took_leave())
 
     def _took_leave(self) -> bool:
-        """Return True if BYE arrived; a worker whose C called exit() has exit status 0, too."""
+        """Return True if BYE arrived; exit status 0 is not enough, since the C code may call
+        exit()."""
         until = stopwatch() + LAST_WORDS_NS
         while stopwatch() < until:
             data = self.link.receive(until)
@@ -274,7 +283,7 @@ class Worker(WorkerProxy):
         self._process.wait()
 
     def close(self) -> None:
-        """End the process and remove all files.  A second call does nothing."""
+        """End the process and remove all files; a second call has no effect."""
         self._let_go()
 
 
@@ -296,7 +305,6 @@ def _let_go(process: subprocess.Popen[bytes] | None, link: Link, *files: IO[byte
 
 
 def _environment() -> dict[str, str]:
-    """Return the worker's environment; options of the user override those of rtsim."""
     asked = {k: ":".join(filter(None, (v, os.environ.get(k)))) for k, v in _OPTIONS.items()}
     return {**os.environ, **asked, _PARENT: str(os.getpid())}
 

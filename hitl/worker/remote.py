@@ -29,10 +29,10 @@ from rtsim.core.tag import NS_PER_S
 
 
 class RemoteWorker(WorkerProxy):
-    """A worker behind the server at ``endpoint``, which starts a process for each worker.
+    """A worker behind the server at ``endpoint``, which starts a process for each run.
 
     ``patience`` is the timeout for the server's answer, s of the wall clock.  Raises
-    :class:`ControllerError` if no server answers there, or if it refuses the connection.
+    :class:`ControllerError` if no server answers, or if the server rejects the connection.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RemoteWorker(WorkerProxy):
                 return heard
 
     def stop(self) -> WorkerEnding:
-        """Ask the worker to terminate and wait for its BYE; raise its fault if it sends one."""
+        """Request the worker to terminate, and wait for its BYE; raise an error on a FAULT."""
         self.send(WorkerMessageKind.STOP, 0, NOWHEN, np.empty(0))
         until = stopwatch() + int(2 * END_S * NS_PER_S)
         while True:
@@ -104,22 +104,22 @@ class RemoteWorker(WorkerProxy):
                 return WorkerEnding(0, "", "")
 
     def kill(self) -> None:
-        """Close the link, which ends the worker."""
+        """Close the link, which makes the server end the worker."""
         self.close()
 
     def close(self) -> None:
         self._let_go()
 
 
-# The server: a new worker for each run, behind one TCP socket.
+# The server starts a new worker for each run, behind one TCP socket.
 
 _LOOK_MS = 50
 _QUIET_NS = NS_PER_S
-"""Time without a message after which the server checks that the client is still connected."""
+"""Time without messages after which the server checks that the client is still connected."""
 
 
 class Server:
-    """A server of ``build`` at the address ``endpoint``; it reports each event to ``say``."""
+    """A server that runs ``build`` at ``endpoint``, and reports each event to ``say``."""
 
     def __init__(
         self,
@@ -130,7 +130,6 @@ class Server:
     ) -> None:
         self.build = build
         self.runs = 0
-        """Number of runs that have ended."""
         self._say = say
         self._listener = ListeningSocket(endpoint, keys)
         self._client = b""
@@ -144,7 +143,7 @@ class Server:
             self.look()
 
     def look(self) -> None:
-        """Wait up to 50 ms for messages, and pass them on."""
+        """Wait up to 50 ms for messages, and forward them."""
         link = None if self._worker is None else self._worker.link
         self._listener.wait(_LOOK_MS, *([link.socket] if isinstance(link, WorkerLink) else []))
         while (said := self._listener.receive()) is not None:
@@ -171,7 +170,7 @@ class Server:
             self._fault(ControllerError("the worker's queue of requests is full"))
 
     def _meet(self, who: bytes, schema: int) -> None:
-        """Start a worker for a new client, or tell it that the server is busy."""
+        """Start a worker for a new client, or answer that the server is busy."""
         ours = self.build.interface.schema
         if schema != ours:
             # The client compares the schemas and reports the difference.
@@ -192,7 +191,6 @@ class Server:
         self._tell(text_message(WorkerMessageKind.HELLO, self.build.interface.schema))
 
     def _from_worker(self, worker: Worker) -> None:
-        """Forward answers, report the worker's end, and after a quiet time check the client."""
         while (data := worker.link.receive()) is not None:
             if not self._tell(data):
                 return
@@ -218,7 +216,7 @@ class Server:
         self._end()
 
     def _fault(self, error: ControllerError) -> None:
-        """Tell the client why its run ends, and whether that is the fault of the C code."""
+        """Report to the client why its run ends, and whether the C code is the cause."""
         status = FROM_ENVIRONMENT if error.environment else 0
         schema = self.build.interface.schema
         self._tell(text_message(WorkerMessageKind.FAULT, schema, str(error), status))
@@ -226,13 +224,13 @@ class Server:
         self._end()
 
     def _tell(self, data: bytes) -> bool:
-        """Send to the client; return False if it has disconnected, and end its run."""
+        """Send ``data`` to the client; if it has disconnected, end its run and return False."""
         if self._listener.send(self._client, data):
             return True
         if self._worker is not None:
             run = self.runs + 1
             self._end()
-            self._say(f"run {run}: the client is gone")  # its worker has ended
+            self._say(f"run {run}: the client is gone")
         return False
 
     def _end(self) -> None:

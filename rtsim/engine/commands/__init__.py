@@ -1,1 +1,1 @@
-"""Commands to a run in progress; each command acts at a tag."""
+"""Commands to a run in progress, each of which acts at a tag."""

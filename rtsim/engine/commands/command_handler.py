@@ -1,7 +1,7 @@
-"""The command handler: it executes commands at existing tags, so that commands add no tags.
+"""Execute commands at existing tags; commands add no tags to a run.
 
-Another thread or process puts commands into :attr:`CommandHandler.inbox` and receives the outcome
-of each command. A replay puts the recorded commands into the inbox, each with its tag.
+Another thread or process puts commands into :attr:`CommandHandler.inbox`, and receives the outcome
+of each command.  A replay puts the recorded commands into the inbox with their tags.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from rtsim.timing.pacing import Pacer
 
 _LOOK_S = 1.0
 ALONE = "Unreachable"
-"""Kind of the event that records from which tag on clients cannot reach the run."""
+"""Kind of the event that records when clients lost the connection to the run."""
 AT_A_TAG = ("set", "inject", "fault", "mark")
-"""Kinds of commands that act at a tag and are repeated in a replay; other commands do neither."""
+"""Kinds of commands that act at a tag and are repeated in a replay."""
 
 
 class CommandHandler:
-    """Executes the commands of a run."""
+    """Command handler of a run, which executes commands at tags and while the run is paused."""
 
     def __init__(
         self,
@@ -49,25 +49,23 @@ class CommandHandler:
         checkpoints: CheckpointSchedule | None = None,
         stopping: Callable[[], object] = bool,
     ) -> None:
-        """``stopping`` returns a true value if the run ends after the present tag."""
+        """Prepare for a run; ``stopping`` returns True if the run ends after the present tag."""
         self.inbox = inbox
         self.quitting = False
         self.resting = False
-        """True while a paused run waits for a command; a signal handler may then raise."""
+        """True while a paused run waits for a command; a signal handler may then raise an error."""
         self._stopping = stopping
         self.restored: Checkpoint | None = None
-        """The checkpoint from which the next segment continues; this segment then ends."""
+        """Checkpoint from which the next segment continues; the present segment then ends."""
         self.checkpoints = checkpoints
         self._system, self._pacer, self._trace = system, pacer, trace
         self._standing = inbox.standing
         self._until_ns: int | None = None
-        """Simulated time at which a commanded step ends, ns."""
         self._tags = 0
-        """Number of tags that remain of a commanded step."""
         self._changes: list[Change] = []
         self._alone = False
         self._between_ns: int | None = None
-        """Simulated time during a wait for the next tag, ns; ``None`` outside a wait."""
+        """Simulated time during a wait for the next tag, ns; None outside a wait."""
         self._follow: dict[str, Callable[[Command, Tag], None]] = {
             "pause": self._pause, "resume": self._resume, "step": self._step, "rate": self._rate,
             "set": self._set, "inject": self._inject, "mark": self._mark, "quit": self._quit,
@@ -75,7 +73,7 @@ class CommandHandler:
         }  # fmt: skip
         inbox.attach(system, pacer, trace)
 
-    # -- within a tag
+    # Within a tag.
 
     def latch(self, tag: Tag) -> list[Change]:
         """Execute the commands that have arrived; return the changes that act at this tag."""
@@ -179,12 +177,12 @@ class CommandHandler:
         self._trace.event(tag, RESTORED, "", text, {"ns": float(found.ns)})
 
     def _mark(self, command: Command, tag: Tag) -> None:
-        """Do nothing; the recording of the command is its only effect."""
+        """Do nothing; the command only appears in the recording."""
 
     def _quit(self, command: Command, tag: Tag) -> None:  # noqa: ARG002
         self.quitting = True
 
-    # -- time
+    # Pausing, stepping and the rate.
 
     def _pause(self, command: Command, tag: Tag) -> None:  # noqa: ARG002
         self._held_anyway("pause")
@@ -222,10 +220,11 @@ class CommandHandler:
                     "file"
                 )
 
-    # -- between tags
+    # Between tags.
 
     def quiet_until(self) -> int:
-        """Return the time before which no command acts, ns; -1 if the next tag has to look."""
+        """Return the time before which no command acts, ns; -1 if the next tag must check
+        commands."""
         self.inbox.poll()
         standing = self._standing or self._tags or self._until_ns is not None
         if standing or (self.inbox.trouble and not self._alone):
@@ -235,16 +234,16 @@ class CommandHandler:
     def begin(self, ns: int, next_ns: int = 0) -> None:
         """Pause after the tag at ``ns``, if a command requested a pause.
 
-        This is called when the run begins at ``ns``, or when its wait for the tag at ``next_ns``
-        ended early.
+        The method is called when the run begins at ``ns``, or when the wait for the tag at
+        ``next_ns`` ended early.
         """
         if next_ns and self.checkpoints is not None:
-            self.checkpoints.observe(ns)  # a command can have requested a checkpoint at this tag
+            self.checkpoints.observe(ns)  # a command may have requested a checkpoint at this tag
         if self._standing and not self.quitting:
             self._stand(ns, next_ns)
 
     def after(self, ns: int) -> None:
-        """Pause after the tag at ``ns``, if a command requested it, until another command."""
+        """Pause after the tag at ``ns`` if a command requested a pause."""
         if self._tags:
             self._tags -= 1
             self._standing = self._standing or self._tags == 0
@@ -257,7 +256,7 @@ class CommandHandler:
     def execute_in_wait(self, ns: int, next_ns: int) -> bool:
         """Execute commands in a long wait after the tag at ``ns``; return True to end the wait.
 
-        Commands that act at a tag are only checked now; they act at ``next_ns``.
+        Commands that act at a tag are only checked during the wait, and act at ``next_ns``.
         """
         inbox, later, cut = self.inbox, list[PendingCommand](), False
         inbox.poll()
@@ -296,7 +295,8 @@ class CommandHandler:
         self._stood(self._pacer.end_hold(ns))
 
     def frozen(self, ns: int) -> None:
-        """Wait after the tag at ``ns``, at which an overrun froze the run, until it is resumed.
+        """Wait after the tag at ``ns``, at which an overrun froze the run, until a command resumes
+        it.
 
         Raises :class:`OverrunError` after the timeout of the policy.
         """
@@ -306,7 +306,6 @@ class CommandHandler:
         self._stood(self._pacer.clock.now() - began)
 
     def _listen(self, ns: int) -> None:
-        """Execute commands while the run is paused."""
         inbox, tag, pacer = self.inbox, Tag(ns), self._pacer
         later: list[PendingCommand] = []
         while self._standing and not (self.quitting or self._stopping()):
@@ -327,12 +326,12 @@ class CommandHandler:
         self._keep(later)
 
     def _rest(self, seconds: float) -> None:
-        """Wait at most ``seconds`` for a command; a signal that ends the run ends the wait."""
+        """Wait at most ``seconds`` for a command, or until a signal ends the run."""
         self.resting = True
         try:
             self.inbox.wait(seconds)
         except Interrupted:
-            pass  # the executive has noted why the run ends
+            pass  # the executive has recorded why the run ends
         finally:
             self.resting = False
 
@@ -345,7 +344,7 @@ class CommandHandler:
     def _put_off(
         self, waiting: PendingCommand, tag: Tag, next_ns: int = NEXT_TAG
     ) -> list[PendingCommand]:
-        """Check a command between two tags; return it, for the next tag, if it is valid."""
+        """Check a command between two tags; return it for the next tag if it is valid."""
         command, wrong = waiting.command, ""
         try:
             if command.kind == "set":
@@ -362,7 +361,6 @@ class CommandHandler:
 
 
 def _wanted_ns(command: Command, now: int) -> int:
-    """Return the time to which the command ``restore`` takes the run back, ns."""
     arguments = command.arguments
     if "at" in arguments:
         ns = to_ns(float(arguments["at"]), "time to go back to")  # type: ignore[arg-type]

@@ -1,12 +1,12 @@
-"""The commands to a run in progress, as plain data that is checked before use, and their queue.
+"""Commands to a run in progress, as plain data, and the queue of pending commands.
 
-A command has a kind and named arguments.  It has three time stamps: *initiated*, when the client
-gave the command; *completed*, when it reached the run; *arrival*, the tag at which it acts.  The
-first two are in ns of the wall clock of the client and of the run.
+A command has a kind, named arguments and three time stamps.  *Initiated* is when the client gave
+the command, in ns of the client's wall clock.  *Completed* is when the command reached the run, in
+ns of the run's wall clock.  *Arrival* is the tag at which the command acts.
 
-The queue (:class:`Inbox`) is between the client, which is another thread or process and receives
-the outcome of each command, and the command handler of the loop.  A replay puts the recorded
-commands into the queue, each with its tag.
+A client, which is another thread or process, puts commands into the queue (:class:`Inbox`) and
+receives the outcome of each.  The command handler of the loop takes commands from the queue.  A
+replay puts the recorded commands into the queue with their tags.
 """
 
 from __future__ import annotations
@@ -24,29 +24,26 @@ from rtsim.core.clock import Wake, stopwatch
 from rtsim.core.errors import RtsimError, UnknownName
 from rtsim.timing.frames import NO_SAMPLE
 
-if TYPE_CHECKING:  # a process of a client imports no engine
+if TYPE_CHECKING:  # the process of a client must not import the engine
     from rtsim.engine.system import System
     from rtsim.engine.trace import Trace
     from rtsim.timing.pacing import Pacer
 
 MOST_NUMBERS = 4096
-"""The most elements of one value."""
 MOST_TEXT = 1000
-"""The most characters of one text."""
 MOST_TAGS = 10**9
-"""The most tags of one command ``step``."""
 SLOWEST, FASTEST = 0.01, 1e6
-"""Lowest and highest rate; a slower run would take minutes to react to its next command."""
+"""Minimum and maximum rate; a slower run would take minutes to react to its next command."""
 Argument = float | str | tuple[float, ...]
 
 
 class CommandError(RtsimError):
-    """Error: a command is invalid, or this run cannot execute it; the run has not changed."""
+    """A command is invalid, or this run cannot execute it.  The run has not changed."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command of one of the :data:`KINDS`, with checked arguments."""
+    """A command with checked arguments; ``kind`` is one of :data:`KINDS`."""
 
     kind: str
     arguments: Mapping[str, Argument] = field(default_factory=dict)
@@ -139,7 +136,7 @@ def _start_or_clear(value: object) -> Argument:
 class CommandKind:
     """The arguments of a kind of command.
 
-    ``needs`` are required. At most one of ``choice`` is allowed. ``may`` are optional.
+    All of ``needs`` are required, at most one of ``choice`` is allowed, and ``may`` are optional.
     """
 
     says: str
@@ -176,7 +173,8 @@ KINDS: dict[str, CommandKind] = {
 
 
 def read_command(data: object) -> Command:
-    """Return the command from ``{"kind": ..., arguments}``; raises :class:`CommandError`."""
+    """Return the command in ``{"kind": ..., arguments}``; raise :class:`CommandError` if
+    invalid."""
     if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
         raise CommandError("a command must be a map with the kind and the arguments of the command")
     name = str(data["kind"])
@@ -223,15 +221,13 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-# The queue of commands that wait for a tag.
-
 MOST_WAITING = 1024
-"""The most commands that can wait for a tag; further commands are refused."""
+"""Maximum number of commands that wait for a tag; further commands are rejected."""
 NEXT_TAG = -1
-"""Stands for a time if the run is paused: the command acts at the next tag after the pause."""
+"""Time in an answer while the run is paused: the command acts at the next tag after the pause."""
 
 Answer = Callable[[str, int], None]
-"""A function that the loop calls with the outcome: an error text or "", and the tag's time, ns."""
+"""Function that the loop calls with the outcome: an error text or "", and the tag's time, ns."""
 
 
 @dataclass(frozen=True)
@@ -253,26 +249,26 @@ class Inbox:
         self.given = np.zeros(1, np.int64)
         """Number of commands given so far; compiled code reads it between two frames."""
         self.period_ns = 0
-        """How often clients want to see the run, ns of the wall clock; 0 if none does."""
+        """Period of the updates that clients request, ns of the wall clock; 0 without clients."""
         self.closed = ""
-        """Reason why commands are refused; empty if commands are accepted."""
+        """Reason why commands are rejected; "" if they are accepted."""
         self.trouble = ""
-        """Reason why clients cannot reach the run any more; empty if they can."""
+        """Reason why clients can no longer reach the run; "" if they can."""
         self.unrecorded = ""
-        """Time from which on the run is not recorded, and the reason; empty if it is recorded."""
+        """When and why the recording stopped; "" if the run is recorded."""
         self.announced = False
-        """True if a tag is inserted for each command, so that no other tag looks for commands."""
+        """True if each command inserts a tag, so that other tags need not check for commands."""
         self.standing = False
         """True if the run starts paused, because it was paused when it was restored."""
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:  # noqa: ARG002
-        """Prepare for a run; called before the run's first tag."""
+        """Prepare for a run; called before its first tag."""
         self._system, self._pacer = system, pacer
 
     def state(self, ns: int, wall_ns: int, standing: bool) -> dict[str, Any]:
-        """Return the state of the run after the tag at ``ns``, as all clients see it; times in ns.
+        """Return the state of the run after the tag at ``ns``, for all clients, with times in ns.
 
-        ``rate`` is 0 if the run is as fast as possible, and ``lateness_ns`` -1 if it is not known.
+        ``rate`` is 0 if the run is not paced.  ``lateness_ns`` is -1 if it is unknown.
         """
 
         pacer, controllers = self._pacer, self._system.controllers
@@ -289,17 +285,17 @@ class Inbox:
         }  # fmt: skip
 
     def fileno(self) -> int:
-        """Return the file from which :meth:`poll` reads; -1 if there is none."""
+        """Return the file descriptor from which :meth:`poll` reads, or -1 if there is none."""
         return -1
 
     def poll(self) -> None:
-        """Read new commands, for example from a pipe; the loop calls this at each tag."""
+        """Read new commands, for example from a pipe; the loop calls this method at each tag."""
 
     def goes_on(self, **about: object) -> None:
-        """Note that the run was restored and continues; ``about`` has its new properties."""
+        """Note that the run was restored and continues; ``about`` contains its new properties."""
 
     def lose_recording(self, since: str) -> None:
-        """Note that the run is not recorded any more, so that clients can be informed."""
+        """Note that the recording has stopped, so that clients can be informed."""
         self.unrecorded = since
 
     def figures(self) -> dict[str, Any]:
@@ -307,7 +303,7 @@ class Inbox:
         return {}
 
     def after(self, ns: int, standing: bool) -> None:
-        """Report that the tag at ``ns`` is done; ``standing``: that the run is paused after it."""
+        """Report that the tag at ``ns`` is done; ``standing`` is True if the run is then paused."""
 
     def wait(self, seconds: float) -> None:
         """Wait at most ``seconds`` for a command while the run is paused."""
@@ -316,7 +312,7 @@ class Inbox:
             self.wake.wait(seconds)
 
     def give(self, command: Command, answer: Answer | None = None) -> None:
-        """Queue a command; raises :class:`CommandError` if the queue is full or closed."""
+        """Queue a command; raise :class:`CommandError` if the queue is full or closed."""
         if self.closed:
             raise CommandError(f"{command.kind}: {self.closed}")
         if len(self.waiting) >= MOST_WAITING:
@@ -329,7 +325,7 @@ class Inbox:
         self.wake.set()
 
     def take(self, data: object, initiated_ns: int, answer: Answer) -> None:
-        """Queue the command of :func:`read_command` in ``data``, or answer why it is refused."""
+        """Queue the command that ``data`` describes, or answer why it is rejected."""
         try:
             command = read_command(data)
             stamped = replace(command, initiated_ns=initiated_ns, completed_ns=stopwatch())
@@ -338,7 +334,7 @@ class Inbox:
             answer(str(error), -1)
 
     def close(self, why: str) -> None:
-        """Refuse all waiting and all later commands, with the reason ``why``."""
+        """Reject all waiting and all later commands, with the reason ``why``."""
         self.closed = why
         while self.waiting:
             waiting = self.waiting.popleft()

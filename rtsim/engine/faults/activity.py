@@ -1,7 +1,8 @@
 """Decide when a fault acts, from its trigger and the length of an activation.
 
-``strikes(ns)`` is called once for each item in order of time.  For ``probability`` it draws one
-number from its own random stream for each item that could begin an activation.
+:meth:`Activity.strikes` is called once for each item, in order of time.  With ``probability``, the
+method draws one number from the fault's own random stream for each item that could begin an
+activation.
 """
 
 from __future__ import annotations
@@ -32,29 +33,29 @@ class Activity:
         self.began = _NEVER
         """Start of the present activation, ns; -1 if the fault is not active."""
         self.since = 0
-        """Start of the latest activation, ns."""
         self.items = 0
-        """Number of items that the latest activation acted on."""
+        """Number of items on which the latest activation acted."""
         self.activations = 0
         self.begins = False
         """True if the latest item is the first of an activation."""
         self.ended = 0
-        """Number of items of the activation that ended at the latest item; 0 if none ended."""
+        """Number of items of an activation that ended at the latest item; 0 if none ended."""
         self.ended_ns = 0
-        """Time at which that activation ended, ns: the time of the latest item, or earlier."""
+        """End of that activation, ns: the time of the latest item, or earlier."""
         self._holds = holds
         self._held = False
         self._taken = _NEVER
-        """The latest trigger time that has begun an activation, ns."""
+        """Latest trigger time that has begun an activation, ns."""
         self._asked = _NEVER
-        """Start of a commanded activation that has no item yet, ns; -1 if there is none."""
+        """Start of a commanded activation without items so far, ns; -1 if there is none."""
         self.by_hand = False
-        """True if a command began the activation; the trigger then does not end the activation."""
+        """True if a command began the activation; only a command, a count or a duration then
+        ends it."""
         self.cleared = False
-        """True if a command cleared the fault and no later command started the fault again."""
+        """True if a command cleared the fault and no later command started it again."""
 
     def strikes(self, ns: int) -> bool:
-        """Return whether the fault acts on the item at ``ns``."""
+        """Return True if the fault acts on the item at ``ns``."""
         self.begins, self.ended = False, 0
         holds = self._now_holds(ns)
         if self.began != _NEVER and self._over(ns, holds):
@@ -77,13 +78,14 @@ class Activity:
         self.began, self.ended, self.by_hand = _NEVER, self.items, False
 
     def start(self, ns: int) -> None:
-        """Begin an activation at ``ns`` by command, independently of the trigger."""
+        """Begin an activation at ``ns`` by command, regardless of the trigger."""
         self.cleared = False
         if self.began == _NEVER:
             self._asked = ns
 
     def clear(self) -> None:
-        """End the activation by command at the next item; triggers then begin no other one."""
+        """End the activation at the next item, and begin no other until a command starts the
+        fault."""
         self.cleared, self._asked = True, _NEVER
 
     def _now_holds(self, ns: int) -> bool:
@@ -134,7 +136,8 @@ class Activity:
         return _NEVER if k < 0 else fault.every.tick(k, first)
 
     def next_edge(self, ns: int) -> int:
-        """Return the fault's next scheduled begin or end after ``ns``; FAR_NS if there is none."""
+        """Return the fault's next scheduled start or end after ``ns``, or FAR_NS if there is
+        none."""
         fault = self.fault
         edges = [fault.at_ns or 0, FAR_NS if fault.until_ns is None else fault.until_ns]
         if fault.every is not None:

@@ -1,8 +1,8 @@
-"""Faults of timing: they make the loop late, or make a task miss a tick.
+"""Timing faults, which make the loop late or make a task miss a tick.
 
 An item is a tag of the loop, one execution of a job, the end of a wait, or a tick of a task.  A
 lost tick changes the results, so a replay loses the tick again.  The other faults take wall-clock
-time; a replay has no clock and repeats only their events.
+time.  A replay has no clock, so it repeats only the events of these faults.
 """
 
 from __future__ import annotations
@@ -36,24 +36,26 @@ UNPACED = "as fast as possible nothing is late; give --pace 1"
 
 
 Moment = Literal["frame", "wake", "job", "tick"]
-"""The place of a fault in a frame: before the wait, after the wait, in a job, or at a tick."""
+"""Moment at which a fault acts: before the wait, after the wait, in a job, or at a tick."""
 _WITH_JOB: dict[Moment, tuple[bool, ...]] = {
     "frame": (False,), "wake": (False,), "job": (True,), "tick": (False, True),
 }  # fmt: skip
-"""For each moment: whether ``where`` may, or must, name a job or task after ``loop.``."""
+"""For each moment: whether ``where`` may or must name a job or task after ``loop.``."""
 
 
 _AMOUNT = Parameter("amount", "seconds")
 
 
 class LoopFault(FaultKind):
-    """One fault of the loop; a subclass sets ``moment`` and can override :meth:`takes`."""
+    """Base class of timing faults.  A subclass sets ``moment`` and can override :meth:`takes`."""
 
     level: ClassVar[Level] = "loop"
     example: ClassVar[str] = LOOP
     moment: ClassVar[Moment]
-    """The place in a frame at which the fault acts. A fault at a ``tick`` drops the tick; at other
-    moments the fault takes time."""
+    """Moment in a frame at which the fault acts.
+
+    A fault at a ``tick`` drops the tick.  A fault at another moment takes wall-clock time.
+    """
 
     def __init__(self, activity: Activity) -> None:
         self.fault = activity.fault
@@ -71,7 +73,7 @@ class LoopFault(FaultKind):
 
     @classmethod
     def check_job(cls, fault: Fault, tasks: Sequence[str]) -> None:
-        """Raise :class:`UnknownName` for a job or task that the run does not have."""
+        """Raise :class:`UnknownName` for a job or task that is not in the run."""
         others = (NEXT, RECORDING) if cls.takes_time() else ()
         if fault.signal and fault.signal not in (*tasks, *others):
             raise UnknownName("job", fault.signal, sorted((*tasks, *others)))
@@ -96,11 +98,11 @@ class LoopFault(FaultKind):
 
     @classmethod
     def takes_time(cls) -> bool:
-        """Return whether the kind takes wall-clock time and so does not change the results."""
+        """Return True if the kind takes wall-clock time, and thus does not change the results."""
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """Return the duration of the fault each time that it acts, ns of the clock."""
+        """Return how long the fault lasts at the present item, ns of the clock."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:
@@ -111,7 +113,7 @@ class LoopFault(FaultKind):
 
 
 class Stall(LoopFault):
-    """The computation in a frame takes ``amount`` s longer."""
+    """Fault that makes the computation in a frame ``amount`` s longer."""
 
     name = "stall"
     does = "the loop stands still for"
@@ -121,7 +123,7 @@ class Stall(LoopFault):
 
 
 class LateWake(LoopFault):
-    """The wait for the next tag ends ``amount`` s later."""
+    """Fault that ends the wait for the next tag ``amount`` s late."""
 
     name = "late_wake"
     does = "the loop is woken late by"
@@ -131,7 +133,7 @@ class LateWake(LoopFault):
 
 
 class LostTick(LoopFault):
-    """A task does nothing at its tick."""
+    """Fault that makes a task skip its tick."""
 
     name = "lost_tick"
     does = "does not tick"
@@ -140,7 +142,7 @@ class LostTick(LoopFault):
 
 
 class SlowJob(LoopFault):
-    """A job takes ``amount`` s longer each time it runs."""
+    """Fault that makes each execution of a job ``amount`` s longer."""
 
     name = "slow_job"
     does = "it takes longer by"
@@ -149,7 +151,7 @@ class SlowJob(LoopFault):
 
 
 class Load(LoopFault):
-    """The computation in each of ``length`` frames takes up to ``amount`` s longer."""
+    """Fault that makes the computation in each of ``length`` frames up to ``amount`` s longer."""
 
     name = "load"
     does = "another has the CPU, at first for"
@@ -165,7 +167,7 @@ LOOP_KINDS = (Stall, LateWake, LostTick, SlowJob, Load)
 
 
 class LoopFaults:
-    """The faults of one loop, grouped by their moment and sorted by name."""
+    """The timing faults of one loop, grouped by their moment and sorted by name."""
 
     def __init__(self, faults: Sequence[LoopFault], present: Present, tasks: Sequence[str]) -> None:
         self._faults = tuple(faults)
@@ -186,11 +188,10 @@ class LoopFaults:
 
     @property
     def late(self) -> list[Fault]:
-        """The faults that take time."""
         return [f.fault for f in self._faults if f.takes_time()]
 
     def takes(self, at_work: LoopFault, ns: int) -> int:
-        """Return the duration of ``fault`` at the item at ``ns``, ns of the clock."""
+        """Return how long the fault ``at_work`` lasts at the item at ``ns``, ns of the clock."""
         activity, fault = at_work.activity, at_work.fault
         struck = activity.strikes(ns)
         amount = 0
@@ -204,10 +205,10 @@ class LoopFaults:
         return amount
 
     def lose(self, task: str, ns: int) -> bool:
-        """Return whether the tick of ``task`` at ``ns`` is lost."""
+        """Return True if the tick of ``task`` at ``ns`` is lost."""
         lost = False
         if task not in self._tasks:
-            return lost  # a task that belongs to a fault has no faults itself
+            return lost  # the task of a fault has no faults itself
         for fault in (*self._lost.get(ALL_TICKS, ()), *self._lost.get(task, ())):
             activity = fault.activity
             struck = activity.strikes(ns)
@@ -227,7 +228,7 @@ class LoopFaults:
 
 
 class DisturbedPacer(Pacer):
-    """A pacer with faults that make its loop late."""
+    """A pacer whose loop is made late by faults."""
 
     def __init__(
         self, clock: Clock, policy: Policy | None, faults: LoopFaults, *, frame_ns: int = 0

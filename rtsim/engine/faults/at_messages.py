@@ -1,7 +1,7 @@
-"""Faults at messages: a decorator of the latency model of a link, like Loss and Duplicate.
+"""Faults of messages, which wrap the latency model of a link.
 
-Loss and Duplicate draw from the random stream of the link for every message.  A fault has a trigger
-and a stream of its own, so it does not change the numbers that are drawn for the link.
+The latency models Loss and Duplicate draw from the link's random stream for every message.  A fault
+has a trigger and a random stream of its own, so the fault does not change these numbers.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault
 
 Delays = tuple[int, ...]
-"""Delays in ns, one for each copy of a message; none for a lost message."""
+"""Delays in ns, one for each copy of a message; empty for a lost message."""
 
 
 class MessageFault(FaultKind):
-    """One fault at the messages of one sender; a subclass defines :meth:`spoil`."""
+    """Base class of faults at the messages of one sender.  A subclass defines :meth:`spoil`."""
 
     level: ClassVar[Level] = "message"
     example: ClassVar[str] = "controller"
@@ -59,15 +59,15 @@ class MessageFault(FaultKind):
 
     @abstractmethod
     def spoil(self, delays: Delays) -> Delays:
-        """Return the delays (ns) that the fault makes of the delays (ns) without the fault."""
+        """Apply the fault to the delays of a message's copies, ns; return the new delays."""
 
     @property
     def failures(self) -> int:
-        """How many transmissions on its medium the fault lets fail before one succeeds."""
+        """Number of failed transmissions on the medium before a successful one."""
         return 0
 
     def ns(self, parameter: str) -> int:
-        """Return the value of a time parameter, ns; 0 if the parameter is not given."""
+        """Return the value of a time parameter in ns, or 0 if the parameter is not given."""
         return int(self.fault.parameters.get(parameter, 0))
 
     def save(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class MessageFault(FaultKind):
 
 
 class Drop(MessageFault):
-    """The message is lost."""
+    """Fault that loses the message."""
 
     name = "drop"
     does = "is lost"
@@ -88,7 +88,7 @@ class Drop(MessageFault):
 
 
 class Burst(Drop):
-    """The message and the ``length - 1`` messages after it are lost."""
+    """Fault that loses the message and the following ``length - 1`` messages."""
 
     name = "burst"
     does = "is lost with those after it"
@@ -97,7 +97,7 @@ class Burst(Drop):
 
 
 class Delay(MessageFault):
-    """The message takes ``delay`` s longer; later messages do not overtake it."""
+    """Fault that delays the message by ``delay`` s; later messages do not overtake it."""
 
     name = "delay"
     does = "takes longer"
@@ -108,7 +108,7 @@ class Delay(MessageFault):
 
 
 class DuplicateFault(MessageFault):
-    """Each copy of the message arrives a second time, ``gap`` s later."""
+    """Fault that delivers each copy of the message a second time, ``gap`` s later."""
 
     name = "duplicate"
     does = "comes twice"
@@ -119,7 +119,7 @@ class DuplicateFault(MessageFault):
 
 
 class ReorderFault(MessageFault):
-    """The message takes ``extra`` s longer; later messages can overtake it."""
+    """Fault that delays the message by ``extra`` s; later messages can overtake it."""
 
     name = "reorder"
     does = "may be overtaken"
@@ -131,7 +131,8 @@ class ReorderFault(MessageFault):
 
 
 class ErrorFrame(MessageFault):
-    """The frame is destroyed at its last bit ``times`` times; its sender sends it again."""
+    """Fault that destroys the frame ``times`` times at its last bit; the sender repeats the
+    frame."""
 
     name = "error_frame"
     does = "is destroyed on the bus and sent again"
@@ -161,11 +162,11 @@ class FaultyTransport:
         self._sequence = 0
         self._held_back = False
         self.failures = 0
-        """How many transmissions of the latest message will fail on its medium."""
+        """Number of transmissions of the latest message that will fail on its medium."""
 
     @property
     def ordered(self) -> bool:
-        """False if a fault lets later messages overtake the latest message."""
+        """False if a fault allows later messages to overtake the latest message."""
         return self.inner.ordered and not self._held_back
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:

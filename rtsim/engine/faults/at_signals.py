@@ -1,7 +1,7 @@
-"""Faults at signals: readers of a signal get a changed value.
+"""Faults of signals, which change the value that readers of a signal receive.
 
-An item is a sample of the signal by a controller or a sensor; for the inputs of a plant, an item is
-a tick of the fault itself.  The decision and the random numbers of an item apply until the next
+An item is a sample of the signal by a controller or a sensor.  For the inputs of a plant, an item
+is a tick of the fault itself.  The decision and the random numbers of an item apply until the next
 item.
 """
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault
 
 MOST_TOLD = 8
-"""The most elements of a vector that the text of an event shows."""
+"""Maximum number of vector elements in the text of an event."""
 
 
 class SignalFault(FaultKind):
-    """One fault at one signal of (n,) elements; a subclass defines :meth:`apply`."""
+    """Base class of faults at one signal of n elements.  A subclass defines :meth:`apply`."""
 
     level: ClassVar[Level] = "signal"
     example: ClassVar[str] = "f16.alpha"
     entries: ClassVar[tuple[str, ...]] = ("period",)
     changes_alone: ClassVar[bool] = False
-    """True if the result changes at each item even if the signal does not."""
+    """True if the result changes at each item even when the signal does not."""
 
     @classmethod
     def check_where(cls, where: str) -> None:
@@ -56,13 +56,16 @@ class SignalFault(FaultKind):
         self.present = present
         self.columns = columns
         self.drawn = np.zeros(len(columns))
-        """A captured value, or an amount to add, that applies until the next item."""
+        """A captured value, or an amount to add, which applies until the next item."""
         self.active = False
         self._ns = -1
         self._parameters = activity.fault.parameters
 
     def item(self, ns: int, value: Vector) -> None:
-        """Decide, once at each time, whether and how the fault changes ``value`` (n,)."""
+        """Decide whether and how the fault changes ``value``, shape (n,).
+
+        Further calls at the same time have no effect.
+        """
         if ns == self._ns:
             return
         self._ns = ns
@@ -91,19 +94,20 @@ class SignalFault(FaultKind):
         self.present.began(self.fault, ns, text + more, values)
 
     def spoil(self, value: Vector) -> None:
-        """Change ``value`` (n,) in place, if the fault acts on the latest item."""
+        """Change ``value``, shape (n,), in place if the fault acts on the latest item."""
         if self.active:
             self.apply(value)
 
     def capture(self, value: Vector) -> None:
-        """Prepare for an activation that begins with ``value`` (n,)."""
+        """Prepare for an activation that begins with ``value``, shape (n,)."""
 
     def draw(self, elapsed_ns: int) -> None:
         """Draw random numbers for a new item, ``elapsed_ns`` after the start of the activation."""
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
-        """Change ``value`` (n,) in place; called at each reading while the fault is active."""
+        """Change ``value``, shape (n,), in place; called at each reading while the fault is
+        active."""
 
     def save(self) -> dict[str, Any]:
         return {
@@ -120,7 +124,7 @@ class SignalFault(FaultKind):
 
 
 class Stuck(SignalFault):
-    """The signal keeps the value of the first item, or takes the parameter ``value`` if given."""
+    """Fault that holds the signal at its value at the first item, or at ``value`` if given."""
 
     name = "stuck"
     does = "stays"
@@ -134,7 +138,7 @@ class Stuck(SignalFault):
 
 
 class OffsetFault(SignalFault):
-    """Adds ``amount`` to the signal."""
+    """Fault that adds ``amount`` to the signal."""
 
     name = "offset"
     does = "is off by an amount"
@@ -145,7 +149,7 @@ class OffsetFault(SignalFault):
 
 
 class Scale(SignalFault):
-    """Multiplies the signal by ``factor``."""
+    """Fault that multiplies the signal by ``factor``."""
 
     name = "scale"
     does = "is scaled by a factor"
@@ -156,7 +160,7 @@ class Scale(SignalFault):
 
 
 class Drift(SignalFault):
-    """Adds ``rate`` per second since the start of the activation."""
+    """Fault that adds ``rate`` times the seconds since the start of the activation."""
 
     name = "drift"
     does = "drifts at a rate"
@@ -171,7 +175,10 @@ class Drift(SignalFault):
 
 
 class NoiseFault(SignalFault):
-    """Adds normal noise of ``deviation`` at each item, independent for each element."""
+    """Fault that adds normal noise to each element at each item.
+
+    ``deviation`` is the standard deviation.
+    """
 
     name = "noise"
     does = "is noisy"
@@ -187,7 +194,8 @@ class NoiseFault(SignalFault):
 
 
 class Quantised(SignalFault):
-    """Rounds the signal to the nearest multiple of ``step``; ties go to the even multiple."""
+    """Fault that rounds the signal to the nearest multiple of ``step``; ties go to even
+    multiples."""
 
     name = "quantised"
     does = "moves in steps"
@@ -200,7 +208,7 @@ class Quantised(SignalFault):
 
 
 class NotANumber(SignalFault):
-    """Replaces the signal by NaN."""
+    """Fault that replaces the signal by NaN."""
 
     name = "nan"
     does = "is not a number"
@@ -215,8 +223,8 @@ SIGNAL_KINDS = (Stuck, OffsetFault, Scale, Drift, NoiseFault, Quantised, NotANum
 class FaultyWiring(Wiring):
     """A wiring with faults that change elements when they are read.
 
-    ``items``: count each reading as an item of the faults.  ``items`` is False for a plant, which
-    reads whenever its solver needs the inputs.
+    With ``items``, each reading is an item of the faults.  For a plant ``items`` is False, because
+    a solver reads inputs at irregular times.
     """
 
     def __init__(
@@ -237,7 +245,8 @@ class FaultyWiring(Wiring):
         self._items = items
 
     def spoil(self, fault: SignalFault, where: slice) -> None:
-        """Add ``fault`` to the elements ``where``; faults act in the order of these calls."""
+        """Add ``fault`` to the elements ``where``; faults act in the order in which they are
+        added."""
         self._faults.append((fault, self.into[where]))
 
     def gather(self) -> None:
@@ -249,7 +258,7 @@ class FaultyWiring(Wiring):
             fault.spoil(value)
 
     def look(self, which: SignalFault) -> None:
-        """Let fault ``which`` act at this time, although no component reads the signal now."""
+        """Make an item for the fault ``which`` now, although no component reads the signal."""
         self.into[:] = self._constants
         super().gather()
         for fault, value in self._faults:

@@ -7,10 +7,10 @@
 ``when``       a condition on signals; acts each time it becomes true
 =============  ===========================================================================
 
-Without a trigger the fault begins with the run.  An activation lasts ``duration`` s or ``count``
-items.  Without these entries an activation lasts one item (``probability``), while the condition is
-true (``when``), or to the end of the run.  ``every`` needs one of these entries, unless the kind
-ends by itself.  The fault does not act from ``until`` on.
+Without a trigger, the fault begins with the run.  An activation lasts ``duration`` s or ``count``
+items.  Without these entries, its length depends on the trigger: one item with ``probability``,
+while the condition is true with ``when``, and otherwise to the end of the run.  ``every`` requires
+``duration`` or ``count``, unless the kind limits its own length.  The fault ends at ``until``.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from rtsim.engine.faults.kind import (
 )
 from rtsim.engine.faults.line_kinds import LINE_KINDS
 
-# The kinds of faults that a fault file can name.  To add a kind, write a subclass of SignalFault,
-# MessageFault, LineFault, BoardFault or LoopFault and register it in KINDS, by the entry point
+# Kinds of faults that a fault file can name.  To add a kind, write a subclass of SignalFault,
+# MessageFault, LineFault, BoardFault or LoopFault.  Register it in KINDS by the entry point
 # rtsim.faults or by add_fault_kind (docs/extending.md).
 
 COMMON = {
@@ -70,13 +70,14 @@ COMMON = {
     "seed": whole(default=None),
     "period": seconds(),
 }
-"""The entries of a fault; ``period`` is one of faults of signals only."""
+"""Entries of a fault; ``period`` applies to faults of signals only."""
 K = TypeVar("K", bound=FaultKind)
 _BASES = "SignalFault, MessageFault, LineFault, BoardFault or LoopFault"
 
 
 def _checked(name: str, made: object) -> type[FaultKind]:
-    """Return ``made`` if it is a complete kind of this name; raises :class:`ScenarioError`."""
+    """Return ``made`` if it is a complete kind with this name; raise :class:`ScenarioError` if
+    not."""
     if not (isinstance(made, type) and issubclass(made, FaultKind)):
         raise ScenarioError(f"fault kind {name!r} is {made!r}; expected a subclass of {_BASES}")
     if inspect.isabstract(made):
@@ -120,29 +121,27 @@ def _check_parameters(kind: type[FaultKind]) -> None:
 OWN_KINDS: dict[str, type[FaultKind]] = {
     kind.name: kind for kind in (*SIGNAL_KINDS, *MESSAGE_KINDS, *LINE_KINDS, *LOOP_KINDS)
 }
-"""The kinds that come with rtsim."""
 KINDS: ExtensionPoint[type[FaultKind]] = ExtensionPoint(
     "rtsim.faults", "fault kind", OWN_KINDS, _checked
 )
-"""The class of every kind, by the kind's name in a fault file."""
+"""Class of each kind, by the kind's name in a fault file."""
 
 
 def add_fault_kind(kind: type[K]) -> type[K]:
-    """Register a kind for this process; it can be used as a decorator of the class."""
+    """Register a kind for this process; usable as a class decorator."""
     KINDS.add(kind.name, kind)
     return kind
 
-
-# Faults as a file describes them.
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}\Z")
 _WHAT_KIND = text(wanted="the kind, such as kind = 'offset'")
 
 
 def fault_of(given: Mapping[str, Any], place: Place | None = None) -> Fault:
-    """Return the fault that the entries of a table describe, which was read at ``place``.
+    """Return the fault that the entries of a table describe.
 
-    Raises :class:`FaultError` with the name of the wrong entry.
+    ``place`` is the table's place in a file.  Raises :class:`FaultError` with the name of the wrong
+    entry.
     """
     place = place or Place(error_class=FaultError)
     kind = _kind(given, place)
@@ -194,7 +193,7 @@ def _kind(given: Mapping[str, Any], place: Place) -> type[FaultKind]:
     name = _WHAT_KIND.value(given.get("kind"), place, "kind")
     if name not in KINDS:
         raise place.error("kind", UnknownName("kind", name, KINDS))
-    with place.checking("kind"):  # the package that provides a kind may not be there
+    with place.checking("kind"):  # the package that provides a kind may be missing
         return KINDS[name]
 
 
@@ -242,7 +241,10 @@ Given = str | Path | Fault | Mapping[str, Any]
 
 
 def read_faults(path: str | Path) -> tuple[Fault, ...]:
-    """Return the faults in file ``path``; a :class:`FaultError` begins with ``file:line:``."""
+    """Return the faults in the file ``path``.
+
+    Raises :class:`FaultError`, whose text begins with ``file:line:``.
+    """
     file = open_toml(Path(path), "a fault file", "faults.toml", FaultError)
     tables = read(file.data, _FILE, file.place)["fault"]
     if not tables:
@@ -261,7 +263,7 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
 
 
 def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
-    """Return the faults of files, faults and dicts; raises if two names are equal."""
+    """Return the faults from files, faults and dicts; raise FaultError if two names are equal."""
     out: list[Fault] = []
     for one in given:
         if isinstance(one, Fault):
@@ -281,7 +283,7 @@ def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
 
 
 def all_different(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return the faults sorted by name, the order in which they act.
+    """Return the faults sorted by name, which is the order in which they act.
 
     Raises :class:`FaultError` if two faults have the same name.
     """
@@ -293,15 +295,15 @@ def all_different(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     return tuple(by_name[name] for name in sorted(by_name))
 
 
-# Write a fault file that :func:`rtsim.engine.faults.read_faults` reads with exact times.
+# Write a fault file with exact times, for :func:`rtsim.engine.faults.read_faults`.
 
 
 def write_faults(
     path: str | Path, faults: Sequence[Fault], about: Iterable[str] = (), *, force: bool = False
 ) -> None:
-    """Write ``faults`` to the fault file ``path``; ``about``: comment lines at its head.
+    """Write ``faults`` to the fault file ``path``, with the comment lines ``about`` at its head.
 
-    ``force``: overwrite an existing fault file.  Files of other kinds are never overwritten.
+    With ``force``, an existing fault file is overwritten; other files are never overwritten.
     Raises :class:`ScenarioError` if the file cannot be written.
     """
     path = Path(path)

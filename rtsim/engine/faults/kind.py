@@ -1,11 +1,11 @@
-"""The base class of all kinds of faults, and their parameters.
+"""Base class of all kinds of faults, and their parameters.
 
 A kind is a subclass of :class:`SignalFault <rtsim.engine.faults.at_signals.SignalFault>`,
-:class:`MessageFault <rtsim.engine.faults.at_messages.MessageFault>`,
-:class:`LineFault <rtsim.engine.faults.line_kinds.LineFault>`,
-:class:`BoardFault <rtsim.engine.faults.line_kinds.BoardFault>` or
-:class:`LoopFault <rtsim.engine.faults.at_loop.LoopFault>`.  The class declares the entries in a
-fault file; one object is one fault in one run.
+:class:`MessageFault <rtsim.engine.faults.at_messages.MessageFault>`, :class:`LineFault
+<rtsim.engine.faults.line_kinds.LineFault>`, :class:`BoardFault
+<rtsim.engine.faults.line_kinds.BoardFault>` or :class:`LoopFault
+<rtsim.engine.faults.at_loop.LoopFault>`.  The class declares the entries in a fault file.  Each
+object is one fault in one run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.record.events import FAULT, FAULT_ENDED, lasts
 
-# A condition on signals, such as ``f16.altitude_msl > 3000``; the text is parsed, not run as code.
+# A condition on signals, such as ``f16.altitude_msl > 3000``.  The text is parsed, not executed.
 
 _COMPARISON = re.compile(r"\s*(\S+?)\s*(<=|>=|==|!=|<|>)\s*(\S+?)\s*\Z")
 _SIGNAL = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*\Z")
@@ -43,7 +43,7 @@ Operand = float | str
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition: comparisons (left, operator, right) that must all be true."""
+    """A list of comparisons (left, operator, right) that must all be true."""
 
     text: str
     comparisons: tuple[tuple[Operand, str, Operand], ...]
@@ -62,7 +62,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """Return the condition in ``text``; raises :class:`ScenarioError`."""
+    """Return the condition in ``text``; raise :class:`ScenarioError` if it is malformed."""
     if len(text) > _LONGEST:
         raise ScenarioError(
             f"the condition has {len(text)} characters; at most {_LONGEST} are allowed"
@@ -124,14 +124,13 @@ CHECKS: dict[Check, toml.Key] = {
     "seconds": toml.seconds(zero=True),
     "bit": toml.whole(0, 7),
 }
-"""What the value of a parameter must be; that of ``seconds`` is read in ns."""
+"""Rules for values of parameters; a value in ``seconds`` is converted to ns."""
 
 
 class FaultError(ScenarioError):
-    """Error: a fault is invalid. The text names the fault, its file and the valid entries."""
+    """A fault is invalid.  The text names the fault, its file and the valid entries."""
 
     key = ""
-    """Name of the wrong entry."""
 
     @classmethod
     def of(cls, key: str, text: str) -> FaultError:
@@ -142,7 +141,7 @@ class FaultError(ScenarioError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kind; if ``needed``, it has no default."""
+    """A parameter of a kind, which has no default if ``needed`` is True."""
 
     name: str
     check: Check
@@ -151,7 +150,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault with checked entries; times in ns, ``parameters`` in the units of the signal."""
+    """A fault with checked entries.
+
+    Times are in ns, and ``parameters`` in the units of the signal.
+    """
 
     name: str
     where: str
@@ -168,7 +170,7 @@ class Fault:
     """Period of the fault's items at the inputs of a plant."""
     seed: int | None = None
     given: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """The entries as the user wrote them, with times as exact text."""
+    """Entries as the user wrote them, with times as exact text."""
     place: str = field(default="", compare=False)
     """``file:line`` of a fault that was read from a file."""
 
@@ -181,17 +183,17 @@ class Fault:
         return self.where.partition(".")[2]
 
     def error(self, problem: object) -> FaultError:
-        """Return an error with the text ``problem``, which names this fault."""
+        """Return an error with the text ``problem``, preceded by the fault's name and place."""
         before = f"{self.place}: " if self.place else ""
         return FaultError(f"{before}fault {self.name}: {problem}")
 
     def describe(self) -> dict[str, Any]:
-        """Return plain data for the recording; :func:`fault_of` reads these data."""
+        """Return plain data for the recording, which :func:`fault_of` can read."""
         return dict(self.given)
 
 
 class Places(ABC):
-    """Installs the faults of a run, with one method for each level.
+    """Interface that installs the faults of a run, with one method for each level.
 
     ``kind`` is the class of the level: ``SignalFault``, ``MessageFault`` or ``LoopFault``.
     """
@@ -206,7 +208,7 @@ class Places(ABC):
 
     @abstractmethod
     def at_line(self, fault: Fault) -> None:
-        """Give a fault to the controller that has the line."""
+        """Pass a fault to the controller that owns the line."""
 
     @abstractmethod
     def in_loop(self, fault: Fault, kind: Any) -> None:
@@ -217,21 +219,21 @@ class FaultKind(ABC):
     """A kind of fault: its entries in a fault file, and its effect in a run."""
 
     name: ClassVar[str]
-    """Name of the kind in a fault file: ``kind = "NAME"``."""
+    """Name of the kind in a fault file, as in ``kind = "NAME"``."""
     level: ClassVar[Level]
     does: ClassVar[str]
-    """Effect of the kind, for the text of an event: ``message 7 DOES``."""
+    """Effect of the kind, for the text of an event, as in ``message 7 DOES``."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     entries: ClassVar[tuple[str, ...]] = ()
     """Entries of all kinds of this level, in addition to the entries of every fault."""
     example: ClassVar[str]
-    """An example of ``where``, for error messages."""
+    """Example of ``where``, for error messages."""
     once: ClassVar[bool] = False
     """True if a fault of this kind acts only once and takes no duration or count."""
     brief: ClassVar[bool] = False
     """True if an activation is one item by default."""
     has_length: ClassVar[bool] = False
-    """True if ``length``, not duration or count, sets the items of an activation."""
+    """True if ``length`` sets the number of items of an activation."""
 
     @classmethod
     @abstractmethod
@@ -241,11 +243,11 @@ class FaultKind(ABC):
     @classmethod
     @abstractmethod
     def put(cls, fault: Fault, places: Places) -> None:
-        """Install ``fault`` with the method of ``places`` for the level of this kind."""
+        """Install ``fault`` by the method of ``places`` for the level of this kind."""
 
     @classmethod
     def check_kind(cls) -> None:
-        """Raise :class:`ScenarioError` if the class itself is incomplete."""
+        """Raise :class:`ScenarioError` if the class is incomplete."""
         if cls.has_length and Parameter("length", "natural") not in cls.parameters:
             raise ScenarioError(
                 f"fault kind {cls.name!r} has has_length = True but no parameter length; add "
@@ -259,10 +261,9 @@ class FaultKind(ABC):
 
 
 def check_part_signal(kind: type[FaultKind], where: str, what: str) -> str:
-    """Return the part ``SIGNAL`` of ``where`` if that is ``COMPONENT.SIGNAL``.
+    """Return ``SIGNAL`` if ``where`` has the form ``COMPONENT.SIGNAL``.
 
-    ``what`` is the word for ``SIGNAL`` in the error message. Raises :class:`FaultError` for another
-    form.
+    ``what`` names ``SIGNAL`` in the error message.  Raises :class:`FaultError` for another form.
     """
     part, dot, signal = where.partition(".")
     if not dot or not part.isidentifier() or not signal:
@@ -271,7 +272,7 @@ def check_part_signal(kind: type[FaultKind], where: str, what: str) -> str:
     return signal
 
 
-# The data that all faults of a run share: the present time, and the receiver of events.
+# Data that all faults of a run share: the present time, and the receiver of events.
 
 BEFORE_THE_RUN = -1
 EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
@@ -285,7 +286,6 @@ class Present:
         self.event: EventSink = _unrecorded
 
     def began(self, fault: Fault, ns: int, text: str, values: Mapping[str, float]) -> None:
-        """Record the start of an activation of ``fault``."""
         what = f"{fault.kind.name} at {fault.where}: {text}"
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
@@ -301,4 +301,4 @@ def seconds(ns: float) -> float:
 
 
 def _unrecorded(tag: Tag, kind: str, source: str, text: str, values: dict[str, float]) -> None:
-    """Ignore an event that occurs before the run is recorded."""
+    """Ignore an event that occurs before the recording begins."""

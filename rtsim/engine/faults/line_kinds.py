@@ -1,8 +1,8 @@
 """Kinds of faults of a line, at the bytes of one direction or at the board itself.
 
-A fault acts on one item at a time.  An item is a byte; for ``truncation`` and ``garbage`` it is a
-protocol frame, which ends with a 0.  The link around a board (:mod:`hitl.boards.faulty`) passes its
-bytes to :meth:`LineFault.take`.
+An item is a byte.  For ``truncation`` and ``garbage``, an item is a protocol frame, which ends with
+a zero byte.  The faulty link of a board (:mod:`hitl.boards.faulty`) passes its bytes to
+:meth:`LineFault.take`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BITS_PER_BYTE = 10
 
 
 class _AtLine(FaultKind):
-    """A kind of fault at one end of a line."""
+    """Base class of kinds that act at one end of a line."""
 
     level: ClassVar[Level] = "line"
     ends: ClassVar[tuple[str, ...]]
@@ -51,7 +51,7 @@ class _AtLine(FaultKind):
 
 
 class BoardFault(_AtLine):
-    """One fault at a board itself, not at bytes; a subclass defines :meth:`strike`."""
+    """Base class of faults at a board itself.  A subclass defines :meth:`strike`."""
 
     example: ClassVar[str] = "controller.board"
     ends: ClassVar[tuple[str, ...]] = ("board",)
@@ -75,7 +75,7 @@ class BoardFault(_AtLine):
 
 
 class LineFault(_AtLine):
-    """One fault at the bytes of one direction; a subclass defines :meth:`one`."""
+    """Base class of faults at the bytes of one direction.  A subclass defines :meth:`one`."""
 
     example: ClassVar[str] = "controller.to_board"
     ends: ClassVar[tuple[str, ...]] = ("to_board", "from_board")
@@ -91,7 +91,7 @@ class LineFault(_AtLine):
         self._line, self._ns_at = line, ns_at
 
     def take(self, arriving: list[Timed]) -> list[Timed]:
-        """Return the bytes on the line that replace the bytes ``arriving``, in order."""
+        """Return the bytes that replace the bytes ``arriving``, in order."""
         out: list[Timed] = []
         for ticks, value in arriving:
             self.count += 1
@@ -102,13 +102,14 @@ class LineFault(_AtLine):
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         """Append to ``out`` the bytes that replace the byte ``value`` at ``ticks``.
 
-        Call :meth:`struck` once for each item, and :meth:`tell` if :meth:`struck` returns True.
+        The method must call :meth:`struck` once for each item, and :meth:`tell` if :meth:`struck`
+        returns True.
         """
 
     def struck(self, ticks: int) -> bool:
         """Return True if the fault acts on an item at ``ticks``.
 
-        Reports the end of an activation that ends with this item or before it.
+        The end of an activation is reported if it ends with this item or earlier.
         """
         struck = self.activity.strikes(self._ns_at(ticks))
         if self.activity.ended and not self.activity.begins:
@@ -116,7 +117,7 @@ class LineFault(_AtLine):
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
-        """Report the effect ``text`` as an event if an activation begins with this item."""
+        """Record the effect ``text`` as an event if an activation begins with this item."""
         if self.activity.begins:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)
@@ -125,7 +126,7 @@ class LineFault(_AtLine):
 
 
 class BitFlip(LineFault):
-    """Flips the bit number ``bit`` of a byte, or a random bit."""
+    """Fault that flips the bit number ``bit`` of a byte, or a random bit."""
 
     name = "bit_flip"
     does = "has a bit flipped"
@@ -142,7 +143,7 @@ class BitFlip(LineFault):
 
 
 class Silence(LineFault):
-    """No byte passes the line."""
+    """Fault that stops all bytes on the line."""
 
     name = "silence"
     does = "carries nothing"
@@ -155,7 +156,7 @@ class Silence(LineFault):
 
 
 class SlowLine(LineFault):
-    """Each byte takes ten bit times at ``baud``, and waits until the previous byte is through."""
+    """Fault that makes each byte take ten bit times at ``baud``, after the previous byte."""
 
     name = "slow_line"
     does = "is slow"
@@ -167,7 +168,6 @@ class SlowLine(LineFault):
         super().__init__(activity, line, ns_at, rate)
         self._byte = -(-_BITS_PER_BYTE * rate // int(self.fault.parameters["baud"]))
         self._free = 0
-        """Tick at which the line is free again."""
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.struck(ticks):
@@ -181,7 +181,10 @@ class SlowLine(LineFault):
 
 
 class OfFrames(LineFault):
-    """A fault whose item is a protocol frame; the frame's first byte decides if it acts."""
+    """Base class of faults whose item is a protocol frame.
+
+    The fault decides at the first byte of a frame whether it acts.
+    """
 
     def __init__(
         self, activity: Activity, line: LineFaults, ns_at: Callable[[int], int], rate: int
@@ -203,11 +206,14 @@ class OfFrames(LineFault):
 
     @abstractmethod
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """Append the bytes that replace a byte of a frame; :attr:`hit`: the fault acts on it."""
+        """Append the bytes that replace a byte of a frame.
+
+        If :attr:`hit` is True, the fault acts on the frame.
+        """
 
 
 class Truncation(OfFrames):
-    """A fault that truncates a frame after ``keep`` bytes; the final 0 is lost as well."""
+    """Fault that truncates a frame after ``keep`` bytes; the final zero is also lost."""
 
     name = "truncation"
     does = "is cut"
@@ -223,7 +229,7 @@ class Truncation(OfFrames):
 
 
 class LineNoise(OfFrames):
-    """A fault that inserts ``length`` random bytes before a frame."""
+    """Fault that inserts ``length`` random bytes before a frame."""
 
     name = "garbage"
     does = "comes behind garbage"
@@ -239,7 +245,7 @@ class LineNoise(OfFrames):
 
 
 class BoardReset(BoardFault):
-    """The reset button of the board is pressed."""
+    """Fault that presses the board's reset button."""
 
     name = "board_reset"
     does = "is reset"
@@ -290,7 +296,7 @@ class LineFaults:
 
     @property
     def now_ns(self) -> int:
-        """Present simulated time, ns; -1 before the run, when no fault is active yet."""
+        """Present simulated time, ns; -1 before the run, when no fault is active."""
         return self._present.ns
 
     def began(self, activity: Activity, ns: int, text: str, values: Mapping[str, float]) -> None:
@@ -298,7 +304,6 @@ class LineFaults:
         self._present.began(activity.fault, min(ns, self.now_ns), text, values)
 
     def ended(self, activity: Activity) -> None:
-        """Record that the latest activation has ended."""
         ns = min(activity.ended_ns, self.now_ns)
         self._present.ended(activity.fault, ns, activity.ended)
 

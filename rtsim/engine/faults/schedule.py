@@ -1,4 +1,4 @@
-"""The faults of one run: how they follow simulated time and commands."""
+"""Install the faults of one run, and apply simulated time and commands to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ FIRST = -(2**62)
 
 
 class FaultTask:
-    """Changes faulty inputs of plants at the start and end of a fault and at each of its ticks."""
+    """Task that updates faulty inputs of plants.
+
+    The task runs when the fault starts or ends, and at each tick of the fault.
+    """
 
     period: Period | None = None
     priority = FIRST
@@ -60,8 +63,8 @@ class FaultTask:
         """Do nothing, because :meth:`react` sets the next tick."""
 
     def told(self, ns: int) -> None:
-        """Apply a command to the fault: now, or at the end of the plant's present step."""
-        self._offset, self._k = ns, 0  # the ticks of the fault start at this time
+        """Apply a command to the fault, now or at the end of the plant's present step."""
+        self._offset, self._k = ns, 0  # the ticks of the fault restart at this time
         busy = [plant.target_ns for plant in self._plants if plant.ns != ns]
         self.next_ns = min(busy, default=ns)
         if not busy:
@@ -95,26 +98,26 @@ class Schedule:
         self.present = present
         self.signals: list[SignalFault] = []
         self.read: set[str] = set()
-        """Names of the ports whose readers get other values by a fault."""
+        """Names of the ports whose readers receive changed values."""
         self.transports: dict[str, FaultyTransport] = {}
         self.lines: dict[str, LineFaults] = {}
         self.tasks: list[FaultTask] = []
         self.activities: dict[str, Activity] = {}
         self.own_streams: dict[str, RandomStreams] = {}
-        """Random streams of the faults that have a seed of their own, by name."""
+        """Random streams of faults with their own seed, by name of the fault."""
         self.idle: dict[str, str] = {}
-        """Reason why a fault cannot act in this run, by the name of the fault."""
+        """Reason why a fault cannot act in this run, by name of the fault."""
         self.loop: LoopFaults | None = None
         self._fed: list[Event] | None = None
         self._told: list[str] = []
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of activations so far, by the name of the fault."""
+        """Number of activations so far, by name of the fault."""
         return {f.name: self.activities[f.name].activations for f in self.faults}
 
     def check(self, name: str) -> Activity:
-        """Return the activity of fault ``name``; raises an error if the fault cannot act."""
+        """Return the activity of the fault ``name``; raise an error if the fault cannot act."""
         if name not in self.activities:
             raise UnknownName("fault", name, self.activities, "this run")
         if name in self.idle and self._fed is None:
@@ -122,7 +125,7 @@ class Schedule:
         return self.activities[name]
 
     def command(self, name: str, do: str, ns: int) -> None:
-        """Start or clear fault ``name`` at ``ns``; :meth:`follow` applies the change to plants."""
+        """Start or clear the fault ``name`` at ``ns``; :meth:`follow` then updates plants."""
         activity = self.check(name)
         if do == "start":
             activity.start(ns)
@@ -157,7 +160,7 @@ class Schedule:
     def telling(
         self, run: Callable[Concatenate[int, _More], None]
     ) -> Callable[Concatenate[int, _More], None]:
-        """Return a function that tells all faults the present time and then calls ``run``."""
+        """Return a function that updates the time of all faults and then calls ``run``."""
 
         def told(ns: int, /, *more: _More.args, **named: _More.kwargs) -> None:
             first, self.present.ns = self.present.ns < 0, ns
@@ -170,7 +173,7 @@ class Schedule:
         return told
 
     def over(self, ns: int) -> None:
-        """Repeat, at the end of the run, the remaining recorded events up to ``ns``."""
+        """Repeat the remaining recorded events up to ``ns``, at the end of the run."""
         self._say_again(ns)
 
     def _say_again(self, ns: int) -> None:
@@ -208,11 +211,8 @@ class Schedule:
             self.loop.restore(saved["loop"])
 
 
-# Install the declared faults of a run at its signals, messages, serial lines and loop.
-
-
 class Installer(Places):
-    """Installs the faults of one run; raises an error for an unknown name."""
+    """Installer of the faults of one run, which raises an error for an unknown name."""
 
     _bus: Bus
 
@@ -239,10 +239,8 @@ class Installer(Places):
         controllers: Mapping[str, ControllerProtocol],
         tasks: Sequence[str] = (),
     ) -> Schedule:
-        """Install all faults; call it after all components are built.
-
-        Raises :class:`FaultError`.
-        """
+        """Install all faults, after all components are built; raise :class:`FaultError` on
+        failure."""
         self._ports, self._wirings, self._plants = ports, wirings, plants
         self._bus, self._controllers, self._tasks = bus, controllers, tasks
         for fault in self._faults:
@@ -321,7 +319,7 @@ class Installer(Places):
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])
 
     def _look_for_plants(self, fault: Fault, made: SignalFault, owners: Sequence[str]) -> None:
-        """Add a task that makes items of the fault, because a plant reads at irregular times."""
+        """Add a task that creates items of the fault, because a plant reads at irregular times."""
         plants = [self._plants[name] for name in dict.fromkeys(owners) if name in self._plants]
         if plants:
             every = plants[0].step if fault.period is None else fault.period
@@ -356,7 +354,6 @@ def _names(signals: Signals, name: str) -> bool:
 
 
 def _element(signals: Signals, name: str) -> tuple[str, slice]:
-    """Return the signal and the slice of its elements to which ``name`` (``position_1``) refers."""
     if name in signals:
         return name, slice(0, signals[name].size)
     for signal in signals:

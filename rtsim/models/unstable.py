@@ -26,11 +26,11 @@ class Unstable(rt.Plant):
 
 
 UNSTABLE = Unstable.model()
-"""The plant for functions that take a :class:`rtsim.Model`."""
+"""The plant as a :class:`rtsim.Model`."""
 
 
 class Stabiliser(rt.Controller, compile=True):
-    """Proportional, derivative and summed feedback."""
+    """Controller with proportional, derivative and summed feedback."""
 
     x = rt.input("m")
     v = rt.input("m/s")

@@ -1,11 +1,11 @@
-"""The table that compiled code works on: records of 64-bit words, with a name for each word.
+"""The table of the compiled engine: records of 64-bit words, with a name for each word.
 
 The kernel (:mod:`rtsim.engine.compiled.kernel`) receives the address of one :data:`HEADER`, which
-says where all other records are.  Each kind of object (plants, tasks, topics, ...) has an array of
-records that stay, and one of records that change, with equal indices.
+contains the addresses of all other records. Each kind of object (plants, tasks, topics, ...) has
+one array of constant records and one of changing records, with equal indices.
 
-The records that change, the slots and the messages in transit lie in one block.  The kernel copies
-its words at the beginning of each tag, so that a tag which it cannot finish can be undone.
+The changing records, the slots and the messages in transit are in one block of memory. The kernel
+copies the words of this block at the beginning of each tag, so that a tag can be undone.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 NOTHING = -1
-"""Marks a word without a value: no provisional step, no message, or no random number."""
+"""Value of a word that is not set: no provisional step, no message, or no random number."""
 FAR = 2**63 - 1
 """A time (ns) later than the end of every run."""
 
 
 def _record(*names: str, **others: Any) -> np.dtype[np.void]:
-    """Return a record: ``names`` are words, ``others`` are places and ranges."""
+    """Return a record type. ``names`` are words, ``others`` are fields of type PLACE or RANGE."""
     return np.dtype([*((name, np.int64) for name in names), *others.items()])
 
 
 PLACE = _record("address", "length")
-"""Where a vector, or an array of records, is in memory, and its number of elements."""
+"""Address of a vector or an array of records, and its number of elements."""
 RANGE = _record("first", "count")
-"""Some elements of another array: the index of the first one, and their number."""
+"""A range of another array: index of the first element, and number of elements."""
 
 
 def in_order(kind: np.dtype[np.void]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     """Return a function that puts values by name in the order of the record's fields.
 
-    One assignment of a whole record takes as long as that of two of its fields.
+    Assigning a whole record takes only as long as assigning two of its fields.
     """
     return itemgetter(*(kind.names or ()))
 
 
 def by_name(records: NDArray[np.void]) -> list[dict[str, Any]]:
-    """Return the fields of each record, by name, as Python's numbers."""
+    """Return each record as a dictionary of Python numbers."""
     names = records.dtype.names or ()
     return [dict(zip(names, row, strict=True)) for row in records.tolist()]
 
@@ -142,13 +142,13 @@ TRACK = _record("width", "capacity")
 TRACK_STATE = _record("row", "rolled", block=PLACE, spare=PLACE)
 
 LOST = -1
-"""The delay of a lost message."""
+"""Delay of a lost message."""
 DRAW = _record("width", values=PLACE)
-"""Numbers that were drawn ahead: rows of ``width`` doubles, or of one integer."""
+"""Numbers drawn in advance: rows of ``width`` doubles, or of one integer."""
 DRAW_STATE = _record("next")
 
 TIMER = _record("numerator", "denominator", "offset")
-"""A timer; one with a denominator of 0 ticks once."""
+"""A timer. With a denominator of 0 it ticks once."""
 TIMER_STATE = _record("next_ns", "k")
 
 COPY = _record(into=PLACE, source=PLACE)
@@ -159,7 +159,7 @@ MESSAGE = _record(
     "topic", "initiated", "initiated_step", "completed", "completed_step", "slot",
 )  # fmt: skip
 
-# A paced run: how it waits, the frame under way, and the frames since Python took them.
+# A paced run: its clock, the present frame, and the frames since the last call of Python
 
 PACE = _record(
     "time_call", "sleep_call", "read_call", "peek_call",  # addresses of the C library's functions
@@ -193,6 +193,6 @@ NO_SAMPLE = -(2**63)
 JOB_NEXT, JOB_RECORDING, FIRST_TASK_JOB = range(3)
 REST_JOB, NO_JOB = -1, -2
 WORST_HEAD = 3
-"""Words before the jobs of one of the worst frames: tag, lateness, compute time."""
+"""Number of words before the jobs of a worst frame: tag, lateness and compute time."""
 OVERRUN = _record("ns", "late", "by_wake", "job", "stood", "consecutive")
 """A row of :class:`rtsim.timing.policy.CaughtUp`."""

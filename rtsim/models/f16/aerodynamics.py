@@ -102,7 +102,7 @@ BOOK_SURFACES = _beside(
 def segment(
     value: float, low: float, per: float, last: int, extrapolate: bool
 ) -> tuple[int, float]:
-    """Return the segment of an evenly spaced axis that contains ``value``, and the fraction in it."""
+    """Return the segment of an evenly spaced axis with ``value``, and the fraction within it."""
     s = (value - low) * per
     if not extrapolate:
         s = max(0.0, min(s, last + 1.0))

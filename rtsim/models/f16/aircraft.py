@@ -260,8 +260,7 @@ def pull_up_height(
     north: float, east: float, altitude: float, vn: float, ve: float, down: float, falls: float,
     pull: float,
 ) -> float:  # fmt: skip
-    """Return the least height (m) above the ground during a pull-up that begins after a reaction
-    time.
+    """Return the least height (m) above the ground during a pull-up after a reaction time.
 
     Positions are in m, velocities in m/s. ``falls`` is the downward acceleration before the
     pull-up, ``pull`` is the upward acceleration during the pull-up, m/s2.

@@ -23,7 +23,10 @@ _INERTIA = ("mass", "ixx", "iyy", "izz")
 
 
 def _near(signals: Signals, name: str, share: float) -> object:
-    """Return a normal distribution about a default value; the deviation is ``share`` times the value."""
+    """Return a normal distribution about a default value.
+
+    ``share`` is the standard deviation divided by the value.
+    """
     value = float(signals.initial()[signals.slice(name).start])
     return stats.norm(value, share * abs(value))
 

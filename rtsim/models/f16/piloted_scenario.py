@@ -322,7 +322,7 @@ def _plot(out: rt.Scenario) -> None:
 
 
 def _task_values(begins: Beginning) -> dict[str, object]:
-    """Return the parameters of tasks: the runway, and the aircraft's position, attitude and speed."""
+    """Return the parameters of tasks: runway, and the aircraft's position, attitude and speed."""
     outputs = begins.outputs()
     latitude0, longitude0, course = (angle * DEG for angle in RUNWAY)
     north, east, down = place(

@@ -153,8 +153,9 @@ class PilotModel:
 def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Compute the stick ``y`` (n,) from targets, answers and remnant.
 
-    ``u`` contains n targets, then n answers, then n values of the remnant. ``p`` contains the period (s) and nine parameters for each axis. ``s`` contains six filter
-    states for each axis, then the last samples of each axis.
+    ``u`` contains n targets, then n answers, then n values of the remnant. ``p`` contains
+    the period (s) and nine parameters for each axis. ``s`` contains six filter states for each
+    axis, then the last samples of each axis.
     """
     n = y.size
     for i in range(n):

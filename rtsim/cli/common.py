@@ -37,8 +37,8 @@ from rtsim.core.raised import (
 def _json_text(data: Any, indent: str = "") -> str:
     """Return ``data`` as strict JSON text, indented by ``indent``.
 
-    An object, or a list that contains lists or objects, takes one line for each entry. A list of
-    numbers takes one line. Raises :class:`ValueError` for NaN and infinity.
+    A list of numbers takes one line. Other lists and objects take one line for each entry. Raises
+    :class:`ValueError` for NaN and infinity.
     """
     deeper = indent + "  "
     if isinstance(data, dict) and data:

@@ -248,7 +248,6 @@ def _say_again(runner: TrialRunner, trial: Trial, why: str) -> None:
 
 
 def _marks(path: Path) -> int:
-    """Return the number of marks that the pilot set in the recording ``path``."""
     return sum(e.kind == COMMAND and e.source == "mark" for e in Recording.open(path).events)
 
 

@@ -174,7 +174,7 @@ def external_input_of(scenario: Scenario) -> str:
     """Return the name of the scenario's only external input, which a stick can control.
 
     Each signal of the input must be a scalar with limits low < high. Raises :class:`ScenarioError`
-    if a signal is not, or if there is not exactly one external input.
+    for any other signal, and if the scenario has no external input or several.
     """
     external_inputs = scenario.of(ExternalInputComponent)
     if len(external_inputs) != 1:
@@ -218,7 +218,6 @@ _NOT_COUNTED = (
 
 
 def _print_latency(latency: dict[str, Any], more: Sequence[str] = ()) -> None:
-    """Print the latencies from input to step and to picture, and the interpolation delay."""
     for name, says in _LATENCIES.items():
         row = latency[name]
         if not row["count"]:

@@ -334,8 +334,8 @@ def watch(
 def calibrated_values(stick: Signals) -> Signals:
     """Return the signals of ``stick`` that can be calibrated.
 
-    They are the signals that an axis moves, and those without a default mapping. A switch, such as
-    that of the autopilot, is moved by keys only, so there is nothing to measure.
+    Signals that an axis moves can be calibrated, and signals without a default mapping. A switch,
+    such as the switch of the autopilot, has only keys, so there is nothing to measure.
     """
     tables = own_tables(stick)
     axes = {"joystick", "gamepad"}

@@ -196,7 +196,6 @@ def _write_results(
     *,
     quiet: bool,
 ) -> None:
-    """Write the requested page and JUnit file."""
     if html is not None:
         from rtsim.record.reports.comparison_pages import comparison_page
 
@@ -358,7 +357,6 @@ def _report_of(
 def _overlay_of(
     recordings: list[Recording], target: Path, line: ProgressLine, after: str
 ) -> dict[str, Any]:
-    """Write the page of several recordings; return their files."""
     from rtsim.record.reports.comparison_pages import write_overlay
 
     if to_ns(after, "--after"):

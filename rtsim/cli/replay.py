@@ -521,7 +521,6 @@ def command(recorded: Recording, path: Path) -> str:
 
 
 def _decimal(ns: int) -> str:
-    """Return ``ns`` in seconds, as an exact decimal."""
     whole, rest = divmod(ns, NS_PER_S)
     return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
 

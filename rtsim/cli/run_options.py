@@ -72,7 +72,7 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints. If ``told``, commands can request more during the run."""
+    """The requested checkpoints. If ``told`` is true, commands can request more during the run."""
 
     every: str | None
     at: tuple[str, ...]
@@ -161,7 +161,7 @@ class GoingOn:
             ) from None
 
     def until(self, asked: str | None) -> str:
-        """Return the end of the run in s: ``asked``, or by default the end of the saved run."""
+        """Return the end of the run in s. By default it is the end of the saved run."""
         return f"{self.number('until')}/{NS_PER_S}" if asked is None else asked
 
 

@@ -131,8 +131,8 @@ def run_command(
         options: options of the run.
         quiet: print no progress.
         prepare: changes the scenario before the recording starts.
-        going_on: checkpoint to continue from. Its scenario, seed and end replace those of
-            ``options``.
+        going_on: checkpoint to continue from. The scenario, seed and end of the checkpoint replace
+            those of ``options``.
         watch: opens a display, and returns its publisher of states and the inbox that replaces the
             gateway's inbox.
     """

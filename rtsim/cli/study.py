@@ -330,7 +330,6 @@ def _watched(
 
 
 def _replay_status(found: Repeated) -> tuple[int, str | None]:
-    """Return the exit status, and the reason if it is not 0."""
     row, run = found.row, found.row.order.run
     if found.undecided:
         return (INTERRUPTED if row.reason == "quit" else FAILED), found.undecided
@@ -428,12 +427,10 @@ def print_interactions(pairs: dict[tuple[str, str], dict[str, float]]) -> None:
 
 
 def _has_intervals(found: dict[str, Any]) -> bool:
-    """Return whether the summary has an interval of a mean or of a pass rate."""
     return any("low" in one for kind in ("results", "requirements") for one in found[kind].values())
 
 
 def _met(one: dict[str, Any]) -> str:
-    """Return how many runs meet a requirement, and which run is the worst."""
     text = f"{one['passed']} of {one['count']} runs pass"
     if "share" in one:
         text += f", {one['share']:.4g} ({one['low']:.4g} to {one['high']:.4g})"
@@ -676,14 +673,12 @@ def show(folder: Path, of: str | None, strict: bool, as_json: bool) -> None:
 def _show(
     folder: Folder, strict: bool, as_json: bool, of: str | None = None, digest: bool = False
 ) -> None:
-    """Print the results of a study, and exit with its status."""
     with folder.read_once():
         status = _shown(folder, strict, as_json, of, digest)
     sys.exit(status)
 
 
 def _shown(folder: Folder, strict: bool, as_json: bool, of: str | None, digest: bool) -> int:
-    """Print the results of a study, and return its exit status."""
     summary = summarise(folder)
     found = {"folder": str(folder.path), **summary}
     indices: Any = None

@@ -189,7 +189,8 @@ class RigidBody(rt.Plant):
     def air_motion(self) -> AirMotion:
         """Return velocity (m/s, over the Earth) and rotation (rad/s) of the air, in body axes.
 
-        Here the air is at rest. :class:`rtsim.models.wind.MovingAir` overrides this method.
+        In this class the air is at rest. :class:`rtsim.models.wind.MovingAir` overrides this
+        method.
         """
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
 

@@ -152,8 +152,8 @@ ROUND = {"equatorial_radius": 6371007.1809, "flattening": 0.0, "j2": 0.0}
 """Parameters of the round Earth of cases 4 and 5, with inverse-square gravity.
 
 The radius is from NASA/TM-2015-218675, volume 2, table 73. The table of initial conditions uses
-feet of 1/3.28084 m: its 20902255.199 ft are this radius. Its 20925646.99508 ft are 6378137 m, the
-radius of WGS-84, from which NASA's simulations start.
+feet of 1/3.28084 m: its 20902255.199 ft are this radius. In the same table, 20925646.99508 ft are
+6378137 m, the radius of WGS-84, from which NASA's simulations start.
 """
 ROUND_AT_REST = {**ROUND, "earth_rate": 0.0}
 

@@ -22,9 +22,9 @@ filter; between ticks the output is constant. L is a scale length and b the span
     p:  1 / (1 + 4b/(pi V) s)
     q:  -(s/V) / (1 + 4b/(pi V) s) of w          r:  (s/V) / (1 + 3b/(pi V) s) of v
 
-The specification does not fix the signs of q and r. Here p, q and r are the rotation of the air.
-The loads depend on the body rates minus this rotation. q is minus the change of w along the x
-axis.
+The specification does not fix the signs of q and r. In this module, p, q and r are the rotation of
+the air. The loads depend on the body rates minus this rotation. q is minus the change of w along
+the x axis.
 """
 
 from __future__ import annotations

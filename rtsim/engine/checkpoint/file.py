@@ -1,8 +1,8 @@
 """Checkpoints, which contain the state of a run at a tag, and their files (docs/checkpoints.md).
 
-A file consists of 8 bytes that identify the format, its version (2 bytes), the length of the body
-(8 bytes), the SHA-256 of the body (32 bytes), and the body, one MessagePack map. The body is
-decoded only if the other fields are correct.
+A file begins with 8 bytes that identify the format. Then follow the version of the format (2
+bytes), the length of the body (8 bytes), and the SHA-256 of the body (32 bytes). The body is one
+MessagePack map. The body is decoded only if the other fields are correct.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The compiled engine of one run.
 
-A stretch is a span of simulated time in which compiled code can run every tag, in one call or in
-few. A stretch ends before the first tag that the interpreter
-(:class:`rtsim.engine.executive.Executive`) must run. The interpreter is the reference: both give
-equal results.
+A stretch is a span of simulated time in which compiled code runs all tags. The stretch ends before
+the first tag that the interpreter (:class:`rtsim.engine.executive.Executive`) must run. The
+interpreter is the reference: both give equal results.
 """
 
 from __future__ import annotations
@@ -218,7 +217,6 @@ class CompiledEngine:
         loop.between(self._system.ns)
 
     def _call(self, table: Table, loop: Loop) -> int:
-        """Run tags; return their number."""
         if self._bound is None or self._bound[0] is not table.entry:
             kernel = _kernel().on(table.entry, concurrent=self._clock.paced)
             self._bound = (table.entry, kernel)
@@ -258,7 +256,7 @@ class CompiledEngine:
 
 
 def _checked(task: Task) -> bool:
-    """Return whether the first call of the compiled function has been checked."""
+    """Return whether the first call of the task's compiled function has been checked."""
     checked: bool = getattr(task, "checked", True)
     return checked
 
@@ -414,7 +412,7 @@ class WholeRun:
 
 
 def _changing(table: Table) -> list[Vector]:
-    """Return the vectors that a run changes, and those whose values users can set."""
+    """Return the vectors that a run changes, and the vectors of values that users can set."""
     system = table.system
     found = chain(
         table.span_list,

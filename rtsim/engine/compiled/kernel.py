@@ -1,9 +1,9 @@
 """The kernel of the compiled engine (docs/semantics.md, section "The step").
 
 One call of :func:`stretch` runs tag after tag, in the same order as
-:class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps`. These
-two classes are the reference, and :class:`rtsim.components.plant.RunningPlant` is the reference
-for plants. If this module cannot finish a tag, the tag is undone, and the reference runs it again.
+:class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps`. The two
+classes are the reference for this module, with :class:`rtsim.components.plant.RunningPlant` for
+plants. If this module cannot finish a tag, the tag is undone, and the reference runs it again.
 
 In all functions, ``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
 """
@@ -81,8 +81,8 @@ def stretch(w: Any) -> int:
     - If ``last`` is set, the tag at ``limit`` is run too.
     - If ``now`` is ``NOTHING``, the run begins with the tag at 0 ns.
     - The call returns early after ``most`` tags, or if the buffer of a track is full.
-    - The call also returns early in a tag that it cannot finish. Then ``in_tag`` is not 0, and the
-      caller must undo this tag.
+    - The call also returns early in a tag that it cannot finish. In this case, ``in_tag`` is not 0,
+      and the caller must undo the tag.
     - If ``paused`` is set, a step of a plant takes long. The next call continues the step.
     """
     t = record_at(w[0], HEADER)
@@ -291,7 +291,6 @@ def _finite(vector: Any) -> bool:
 
 @compiled
 def _apply_writes(t: Any) -> None:
-    """Apply the results of the updates, timers and noises of this microstep."""
     for i in range(t.tasks.length):
         state = records_of(t.task_states, TASK_STATE)[i]
         writes = state.writes

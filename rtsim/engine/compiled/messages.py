@@ -184,7 +184,6 @@ _LOST = 1
 
 @compiled
 def _before(a: Any, b: Any) -> bool:
-    """Return whether message ``a`` arrives before ``b``."""
     if a.ns != b.ns:
         return bool(a.ns < b.ns)
     if a.step != b.step:

@@ -169,7 +169,7 @@ class Table:
         self.make_room(0)
 
     def _jobs(self) -> list[str]:
-        """Return the names of the tasks: first those of the table in its order, then the others."""
+        """Return the names of all tasks, beginning with the tasks of the table."""
         own = [t.name for t in self.task_list]
         known = set(own)
         return [*own, *(t.name for t in self.system.tasks if t.name not in known)]
@@ -336,7 +336,7 @@ class Table:
         return self._draw_numbers.get((what, name), NOTHING)
 
     def _all_spans(self) -> list[NDArray[np.float64]]:
-        """Return the vectors that a tag can change; those of the plants come first."""
+        """Return the vectors that a tag can change, beginning with the vectors of plants."""
         system, found = self.system, []
         for plant in system.plants:
             step = plant.native_step()

@@ -13,9 +13,9 @@ The aircraft extends :class:`rtsim.models.f16.plant.Aircraft` by five states and
   (:mod:`rtsim.models.terrain`).
 
 The landing gear has legs with spring and damper, tyres, brakes and nose-wheel steering. A leg has
-no mass. Its force is normal to the ground, which is a plane that touches the terrain below the
-centre of mass. A tyre at rest acts like a stiff damper: with the brakes on, the aircraft creeps by
-less than 0.02 m/s.
+no mass. The force of a leg is normal to the ground. The ground is a plane that touches the terrain
+below the centre of mass. A tyre at rest acts like a stiff damper: with the brakes on, the aircraft
+creeps by less than 0.02 m/s.
 
 Sources of the landing gear's figures:
 
@@ -135,8 +135,8 @@ def gear_loads(
 ) -> Contact:  # fmt: skip
     """Return forces (N) and moments (N m) of the gear in body axes, and two compressions (m).
 
-    The compressions are those of the nose leg and of the more compressed main leg. They are
-    negative above the ground. Velocities (m/s) and rates (rad/s) are relative to the ground.
+    The two compressions belong to the nose leg and to the more compressed main leg. A compression
+    is negative above the ground. Velocities (m/s) and rates (rad/s) are relative to the ground.
     ``hard`` is true on a runway or road. ``brake`` is from 0 to 1. ``pedal`` is from -1 to 1,
     positive with the nose to the right. If ``power`` (%) commands idle, a parking brake holds the
     standing aircraft.
@@ -355,7 +355,8 @@ class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
     ) -> Added:  # fmt: skip
         """Return forces (N) and moments (N m) of drag rise and gear, and two more numbers.
 
-        They are the upward force of the gear (N), and 1 if a wheel is on the ground, else 0.
+        The two numbers are the upward force of the gear (N), and 1 if a wheel is on the ground,
+        else 0.
         """
         _, _, _, _, _, _, _, _, _, ub, vb, wb, pr, qr, rr, altitude = self.air_flow()
         vx, vy, vz, _, _, _ = self.air_motion()

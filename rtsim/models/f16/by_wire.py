@@ -8,7 +8,7 @@ aircraft to the trim. This controller has three parts:
   command ``n_c`` as a second-order system of frequency ``omega`` and damping ``zeta``. ``CAP`` is
   the control anticipation parameter of MIL-F-8785C. ``L = n_alpha g / V``.
 - **Angle of attack.** Two second-order laws of the same form lead to the upper and the lower limit
-  of the angle of attack. They limit the target pitch acceleration from above and below.
+  of the angle of attack. Both laws limit the target pitch acceleration from above and below.
 - **Surfaces.** Elevator and aileron change by the difference between the target and the filtered
   angular acceleration, divided by the effectiveness of the surface. The change is added to the
   measured angle of the surface behind the same filter (incremental dynamic inversion). The law

@@ -2,7 +2,7 @@
 
 Source: ``F16_control.dml`` revision F (NASA/TM-2015-218675). Two linear-quadratic regulators hold
 airspeed, pitch, roll and sideslip. The autopilot converts altitude and course errors to commands
-for pitch and roll. Units are those of the source: deg, ft, kt, rad/s and fractions of travel.
+for pitch and roll. The units are as in the source: deg, ft, kt, rad/s and fractions of travel.
 
 The controller corrects deviations from a trim, which the parameters ``theta_trim`` to
 ``throttle_trim`` define. Each of NASA's simulations uses its own trim values
@@ -185,8 +185,8 @@ class Circle(Guidance):
 class Course(Guidance):
     """A line of constant course. The deviation is 0 if the guidance holds only the course.
 
-    Distances use the WGS-84 ellipsoid at the middle latitude. They are accurate for tracks of tens
-    of kilometres away from the poles.
+    Distances use the WGS-84 ellipsoid at the middle latitude. The distances are accurate for tracks
+    of tens of kilometres away from the poles.
     """
 
     course_command = rt.input("deg", kind="angle")

@@ -109,7 +109,6 @@ _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
 
 
 def _beginning_with(signals: Signals, **values: float) -> Signals:
-    """Return ``signals`` with other initial values."""
     return Signals(*(replace(s, initial=values.get(s.name, s.initial)) for s in signals))
 
 
@@ -306,7 +305,6 @@ def _show(out: rt.Scenario, task: Task | None) -> None:
 
 
 def _plot(out: rt.Scenario) -> None:
-    """Declare the plots of reports and viewers."""
     out.plot("altitude [ft]", "f16.altitude_ft")
     out.plot("height above the ground [m]", "f16.height")
     out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt")

@@ -1,8 +1,8 @@
 """The F-16 of NASA's check cases: aerodynamic and engine loads on the common rigid body.
 
-The inputs are control surface angles in degrees and engine power in percent. The outputs are those
-of the rigid body in SI units, the thrust, and the sensors in the units that NASA's controller
-reads. Source: see ``f16.json``; loads are summed as in NASA/TM-2015-218675.
+The inputs are control surface angles in degrees and engine power in percent. The outputs are the
+outputs of the rigid body in SI units, the thrust, and sensor values in the units that NASA's
+controller reads. Source: see ``f16.json``; loads are summed as in NASA/TM-2015-218675.
 
 The parameters can add a discrete gust. The speed of the air rises and falls as (1 - cos) / 2, the
 shape of MIL-F-8785C (3.7.2.3) and of 14 CFR 25.341. The components of the gust are in body axes,

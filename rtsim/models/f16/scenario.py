@@ -1,7 +1,8 @@
 """NASA's F-16 check cases 11, 12, 13.1 to 13.4, 15 and 16 as scenarios.
 
 Source: NASA/TM-2015-218675 and its ``initial_conditions_atmospheric.csv``. The trim values of the
-controller in each simulation are not published. They were found by reproducing the trajectories.
+controller in each simulation are not published. The values in this module reproduce the
+trajectories.
 """
 
 from __future__ import annotations
@@ -261,7 +262,6 @@ def scenario(
 
 
 def _connect(out: rt.Scenario, names: Iterable[str], source: str, target: str) -> None:
-    """Connect signals of ``source`` to the inputs of ``target`` that have the same ``names``."""
     for name in names:
         out.connect(f"{source}.{name}", f"{target}.{name}")
 

@@ -162,8 +162,9 @@ class GlidePath(Placed, name="approach"):
     def deviations(self) -> tuple[float, float, float, float, float]:
         """Return the aircraft's position relative to the glide path as five numbers.
 
-        They are the distance before the aim point, the height above it and the offset to the right
-        (m), then the angles (deg) above the glide path and to the right of the course.
+        The first three are the distance before the aim point, the height above it and the offset to
+        the right (m). The others are the angles (deg) above the glide path and to the right of the
+        course.
         """
         north, east, down = self.place()
         along, across = along_across(north, east, self.course)

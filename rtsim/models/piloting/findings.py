@@ -50,13 +50,12 @@ class Findings:
 
     kind: str
     complete: bool
-    """Whether the run contains the whole task. Otherwise the measures cover only a part."""
+    """Whether the run contains the whole task. If not, the measures cover only a part."""
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     marks: tuple[Mapping[str, Any], ...] = ()
     """Marked intervals, such as oscillations, as plain data with ``what`` and ``text``."""
     charts: tuple[Chart, ...] = ()
-    """Charts for the report."""
     details: tuple[Any, ...] = ()
     """Further results of a kind of task. A tracking task stores its axes here."""
 

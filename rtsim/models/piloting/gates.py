@@ -184,7 +184,6 @@ class GateRow(Placed, name="gates"):
 
 @cache
 def _row_of(count: int) -> type[GateRow]:
-    """Return the class for ``count`` gates."""
     size = (count,)
 
     class Sized(GateRow, name="gates"):

@@ -107,7 +107,7 @@ def link(stick: Signals, period: float, latency: float = 0.0) -> PythonControlle
 _OF_AXIS = 9
 """Number of parameters of one axis.
 
-They are gain, lead, lag, delay, frequency, damping, rest, low and high.
+The parameters are gain, lead, lag, delay, frequency, damping, rest, low and high.
 """
 _STATES = 6
 """Number of filter states of one axis."""
@@ -190,8 +190,8 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
 
     ``models`` contains the pilot's parameters by signal of the stick. Other signals stay at their
     initial values. For each signal the pilot has the inputs ``NAME_target``, ``NAME_answer`` and
-    ``NAME_remnant``. The pilot uses only the difference of target and answer. They are separate
-    inputs so that both are sampled at the same tag.
+    ``NAME_remnant``. The pilot uses only the difference of target and answer. Target and answer are
+    separate inputs, so that the pilot samples both at the same tag.
     """
     for name in models:
         if name not in stick:

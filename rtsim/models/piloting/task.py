@@ -1,9 +1,9 @@
 """Tasks: what a pilot has to do in a run, and how well the pilot did it.
 
 A task is data that becomes the plant ``task`` of a run. The plant reads signals of the aircraft,
-and computes targets, errors and scores. They are recorded and replayed, and every viewer can show
-them. A kind of task is a class with the members of :class:`Task`. Other packages add kinds by
-entry points of the group ``rtsim.tasks``.
+and computes targets, errors and scores. Targets, errors and scores are recorded and replayed, and
+every viewer can show them. A kind of task is a class with the members of :class:`Task`. Other
+packages add kinds by entry points of the group ``rtsim.tasks``.
 
 The component ``stick`` is an external input that a person moves, or a scripted pilot with the same
 signals. The rest of the scenario is the same in both cases.
@@ -118,7 +118,8 @@ def task_named(reference: str, realisation: int = 0) -> Task:
     """Return the task for ``reference``: a name, a kind of another package, or a TOML file.
 
     A file can be followed by ``#`` and the beginning of its SHA-256, which is then checked.
-    ``realisation`` > 0 replaces the realisation of a tracking task. Other tasks have none.
+    ``realisation`` > 0 replaces the realisation of a tracking task. Other tasks have no
+    realisation.
     """
     task = _found(reference)
     if realisation <= 0:
@@ -231,7 +232,7 @@ def kind_of(recording: Recording) -> str:
 def measure(recording: Recording) -> Findings:
     """Return the measures of the task in ``recording``.
 
-    Raises :class:`ScenarioError` if the recording has no task, or one of an unknown kind.
+    Raises :class:`ScenarioError` if the recording has no task, or a task of an unknown kind.
     """
     kind = kind_of(recording)
     if not kind:

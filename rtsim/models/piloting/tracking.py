@@ -1,7 +1,7 @@
 """Tracking tasks: the pilot follows a sum of sines with one or more axes of an aircraft.
 
-The target of each axis is a sum of sines. Their frequencies are whole multiples of one base
-frequency, so the measured interval contains whole periods of every sine. No two axes have a
+The target of each axis is a sum of sines. The frequencies of the sines are whole multiples of one
+base frequency, so the measured interval contains whole periods of every sine. No two axes have a
 frequency in common. An error at the frequencies of another axis is therefore cross coupling.
 
 Source of the method: D. T. McRuer and E. S. Krendel, "Mathematical Models of Human Pilot
@@ -42,7 +42,7 @@ _GRID_S = 0.01
 _FASTEST = 60.0
 """Highest frequency of a sine, rad/s.
 
-This is a tenth of the sampling limit, and faster than any hand.
+The limit is about a tenth of the sampling frequency, and faster than any hand.
 """
 _SHARES = 5
 """Number of scalar parameters: begin, fade, measured, compensatory, and the number of axes."""

@@ -52,8 +52,8 @@ _BESIDE = 6
 class Crossing:
     """Crossover of the open loop: frequency (rad/s) and phase margin (deg).
 
-    Both are interpolated between the two trusted frequencies ``between``. ``sure`` is false if a
-    frequency between these two was left out.
+    Frequency and phase margin are interpolated between the two trusted frequencies ``between``.
+    ``sure`` is false if a frequency between these two was left out.
     """
 
     frequency: float

@@ -61,7 +61,7 @@ class _Output(io.TextIOWrapper):
 
     def _fail(self, error: OSError) -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, self.fileno())  # takes the text that is still in the buffer
+        os.dup2(nothing, self.fileno())  # absorbs the text that is still in the buffer
         os.close(nothing)
         if error.errno in _NOBODY_READS:
             self.gone = True

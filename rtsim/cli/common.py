@@ -157,7 +157,7 @@ def tell(kind: str, message: str, as_json: object, status: int = FAILED) -> None
     """
     if as_json:
         show_result({"error": {"type": kind, "message": message}}, status, message)
-    with suppress(OSError):  # a terminal that is gone
+    with suppress(OSError):  # the terminal has been closed
         click.secho(f"Error: {message}", err=True, fg="red")
 
 

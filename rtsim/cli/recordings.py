@@ -72,7 +72,7 @@ def tolerances(
             raise ScenarioError(
                 f"--tol {text!r} is malformed; write --tol 'f16.*=ABS' or --tol 'f16.*=ABS,REL'"
             )
-        out.pop(pattern, None)  # a repeated pattern counts at its last position
+        out.pop(pattern, None)  # a repeated pattern moves to its last position
         out[pattern] = tolerance_of(pattern, (values[0], values[1] if len(values) == 2 else 0.0))
     return out
 

@@ -217,7 +217,7 @@ MOST_LINES = 20
 
 
 def print_told(result: RunResult) -> None:
-    """Print one line for each event with values, with the units of the values."""
+    """Print one line for each event that has values, with their units."""
     for event in result.told[:MOST_LINES]:
         values = ", ".join(
             f"{name} {value:.4g}{_unit(result, event, name)}"

@@ -100,7 +100,7 @@ class Composed:
         typed = [Requirement.of_text(text) for text in dict.fromkeys(self.requirements)]
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
-            return tuple(typed)  # the study says which name is given twice
+            return tuple(typed)  # the study reports the repeated name
         replaced = [own.pop(one.name, one) for one in before]
         return (*replaced, *own.values())
 

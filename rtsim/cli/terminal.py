@@ -187,7 +187,7 @@ def keyboard() -> Iterator[Read]:
             return []
         data = os.read(number, 1024)
         if not data:
-            raise KeyboardInterrupt  # the terminal is gone
+            raise KeyboardInterrupt  # the terminal has been closed
         return split(data.decode(errors="replace"))
 
     try:

@@ -445,7 +445,7 @@ def flightgear_options(command: F) -> F:
             if version != FLIGHTGEAR_VERSIONS[0]:
                 raise ScenarioError("--flightgear-version works only with --flightgear HOST")
             return command(outside=None, **options)
-        Packets(version)  # an error before the run if the package is missing
+        Packets(version)  # fails before the run if the package is missing
         return command(outside=OutsideWindow(Address.of(flightgear), version), **options)
 
     options = (

@@ -231,7 +231,7 @@ class Ring:
 
     def keep(self, checkpoint: Checkpoint) -> None:
         kept = self._kept
-        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back past these
+        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back to an earlier time
             kept.pop()
         kept.append(checkpoint)
         while len(kept) > 1 and kept[1].ns <= checkpoint.ns - self._span_ns:

@@ -199,7 +199,7 @@ class CompiledEngine:
             while not failed:
                 try:
                     self.tags += self._call(table, loop)
-                except Exception:  # the interpreter runs the same tag, and says what is wrong
+                except Exception:  # the interpreter runs the same tag and reports the error
                     failed = True
                 if failed or not self._goes_on(table, loop):
                     break
@@ -369,7 +369,7 @@ class WholeRun:
             except KeyboardInterrupt:
                 raise
             except Exception:
-                return None  # the interpreter meets the same error, and says where it is
+                return None  # the interpreter will raise the same error and report its place
             self.wall_ns += stopwatch() - began
             tags += done
             unfinished, dry = state["in_tag"], state["dry"]

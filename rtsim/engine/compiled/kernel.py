@@ -98,7 +98,7 @@ def stretch(w: Any) -> int:
     paced = t.pace.length > 0
     discrete = _next_discrete(t)
     while tags < t.most and state.now < t.limit:
-        if state.rolled and not paced:  # a paced run returns by the wall clock
+        if state.rolled and not paced:  # a paced run returns at wall-clock times
             return tags
         ns = _propagate(t, discrete)
         if ns == NOTHING or ns > t.limit or (ns == t.limit and not t.last):
@@ -205,7 +205,7 @@ def _request(t: Any, i: int, ns: int) -> bool:
     for j in range(u.size):
         u[j] = into[j]
     call_update(task.function, ns / NS_PER_S, u, vector_of(task.second), vector_of(task.third), y)
-    if not _finite(y):  # it failed, which the interpreter reports
+    if not _finite(y):  # the interpreter reports the failure
         return False
     state.open, state.tag, state.tag_step = 1, ns, 0
     delay = draw_delay(t, task.delay, task.draw)
@@ -332,7 +332,7 @@ def _begin(t: Any) -> bool:
     for i in range(t.plants.length):
         if not _sample(records_of(t.plants, PLANT)[i], 0):
             return False
-    for _ in range(t.plants.length):  # through several plants at once, as the interpreter does
+    for _ in range(t.plants.length):  # an input can depend on a chain of plants
         changed = reads = False
         for i in range(t.plants.length):
             _read_wires(t, i)

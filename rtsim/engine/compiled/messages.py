@@ -54,7 +54,7 @@ def state_of(t: Any) -> Any:
 @compiled
 def tick(numerator: int, denominator: int, k: int, offset: int) -> int:
     """Return the time of tick ``k`` in ns, as :meth:`rtsim.core.tag.Period.tick` does."""
-    if denominator == 1:  # a division takes longer than all else here
+    if denominator == 1:  # avoids a division, which would dominate the time
         return offset + k * numerator
     return offset + (2 * k * numerator + denominator) // (2 * denominator)
 

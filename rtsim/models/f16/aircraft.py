@@ -57,9 +57,9 @@ _LEGS = np.array(
 )
 """Lowest points of the unloaded wheels in body axes, m: nose, left and right main leg."""
 _SPRING = np.array([220e3, 350e3, 350e3])
-"""N/m."""
+"""Stiffness of each leg, N/m."""
 _DAMPER = np.array([20e3, 35e3, 35e3])
-"""N s/m."""
+"""Damping of each leg, N s/m."""
 STROKE = 0.25
 """Compression at which a main leg breaks, with its tyre, m."""
 NOSE_STROKE = 0.36

@@ -60,7 +60,7 @@ _LAG = 0.5  # s
 _SLOWEST = 30.0
 
 
-_PRESSURE = 13400.0  # dynamic pressure of the effectiveness of the surfaces below, Pa
+_PRESSURE = 13400.0  # dynamic pressure for the next constants, Pa
 _LEAST, _MOST = 0.2, 4.0
 _ELEVATOR_PER_DEG, _AILERON_PER_DEG = -0.177, -0.686  # rad/s2 per deg at _PRESSURE
 _LIFT = 16.0  # n_alpha at _PRESSURE, g/rad
@@ -76,7 +76,7 @@ _ROLL_PITCHING = 0.4
 _R, _SIDESLIP, _AILERON_YAW, _COUPLED = 36.0, 40.0, -0.5, 11.7
 _ELEVATOR, _AILERON, _RUDDER = 24.0, 21.5, 30.0
 _BANKED, _LEVEL = 0.7, 0.4
-_CARRIED = 0.2  # load of the wheels over the weight from which the stick is direct
+_CARRIED = 0.2  # wheel load / weight above which the stick is direct
 _FALLS, _FALLS_BAND = 3.0, 4.0  # deg/s
 _ROTATES, _ROTATES_BAND, _ROTATES_RATE = 12.0, 4.0, 0.7  # deg, deg, s
 
@@ -271,7 +271,7 @@ class ByWire(rt.Controller, compile=True):
         return self.bank_rate
 
     def hold_speed(self, new: bool) -> float:
-        """Return the commanded power, %, with or without the mode."""
+        """Return the commanded power, %, from the speed hold or from the throttle."""
         speed = self.equivalent_airspeed
         by_lever = throttle_gearing(limited(self.stick_throttle, 0.0, 1.0))
         power = by_lever

@@ -52,7 +52,7 @@ def gust_shape(t: float, start: float, duration: float) -> float:
 
 AT_ONCE = "surfaces and engine follow their commands at once and have no stops of their own"
 STANDARD_GRAVITY = 9.80665
-"""m/s^2, exact (ISO 80000-3)."""
+"""Standard gravity, m/s^2, exact (ISO 80000-3)."""
 
 
 AirLoads = tuple[

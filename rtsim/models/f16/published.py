@@ -23,7 +23,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.models.units import FT, KT
 from rtsim.record.views import Published
 
-if TYPE_CHECKING:  # a flight that is not compared starts without the reader of recordings
+if TYPE_CHECKING:  # not loaded if no recording is compared
     from rtsim.record.reading import Recording
 
 

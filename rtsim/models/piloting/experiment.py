@@ -435,7 +435,7 @@ def _write_new(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(name, path)  # atomic, and refuses an existing file
+            os.link(name, path)  # atomic, and fails if the file exists
         except FileExistsError:
             raise
         except OSError:  # a file system without links

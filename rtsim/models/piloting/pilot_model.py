@@ -190,8 +190,8 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
 
     ``models`` contains the pilot's parameters by signal of the stick. Other signals stay at their
     initial values. For each signal the pilot has the inputs ``NAME_target``, ``NAME_answer`` and
-    ``NAME_remnant``. The pilot uses only the difference of target and answer. Target and answer are
-    separate inputs, so that the pilot samples both at the same tag.
+    ``NAME_remnant``. The pilot sees only the difference of target and answer, plus the remnant.
+    Target and answer are separate inputs, so that the pilot samples both at the same tag.
     """
     for name in models:
         if name not in stick:

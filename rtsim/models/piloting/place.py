@@ -9,7 +9,7 @@ from rtsim.equations.compiling import compiled
 
 _RADIUS, _FLATTENING = 6378137.0, 1.0 / 298.257223563
 _E2 = _FLATTENING * (2.0 - _FLATTENING)
-"""WGS 84."""
+"""Square of the eccentricity of the WGS 84 ellipsoid."""
 
 
 class Placed(rt.Plant):

@@ -250,7 +250,7 @@ def task_section(recording: Recording) -> Section | None:
     from rtsim.record.markup import table, text
     from rtsim.record.reports.charts import grid
 
-    if kind_of(recording) not in KINDS:  # a plant called task may be anything
+    if kind_of(recording) not in KINDS:  # another plant can also have the name task
         return None
     try:
         found = measure(recording)

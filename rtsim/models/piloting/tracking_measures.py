@@ -497,7 +497,7 @@ def _axis(
     c = np.nan_to_num(table[stick])
     here = (time >= begin - 1e-9) & (time < begin + measured - 1e-9) & known
     target, m = table[wanted], table[answer]
-    e = target - m  # both at one tag; the task itself holds the answer of its last step
+    e = target - m  # both at one tag, unlike the error that the task records
     found = fit = None
     if complete:
         found = describing_functions(e[here], c[here], m[here], sines, measured, others)

@@ -43,7 +43,7 @@ def watch(
 ) -> None:
     """Show ``recorded`` in a window and print a summary.
 
-    ``times`` are begin and end in ns. ``None`` is the begin or the end of the recording. ``pace``
+    ``times`` are the first and last time in ns, with ``None`` for the ends of the recording. ``pace``
     is the rate; a negative rate plays backwards from the end. Raises :class:`ScenarioError` for a
     rate or a time out of range.
     """
@@ -276,7 +276,7 @@ def check(
 ) -> Checked:
     """Run ``recorded`` again and compare the two runs.
 
-    ``times`` are begin and end in ns. ``None`` is the begin or the end of the recording.
+    ``times`` are the first and last time in ns, with ``None`` for the ends of the recording.
     ``absolute`` and ``relative`` are tolerances. If both are 0, the runs are compared bit for bit,
     unless the fingerprint differs. Raises :class:`ScenarioError` for a time outside the recording.
     """

@@ -249,6 +249,6 @@ def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[Non
 
 
 def page_to_json(inbox: Inbox | None) -> dict[str, Any]:
-    """Return the figures of a run's page. Empty without a page."""
+    """Return the statistics of a run's page. Empty without a page."""
     found: dict[str, Any] = getattr(inbox, "page", {})
     return {"web": found} if found else {}

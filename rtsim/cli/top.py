@@ -41,7 +41,7 @@ _SCALE = "1us       1ms       1s".ljust(CLASSES)
 
 
 class Dashboard:
-    """Text screen with the figures of a run in progress.
+    """Text screen that shows the state and signals of a run in progress.
 
     ``title`` is the first line. ``units`` contains the units of the shown signals by name, in the
     order of the screen.

@@ -327,11 +327,11 @@ class Viewed:
         return {} if self._outside is None else {"flightgear": self._outside.to_json()}
 
     def seen(self, reason: str) -> dict[str, Any]:
-        """Return the figures of the window under ``view``. Empty without a window."""
+        """Return the statistics of the window under ``view``. Empty without a window."""
         return {} if self._window is None else {"view": self.figures(reason)}
 
     def figures(self, reason: str) -> dict[str, Any]:
-        """Return the figures of the window; ``reason`` is why the run ended."""
+        """Return the statistics of the window; ``reason`` is why the run ended."""
         cockpit = self._cockpits[-1]
         return {
             **cockpit.latencies(),

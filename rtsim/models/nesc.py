@@ -201,8 +201,8 @@ so do the cases here.
 def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> rt.Scenario:
     """NASA's falling, tumbling and thrown bodies, cases 1 to 10.
 
-    Case 4 has a round Earth at rest, and case 5 a round, rotating Earth. Case 7 has wind, and case 8
-    wind shear. ``until=0`` selects the duration of the case.
+    Case 4 has a round Earth at rest, and case 5 a round, rotating Earth. Case 7 has wind, and case
+    8 wind shear. ``until=0`` selects the duration of the case.
     """
     if case not in CASES:
         raise UnknownName("NESC case", case, CASES)

@@ -64,7 +64,7 @@ class CompiledEngine:
 
     :attr:`why_not` contains the reasons why the run cannot use the compiled engine at all.
     :attr:`interpreted` lists the components that react in Python. Compiled code stops before each
-    of their tags.
+    tag of these components.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class CompiledEngine:
     def whole(self) -> Table | None:
         """Return the table if compiled code can make a whole run in one call, else ``None``.
 
-        All tasks must be compiled, their first calls must have been checked, and no change may be
-        scheduled.
+        A whole run is possible if all tasks are compiled, their first calls have been checked, and
+        no change is scheduled.
         """
         if self._table is None or not self.usable or self.interpreted or self._system.changes:
             return None

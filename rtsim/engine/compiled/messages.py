@@ -47,7 +47,7 @@ UNRECORDED = -3
 
 @compiled
 def state_of(t: Any) -> Any:
-    """Return the record STATE, the part of the header that changes."""
+    """Return the record STATE, which contains the changing values of the header."""
     return record_at(t.state.address, STATE)
 
 

@@ -148,7 +148,7 @@ DRAW = _record("width", values=PLACE)
 DRAW_STATE = _record("next")
 
 TIMER = _record("numerator", "denominator", "offset")
-"""A timer. With a denominator of 0 it ticks once."""
+"""A timer. A timer with a denominator of 0 ticks once."""
 TIMER_STATE = _record("next_ns", "k")
 
 COPY = _record(into=PLACE, source=PLACE)

@@ -89,7 +89,7 @@ def copy_in(table: Table, flight: Sequence[Message]) -> None:
 
 
 _FLAGS = ("stale", "touched", "unsettled")
-"""Flags for a plant's next microstep. The attributes and the words have the same names."""
+"""Flags for a plant's next microstep: attributes of the plant and words of its record."""
 
 
 _plant_state, _task_state = in_order(PLANT_STATE), in_order(TASK_STATE)

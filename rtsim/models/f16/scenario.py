@@ -58,10 +58,10 @@ class FlightCondition:
 class F16Case:
     """One check case.
 
-    ``state`` (13,) and ``inputs`` are the trim. ``parameters`` are the plant's parameters that
-    differ from their defaults. ``duration`` is in s. A case has a controller unless ``guidance``
-    is "none". The controller has the constant inputs and initial commands ``law_inputs``, the
-    later changes ``commands``, and the parameters ``law_parameters``.
+    ``state`` (13,) and ``inputs`` contain the trimmed values. ``parameters`` are the plant's
+    parameters that differ from their defaults. ``duration`` is in s. A case has a controller unless
+    ``guidance`` is "none". The controller has the constant inputs and initial commands
+    ``law_inputs``, the later changes ``commands``, and the parameters ``law_parameters``.
     """
 
     name: str

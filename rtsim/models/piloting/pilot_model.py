@@ -17,7 +17,8 @@ The link is a controller that samples the stick at fixed ticks, stores the last 
 the stick as it was ``latency`` s ago. Between two samples the link interpolates linearly.
 ``latency`` is a parameter, so ``rtsim ctl set link.latency 0.2`` changes it in flight.
 
-Pilot and link are functions of vectors, because their signals depend on the stick of the scenario.
+Pilot and link are functions of vectors instead of classes, because their signals depend on the
+stick of the scenario.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ class Untouched:
 
 @dataclass(frozen=True)
 class Flying:
-    """Who moves the signals ``stick``, and how late the stick arrives at the aircraft.
+    """Settings of the stick: its signals, who moves it, and its latency.
 
     ``period`` is the period of link and scripted pilot, s. ``latency`` is the latency of the link,
     s. ``by`` is ``person`` or ``script``. ``models`` are the scripted pilot's parameters by axis.

@@ -7,7 +7,8 @@ frequency in common. An error at the frequencies of another axis is therefore cr
 Source of the method: D. T. McRuer and E. S. Krendel, "Mathematical Models of Human Pilot
 Behavior", AGARDograph 188 (1974).
 
-The equations are functions of vectors, because the names of the signals depend on the task's data.
+The equations are functions of vectors instead of methods, because the names of the signals depend
+on the task's data.
 """
 
 from __future__ import annotations

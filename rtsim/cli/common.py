@@ -55,7 +55,7 @@ _OUTCOMES = {0: "passed", NO: "failed"}
 """Outcome for each exit status. For any other exit status, the outcome is ``undecided``."""
 
 _MOST_TOLD = 8000
-"""Length of the longest message, characters. A traceback of the user's code is shorter."""
+"""Maximum length of an error message, characters. A traceback of the user's code fits."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -151,7 +151,7 @@ def reports_errors(command: F) -> F:
 
 
 def tell(kind: str, message: str, as_json: object, status: int = FAILED) -> None:
-    """Print one error on stderr, and with ``as_json`` also as JSON on stdout.
+    """Print an error message on stderr, and with ``as_json`` also as JSON on stdout.
 
     ``status`` is the exit status of the command.
     """
@@ -185,7 +185,7 @@ def _shortened(message: str) -> str:
 
 
 def seconds(ns: int) -> str:
-    """Return ``ns`` in seconds as an exact decimal with three or more decimals: 53.100."""
+    """Return ``ns`` in seconds as an exact decimal with three or more decimals, such as 53.100."""
     sign, rest = ("-", -ns) if ns < 0 else ("", ns)
     decimals = f"{rest % 1_000_000_000:09d}".rstrip("0").ljust(3, "0")
     return f"{sign}{rest // 1_000_000_000}.{decimals}"

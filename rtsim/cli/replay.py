@@ -43,9 +43,9 @@ def watch(
 ) -> None:
     """Show ``recorded`` in a window and print a summary.
 
-    ``times`` are the first and last time in ns, with ``None`` for the ends of the recording. ``pace``
-    is the rate; a negative rate plays backwards from the end. Raises :class:`ScenarioError` for a
-    rate or a time out of range.
+    ``times`` are the first and last time in ns, with ``None`` for the ends of the recording.
+    ``pace`` is the rate. A negative rate plays backwards from the end. Raises
+    :class:`ScenarioError` for a rate or a time out of range.
     """
     playback = Playback(recorded)
     within = _within(playback, times, recorded.source)

@@ -462,7 +462,7 @@ def _extremes(one: dict[str, Any]) -> str:
 
 
 def _examples(folder: Folder, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return an example for each state of runs without results or with a NaN: its first run."""
+    """Return the first run, with its cause, for each state other than ok and failed."""
     told = ("ok", "failed")
     wanted = [state for state, many in found["states"].items() if many and state not in told]
     if not wanted:

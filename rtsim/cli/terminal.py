@@ -135,7 +135,7 @@ def fitted(
 
 
 def _width(column: Column, cells: Sequence[str], readable: int = _READABLE) -> int:
-    """Return the least width at which no cell is cut off. A folded cell can break between its words."""
+    """Return the least width at which no cell is cut off. Folded cells break between words."""
     from rich.cells import cell_len
 
     pieces = [word for cell in cells for word in cell.split()] if column.fold else cells

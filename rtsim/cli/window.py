@@ -408,7 +408,7 @@ def _folder(frames: Path | None) -> Path | None:
 
 
 def told_of(figures: dict[str, Any]) -> list[str]:
-    """Return the summary of a window: frames, and why it closed early if it did."""
+    """Return the summary of a window: frames, and the reason for an early end."""
     lines = [f"window: {figures['frames']} frames, {figures['frames_dropped']} dropped"]
     return [*lines, *what_became_of(figures)]
 

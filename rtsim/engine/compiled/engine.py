@@ -152,10 +152,7 @@ class CompiledEngine:
         return system.ns > began
 
     def prepare(self) -> None:
-        """Compile the engine and make its table.
-
-        Called before the first tag if the run uses the engine.
-        """
+        """Compile the engine and make its table, unless this has been done."""
         if self._table is None and self.usable and self._compiles():
             paced = self._pacer if self._clock.paced else None
             self._table = Table(self._system, self._trace, self._reactions, paced, self._inbox)

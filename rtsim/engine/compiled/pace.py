@@ -60,7 +60,7 @@ _ABSOLUTE = 1
 _PEEK = 2 | 64
 """``MSG_PEEK | MSG_DONTWAIT`` of Linux."""
 _SPARE_NS = 60_000
-"""Time before the sleep that Python needs to take the frames, ns."""
+"""Time that Python needs to take the frames before a sleep, ns."""
 _EASE_NS = 20
 _FITS = 2**62
 _SPARE_SPIN_NS = 20_000

@@ -35,7 +35,7 @@ RANGE = _record("first", "count")
 
 
 def in_order(kind: np.dtype[np.void]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return a function that puts values by name in the order of the record's fields.
+    """Return a function that converts values by name to a tuple in the order of the fields.
 
     Assigning a whole record takes only as long as assigning two of its fields.
     """

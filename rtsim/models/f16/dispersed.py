@@ -32,7 +32,7 @@ def _near(signals: Signals, name: str, share: float) -> object:
 
 
 def study() -> Study:
-    """Return 10,000 runs of 20 s of check case 13.1."""
+    """Return a study of check case 13.1 with 10,000 runs of 20 s."""
     return Study(
         scenario="f16",
         settings={"case": "13.1"},

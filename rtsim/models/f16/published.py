@@ -95,7 +95,7 @@ class Comparison(Judged):
     """Last published time, s."""
 
     def _judge(self) -> Outcome:
-        """Fail a difference above the limit; return undecided if the recording is too short."""
+        """Return failed for a difference above the limit, undecided for a short recording."""
         if not self.within:
             return Outcome.FAILED
         return Outcome.PASSED if self.enough else Outcome.UNDECIDED

@@ -151,7 +151,7 @@ class GateRow(Placed, name="gates"):
         return ahead, right, -down - self.height[i]
 
     def update(self) -> None:
-        """Find the first remaining gate on the path since the last call, and record it as passed."""
+        """Record the first remaining gate on the path since the last call as passed."""
         north, east, down = self.place()
         jump = max(abs(north - self.north), abs(east - self.east), abs(down - self.down))
         if self.started > 0.5 and jump <= _FARTHEST_M:

@@ -230,7 +230,10 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
 
 
 def crossover_gain(frequency: float, plant: complex, model: PilotModel) -> float:
-    """Return the gain for a crossover at ``frequency`` (rad/s), where the vehicle is ``plant``."""
+    """Return the pilot's gain for a crossover at ``frequency`` (rad/s).
+
+    ``plant`` is the vehicle's response at this frequency.
+    """
     at = model.response(np.array([frequency]))[0] / model.gain
     return 1.0 / (abs(complex(at)) * abs(plant))
 

@@ -144,7 +144,6 @@ class TrialRunner:
             )
 
     def settings(self, trial: Trial) -> tuple[str, ...]:
-        """Return the settings of the scenario for ``trial``."""
         declared = self.folder.experiment
         values: dict[str, object] = {**declared.settings, **trial.condition}
         task = declared.task or str(values.pop("task", "")) or self.flyable.task

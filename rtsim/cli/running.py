@@ -128,7 +128,6 @@ def run_command(
     """Load the scenario, run it, record it, and return the summary of the run.
 
     Args:
-        options: options of the run.
         quiet: print no progress.
         prepare: changes the scenario before the recording starts.
         going_on: checkpoint to continue from. The scenario, seed and end of the checkpoint replace
@@ -206,7 +205,6 @@ def print_strict(results: Iterable[RunResult]) -> None:
 
 
 def strict_to_json(result: RunResult) -> dict[str, Any]:
-    """Return the result of ``--strict`` for one segment as plain data."""
     return {"strict": {"timing_measured": result.certificate.paced}}
 
 
@@ -339,7 +337,6 @@ class RunSummary:
         show_result({**self.to_json(), **more}, self.status, self.why)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the summary as plain data for ``--json``."""
         out = self._summary(self.result)
         if self.result.earlier:
             out["earlier"] = [self._summary(segment) for segment in self.result.earlier]

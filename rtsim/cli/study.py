@@ -403,7 +403,6 @@ def print_search(folder: Folder, found: dict[str, Any]) -> None:
 
 
 def print_sensitivity(result: str, indices: dict[str, dict[str, float]]) -> None:
-    """Print the indices of each factor on one line."""
     click.echo(f"sensitivity of {result}")
     for name, one in indices.items():
         texts = []
@@ -420,7 +419,6 @@ _WORDS = {"first": "first order", "mu_star": "mu*"}
 
 
 def print_interactions(pairs: dict[tuple[str, str], dict[str, float]]) -> None:
-    """Print the second-order index of each pair of factors on one line."""
     for (one, other), index in pairs.items():
         text = f"second order {index['second']:.3f} ± {index['second_half']:.3f}"
         click.echo(f"  {one} and {other}: {text}")

@@ -86,7 +86,6 @@ class Dashboard:
         self.scrolled = min(max(0, self.scrolled + rows), max(0, len(self._units) - 1))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the last sample as plain data."""
         assert self._glance is not None
         glance = self._glance
         return {

@@ -127,7 +127,6 @@ def _reaction(task: Task, system: System, trace: Trace) -> CompiledReaction | st
 
 
 def _owner(task: Task, method: str) -> type | None:
-    """Return the class that defines ``method``."""
     return next((c for c in type(task).__mro__ if method in vars(c)), None)
 
 

@@ -140,9 +140,6 @@ def coefficients(
         p_hat: p b/2V.
         q_hat: q c/2V.
         r_hat: r b/2V.
-        elevator: elevator angle.
-        aileron: aileron angle.
-        rudder: rudder angle.
         sideslip: table of NASA, or of Stevens and Lewis.
         surfaces: table of the same source.
         per_radian: number of degrees in a radian, for the term with beta squared.

@@ -31,7 +31,6 @@ _ON = 0.5
 
 @compiled
 def limited(value: float, low: float, high: float) -> float:
-    """Return ``value`` limited to ``low`` … ``high``."""
     return max(low, min(high, value))
 
 

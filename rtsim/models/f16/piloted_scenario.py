@@ -243,7 +243,6 @@ def scenario(
     Args:
         until: end of the run. 0 is the end of the task, or 3600 s without a task.
         step: step of the aircraft, s.
-        rate: rate of the controller, Hz.
         altitude_ft: initial altitude in ft for the start ``air``; the default is 1500.
         speed_kt: initial speed in kt; the default is 300, or 170 for the start ``final``.
         turbulence: probability of exceedance of the Dryden gusts of MIL-F-8785C:

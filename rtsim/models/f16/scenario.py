@@ -213,7 +213,6 @@ def scenario(
         case: check case. Cases 11 and 12 have no controller.
         until: end of the run. 0 is the duration of the case.
         step: step of the aircraft, s.
-        rate: rate of the controller, Hz.
         compute: compute latency of the controller, s.
         latency: transport latency of the controller, s.
         autopilot_on: False leaves only stability augmentation.

@@ -167,7 +167,6 @@ STEVENS_LEWIS = StevensLewis.model()
 
 @cache
 def bound_stevens_lewis() -> BoundModel:
-    """Return the compiled F-16 of Stevens and Lewis."""
     return bind(STEVENS_LEWIS)
 
 

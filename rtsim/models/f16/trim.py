@@ -40,7 +40,6 @@ class Trim:
 
     @property
     def inputs(self) -> dict[str, float]:
-        """Controls by name."""
         return dict(zip(CONTROLS.names, map(float, self.controls), strict=True))
 
     @property
@@ -52,7 +51,6 @@ class Trim:
 
 @cache
 def bound_f16() -> BoundModel:
-    """Return the compiled F-16."""
     return bind(F16)
 
 

@@ -67,7 +67,6 @@ class Findings:
         raise UnknownName("measure", name, [r.name for r in self.rows], f"task {self.kind}")
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the findings as plain data for ``--json``."""
         return {
             "kind": self.kind,
             "complete": self.complete,

@@ -191,8 +191,6 @@ def add_task(
     """Add ``task`` to ``scenario`` as the plant ``task``.
 
     Args:
-        scenario: scenario that receives the plant.
-        task: the task.
         signals: the aircraft's signal for each signal that the task needs, such as
             ``{"pitch": "f16.pitch"}``.
         values: parameters of the task's model, such as ``pitch_centre``.

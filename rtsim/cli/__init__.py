@@ -1,4 +1,4 @@
-"""The command line, ``rtsim``: one module for each command."""
+"""The command line ``rtsim``, with one module for each command."""
 
 from rtsim.cli.main import main
 

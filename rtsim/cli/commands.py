@@ -1,9 +1,7 @@
-"""A click group that imports a command only when it is used, so that ``--help`` is fast.
+"""A click group that imports commands only when they are used, and safe writing to standard output.
 
-Handling of a standard output that is closed, full, or no longer read.
-
-If the reader closes the pipe (``head``), the command continues without output and exits with its
-own status.  Any other failure to write is an error.
+Late imports keep ``--help`` fast. If the reader of standard output closes the pipe (``head``), the
+command continues without output and exits with its own status. Any other failed write is an error.
 """
 
 from __future__ import annotations
@@ -25,25 +23,26 @@ import click
 from rtsim.cli.common import reports_errors
 from rtsim.core.errors import RtsimError
 
-# Handling of a standard output that is closed, full, or no longer read.
-
 _NOBODY_READS = (errno.EPIPE, errno.EIO)
-"""Error numbers of a pipe whose reader has ended, and of a terminal that is gone."""
+"""Error numbers of a pipe whose reader has ended, and of a terminal that has been closed."""
 
 
 class OutputError(RtsimError):
-    """Raised when standard output cannot be written."""
+    """Raised if standard output cannot be written."""
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output; after a failed write, further text is dropped.
+    """Standard output that drops further text after a failed write.
 
-    It uses the interpreter's own buffer and file, which write each byte exactly once even if a
-    signal interrupts the write.
+    The class uses the interpreter's own buffer and file, which write each byte exactly once even
+    if a signal interrupts the write.
     """
 
     lost = ""
-    """Cause of a failed write; empty if no write failed, or if only the reader has gone."""
+    """Cause of a failed write.
+
+    Empty if no write failed, or if only the reader has closed the pipe.
+    """
     gone = False
     """True if the reader has closed the pipe."""
 
@@ -62,7 +61,7 @@ class _Output(io.TextIOWrapper):
 
     def _fail(self, error: OSError) -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, self.fileno())  # takes the text that is still in the buffer
+        os.dup2(nothing, self.fileno())  # absorbs the text that is still in the buffer
         os.close(nothing)
         if error.errno in _NOBODY_READS:
             self.gone = True
@@ -76,7 +75,10 @@ def _complaint(why: str) -> str:
 
 
 def reader_gone() -> bool:
-    """Return True if the reader of standard output has gone, so that endless output can stop."""
+    """Return True if the reader of standard output has closed the pipe.
+
+    Endless output can then stop.
+    """
     return bool(getattr(sys.stdout, "gone", False))
 
 
@@ -117,7 +119,7 @@ def _end(why: str) -> NoReturn:
 
 
 class Commands(click.Group):
-    """A group of commands, each of which is given as the text ``module:command``.
+    """Group of commands, each of which is given as the text ``module:command``.
 
     ``known`` returns the mapping of name to ``module:command``, in the order of the help.
     """
@@ -166,7 +168,7 @@ class Commands(click.Group):
 def load_command(name: str, target: str) -> click.Command:
     """Return the command at ``module:name``.
 
-    Raises :class:`RtsimError`, with the name of the package, if it cannot be imported.
+    Raises :class:`RtsimError`, with the name of the package, if the command cannot be imported.
     """
     module, _, attribute = target.partition(":")
     try:
@@ -193,12 +195,12 @@ def help_of(target: str) -> str:
 
 
 def docstring_of(target: str) -> str:
-    """Return the docstring of ``module:function``, read from the source without importing it."""
+    """Return the docstring of ``module:function`` from its source, without importing the module."""
     module, _, name = target.partition(":")
     spec = importlib.util.find_spec(module)
     loader: Any = None if spec is None else spec.loader
     source = loader.get_source(module) if hasattr(loader, "get_source") else None
-    # Only the function is parsed: a module has many, and a help page lists thirty commands.
+    # Parse only the function, because modules are long and a help page lists thirty commands.
     found = re.search(rf"^def {re.escape(name)}\b.*?(?=^[^\s)]|\Z)", source or "", re.M | re.S)
     if found is not None:
         with suppress(SyntaxError):

@@ -1,7 +1,8 @@
-"""Shared by all commands: error messages, JSON output, exit statuses.
+"""Error messages, JSON output and exit statuses of all commands.
 
-Exit status: 0 success; 1 a check failed (a comparison fails, a replay differs, ``--strict`` is not
-met); 2 the command could not do its work; 130 interrupted.
+The exit status is 0 for success and 1 if a check failed (a comparison fails, a replay differs,
+``--strict`` is not met). The exit status is 2 if the command could not do its work, and 130 if it
+was interrupted.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from rtsim.core.raised import (
     own_frames,
 )
 
-# JSON text that is easy to read: one line for each key and for each row of numbers.
+# JSON text with one line for each key and for each row of numbers, so that it is easy to read.
 
 
 def _json_text(data: Any, indent: str = "") -> str:
     """Return ``data`` as strict JSON text, indented by ``indent``.
 
-    An object, or a list that contains lists or objects, takes one line for each entry; a list of
-    numbers takes one line.  Raises :class:`ValueError` for NaN and infinity.
+    A list of numbers takes one line. Other lists and objects take one line for each entry. Raises
+    :class:`ValueError` for NaN and infinity.
     """
     deeper = indent + "  "
     if isinstance(data, dict) and data:
@@ -51,10 +52,10 @@ def _json_text(data: Any, indent: str = "") -> str:
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
 _OUTCOMES = {0: "passed", NO: "failed"}
-"""Outcome for each exit status; for any other exit status, the outcome is ``undecided``."""
+"""Outcome for each exit status. For any other exit status, the outcome is ``undecided``."""
 
 _MOST_TOLD = 8000
-"""Longest message, characters; a traceback of the user's code is shorter."""
+"""Maximum length of an error message, characters. A traceback of the user's code fits."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,14 +63,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON o
 
 
 def show_json(data: object) -> None:
-    """Print strict JSON; numbers that are not finite become text ("nan", "inf")."""
+    """Print strict JSON. Numbers that are not finite become text ("nan", "inf")."""
     click.echo(_json_text(_finite(data)))
 
 
 def show_result(data: Mapping[str, object], status: int = 0, why: str | None = None) -> None:
     """Print ``data`` as JSON, with the three keys that every result of a command has.
 
-    ``status`` is the exit status of the command, and ``why`` says why it is not 0.
+    ``status`` is the exit status of the command. ``why`` is the reason if the status is not 0.
     """
     show_json(with_outcome(data, status, why))
 
@@ -79,8 +80,8 @@ def with_outcome(
 ) -> dict[str, object]:
     """Return ``data`` with the keys ``outcome``, ``exit_status`` and ``why`` (docs/verdicts.md).
 
-    If ``data`` has an ``outcome`` other than ``passed``, this outcome is kept; otherwise ``status``
-    determines the outcome.
+    An ``outcome`` in ``data`` other than ``passed`` is kept. Otherwise ``status`` determines the
+    outcome.
     """
     outcome = data.get("outcome", "passed")
     if outcome == "passed":  # --strict, or a command without a result, may change the status
@@ -90,9 +91,10 @@ def with_outcome(
 
 
 def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]) -> None:
-    """Print a JSON object row by row, because its rows may be larger than memory.
+    """Print a JSON object row by row, because its rows can be larger than memory.
 
-    The first entry is called ``name`` and holds the list ``rows``; ``rest`` are the other entries.
+    The first entry has the name ``name`` and contains the list ``rows``. ``rest`` are the other
+    entries.
     """
     deeper = " " * 4
     gap = ""
@@ -117,9 +119,9 @@ def _finite(data: Any) -> Any:
 
 
 def reports_errors(command: F) -> F:
-    """Decorator: turn an exception into one message and an exit status, without a traceback.
+    """Decorate a command: report an exception as one message and an exit status.
 
-    The exit status is 2 for an error and 130 if the user interrupted the command.
+    The exit status is 2 for an error, and 130 if the user interrupted the command.
     ``RTSIM_TRACEBACK=1`` in the environment prints the traceback too.
     """
 
@@ -149,18 +151,18 @@ def reports_errors(command: F) -> F:
 
 
 def tell(kind: str, message: str, as_json: object, status: int = FAILED) -> None:
-    """Print one error on stderr, and with ``as_json`` also as JSON on stdout.
+    """Print an error message on stderr, and with ``as_json`` also as JSON on stdout.
 
-    ``status`` is the exit status with which the command ends.
+    ``status`` is the exit status of the command.
     """
     if as_json:
         show_result({"error": {"type": kind, "message": message}}, status, message)
-    with suppress(OSError):  # a terminal that is gone
+    with suppress(OSError):  # the terminal has been closed
         click.secho(f"Error: {message}", err=True, fg="red")
 
 
 def explain(error: Exception) -> str:
-    """Return the message for ``error``; it states whether rtsim or the user's code failed."""
+    """Return the message for ``error``, which states whether rtsim or the user's code failed."""
     if isinstance(error, RtsimError):
         return _shortened("\n".join([str(error), *getattr(error, "__notes__", [])]))
     hint = "RTSIM_TRACEBACK=1 shows the full stack"
@@ -176,25 +178,23 @@ def explain(error: Exception) -> str:
 
 
 def _shortened(message: str) -> str:
-    """Return ``message`` without the middle of a name or number of very many characters."""
+    """Return ``message``, without its middle if it is too long."""
     if len(message) <= _MOST_TOLD:
         return message
     return f"{message[: _MOST_TOLD // 2]} ... {message[-_MOST_TOLD // 2 :]}"
 
 
 def seconds(ns: int) -> str:
-    """Return ``ns`` in seconds as an exact decimal with three or more decimals: 53.100."""
+    """Return ``ns`` in seconds as an exact decimal with three or more decimals, such as 53.100."""
     sign, rest = ("-", -ns) if ns < 0 else ("", ns)
     decimals = f"{rest % 1_000_000_000:09d}".rstrip("0").ljust(3, "0")
     return f"{sign}{rest // 1_000_000_000}.{decimals}"
 
 
-# Ctrl-C, SIGTERM and SIGHUP end a run: the recording is completed, then the command ends.
-
-
 def sigterm_interrupts() -> AbstractContextManager[None]:
     """Context in which Ctrl-C, SIGTERM and SIGHUP raise :class:`~rtsim.core.raised.Interrupted`.
 
-    The context must be entered in the main thread.
+    A run then completes its recording before the command ends. The context must be entered in the
+    main thread.
     """
     return on_signals(interrupt)

@@ -1,4 +1,4 @@
-"""``rtsim ctl``: observe and command a run in progress; ``rtsim keys``: from other machines too."""
+"""``rtsim ctl``, which observes and commands a run in progress, and ``rtsim keys``."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
 
 
 def _command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., At | None]], Any]:
-    """Return a decorator that makes a command of ``ctl`` of a function of the run in progress.
+    """Return a decorator that turns a function of a run in progress into a command of ``ctl``.
 
-    The tag that the function returns, at which a command takes effect, is printed.
+    The command prints the tag that the function returns, at which the command takes effect.
     """
 
     def add(function: Callable[..., At | None]) -> Any:
@@ -76,7 +76,7 @@ def _command(name: str | None = None, **settings: Any) -> Callable[[Callable[...
 
 
 def _known(of: Callable[[Run], list[str]]) -> Callable[..., list[CompletionItem]]:
-    """Return a shell completion that takes its words from the run in progress."""
+    """Return a shell completion with words from the run in progress."""
 
     def complete(
         ctx: click.Context,
@@ -94,7 +94,7 @@ def _known(of: Callable[[Run], list[str]]) -> Callable[..., list[CompletionItem]
 
 
 _NUMBERS = {"ignore_unknown_options": True}
-"""Makes a click command accept ``-0.3`` as a value instead of refusing it as an option."""
+"""Settings with which click accepts ``-0.3`` as a value, not as an unknown option."""
 _signal = click.argument(
     "names", nargs=-1, required=True, shell_complete=_known(lambda run: list(run.signals))
 )
@@ -336,7 +336,7 @@ def _numbers(texts: tuple[str, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-# ``rtsim keys``: the keys that admit and encrypt connections from other machines.
+# ``rtsim keys``: the keys that admit and encrypt connections from other machines
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Commands that list and describe scenarios without running them: pictures, layouts, poles."""
+"""Commands that describe scenarios without running them: pictures, layouts, poles and a list."""
 
 from __future__ import annotations
 
@@ -262,9 +262,6 @@ def _loop(one: Any) -> tuple[str, ...]:
 
 def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.6g}"
-
-
-# ``rtsim scenarios``: the scenarios that can be run by name.
 
 
 @click.command()

@@ -24,7 +24,7 @@ from rtsim.runs.progress import ProgressLine
 
 _path = click.Path(path_type=Path)
 _MOST = 20
-"""Number of values shown; --all shows the rest."""
+"""Number of values shown. --all shows the rest."""
 
 
 @click.command()
@@ -132,7 +132,7 @@ def _print_place(verdict: Verdict, place: Place, show_all: bool) -> None:
 
 
 def in_words(place: Place) -> str:
-    """Return one line that describes ``place``: its kind, name, tag, and moment within the tag."""
+    """Return one line with the kind, name and tag of ``place``, and the moment within the tag."""
     of = f", of a message initiated at {place.initiated}" if _is_sent(place) else ""
     return f"{place.what} {place.name} ({place.moment}) at {place.tag}{of}"
 

@@ -34,7 +34,7 @@ def doctor(seconds: float, realtime: bool, as_json: bool) -> None:
     Exit status: 0, or 2 if the measurement is too short to decide.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    # Drawn only between measurements: a refresh thread would disturb what is measured.
+    # The bar is drawn only between measurements, because a refresh thread would disturb them.
     with Progress(
         *columns, auto_refresh=False, transient=True, disable=as_json or not sys.stderr.isatty()
     ) as bar:

@@ -1,4 +1,4 @@
-"""``rtsim experiment``: trials of pilots in a balanced order, questions, and one table."""
+"""``rtsim experiment``: fly trials in a balanced order, ask questions, and write one table."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def experiment(
 
 
 class TrialRunner:
-    """How trials are flown: the folder, the window, and who flies."""
+    """Flies the trials of one session, by a person in a window or by a scripted pilot."""
 
     def __init__(
         self, folder: ExperimentFolder, window: Window, scripted: bool, quiet: bool
@@ -144,7 +144,6 @@ class TrialRunner:
             )
 
     def settings(self, trial: Trial) -> tuple[str, ...]:
-        """Return the settings of the scenario for ``trial``."""
         declared = self.folder.experiment
         values: dict[str, object] = {**declared.settings, **trial.condition}
         task = declared.task or str(values.pop("task", "")) or self.flyable.task
@@ -182,7 +181,7 @@ Ask = Callable[[tuple[Question, ...]], dict[str, Answer]]
 def _session(
     runner: TrialRunner, participant: str, most: int | None, ask: Ask
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Fly the trials that are left; return their results, and whether one was ended early."""
+    """Fly the remaining trials; return their results, and whether one was ended early."""
     folder = runner.folder
     left = folder.left(participant)[:most]
     _check_tasks(runner, left)
@@ -229,7 +228,7 @@ def _session(
 
 
 def _check_tasks(runner: TrialRunner, trials: list[Trial]) -> None:
-    """Raise :class:`ScenarioError` if a task's file is not the one of the finished trials."""
+    """Raise :class:`ScenarioError` if the file of a task has changed since the finished trials."""
     flown = [entry for _, result in runner.folder.results() for entry in result.get("settings", ())]
     known = {str(e).partition("#")[0]: str(e) for e in flown if str(e).startswith("task=")}
     for trial in trials:
@@ -248,7 +247,6 @@ def _say_again(runner: TrialRunner, trial: Trial, why: str) -> None:
 
 
 def _marks(path: Path) -> int:
-    """Return how many marks the pilot set in the recording ``path``."""
     return sum(e.kind == COMMAND and e.source == "mark" for e in Recording.open(path).events)
 
 

@@ -1,6 +1,4 @@
-"""``rtsim fly``, ``tasks`` and ``measure``: a person controls a scenario from a window, and does a
-task.
-"""
+"""``rtsim fly``, ``tasks`` and ``measure``: fly a scenario by hand, with or without a task."""
 
 from __future__ import annotations
 
@@ -119,7 +117,7 @@ def fly(
 def task_settings(
     flyable: Flyable, settings: tuple[str, ...], task: str | None, latency: str | None
 ) -> tuple[str, ...]:
-    """Return ``settings`` with the arguments of the scenario that task and latency are.
+    """Return ``settings`` with ``task`` and ``latency`` as arguments of the scenario.
 
     Raises :class:`ScenarioError` if the scenario does not have these arguments.
     """
@@ -149,7 +147,7 @@ def task_settings(
 
 
 def measured(path: Path | None) -> tuple[Findings | None, str]:
-    """Return the measures of the task in the recording ``path``, or why they are not known.
+    """Return the measures of the task in the recording ``path``, or why they are missing.
 
     Without a task or a recording, there are no measures and no reason.
     """
@@ -175,8 +173,8 @@ def _print_flight(
 def external_input_of(scenario: Scenario) -> str:
     """Return the name of the scenario's only external input, which a stick can control.
 
-    Raises :class:`ScenarioError` if there is not exactly one external input, or if a stick cannot
-    move one of its signals: each must be a scalar with limits low < high.
+    Each signal of the input must be a scalar with limits low < high. Raises :class:`ScenarioError`
+    for any other signal, and if the scenario has no external input or several.
     """
     external_inputs = scenario.of(ExternalInputComponent)
     if len(external_inputs) != 1:
@@ -220,7 +218,6 @@ _NOT_COUNTED = (
 
 
 def _print_latency(latency: dict[str, Any], more: Sequence[str] = ()) -> None:
-    """Print the latencies from input to step and to picture, and the interpolation delay."""
     for name, says in _LATENCIES.items():
         row = latency[name]
         if not row["count"]:
@@ -239,9 +236,6 @@ def _print_latency(latency: dict[str, Any], more: Sequence[str] = ()) -> None:
             f"the window did not answer {times} times: the stick kept its position, then went to "
             "its fail-safe position"
         )
-
-
-# ``rtsim tasks`` and ``rtsim measure``: the tasks of a pilot, and how well a pilot did one.
 
 
 @click.command()

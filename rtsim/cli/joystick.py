@@ -1,4 +1,4 @@
-"""``rtsim joystick``: show joysticks and gamepads with their positions; calibrate them."""
+"""``rtsim joystick``: show joysticks and gamepads with their positions, and calibrate them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from rtsim.pilot.devices.sdl import Devices
 
 
-# The screens of ``rtsim joystick``: devices with their positions, and a calibration step.
-
 _BAR = 31
 _KEYS = (("q", "quit"), ("r", "rumble, if the device can"))
 _STEP_KEYS = (("Enter", "done"), ("s", "skip this"), ("b", "start again"), ("q", "cancel"))
@@ -72,9 +70,9 @@ def listing(
     live: bool = False,
     mapping: DeviceMapping | None = None,
 ) -> RenderableType:
-    """Return a screen with all devices; with ``live``, it also lists the keys.
+    """Return a screen with all devices and, with ``live``, the keys.
 
-    ``mapping`` tells what each control does.
+    ``mapping`` determines the use that is shown for each control.
     """
     parts: list[RenderableType] = [
         device(one, width, {} if mapping is None else uses(mapping, one)) for one in found
@@ -127,7 +125,7 @@ def _points(right: int, up: int) -> str:
 
 
 def step_screen(calibration: Calibration, look: DeviceSample, said: str) -> RenderableType:
-    """Return the screen of a calibration step: its question, and all axes with the moving one."""
+    """Return the screen of a calibration step, with its question and all axes."""
     kind, name = calibration.step
     number, count = calibration.count
     signal = calibration.values[name] if name else None
@@ -162,16 +160,16 @@ def keys(known: Sequence[tuple[str, str]]) -> Text:
 
 _LOOK_S = 0.005
 _DRAWN_EACH = 8
-"""Samples per screen update: 25 updates per second."""
+"""Number of samples per screen update, which gives 25 updates per second."""
 _SETTLE = 20
-"""Samples to discard at the start, because SDL reports zeros first."""
+"""Number of samples to discard at the start, because SDL reports zeros first."""
 _LEAVE = ("q", "Q", "x", "\x1b", "\x03", "\x04")
 _SHAKE_MS = 400
 _SDL = "pygame", "pilot", "a joystick"
 
 
 class NoJoystick(RtsimError):
-    """Raised if no joystick or gamepad was found, or if none was calibrated."""
+    """Raised if no joystick or gamepad was found, or if no signal was calibrated."""
 
 
 @click.group(invoke_without_command=True)
@@ -293,7 +291,7 @@ def stick_of(scenario: str) -> Signals:
 
 @contextmanager
 def open_devices() -> Iterator[Devices]:
-    """Context that opens SDL with a hidden window and gives its devices."""
+    """Context that opens SDL with a hidden window and yields its devices."""
     from rtsim.pilot.viewer.window import close_window, open_window
 
     open_window("rtsim joystick", hidden=True, size=(16, 16))
@@ -310,7 +308,7 @@ def open_devices() -> Iterator[Devices]:
 def watch(
     devices: Devices, read: Read, console: Console, mapping: DeviceMapping | None = None
 ) -> None:
-    """Show the positions of all devices live, and the uses of their controls, until a key."""
+    """Show the positions of all devices and the uses of their controls until a key is pressed."""
     news: list[str] = []
 
     def frame() -> RenderableType:
@@ -334,9 +332,10 @@ def watch(
 
 
 def calibrated_values(stick: Signals) -> Signals:
-    """Return the signals of ``stick`` that an axis moves, and those without a default mapping.
+    """Return the signals of ``stick`` that can be calibrated.
 
-    Keys alone move a switch, such as that of the autopilot; there is nothing to measure.
+    Signals that an axis moves can be calibrated, and signals without a default mapping. A switch,
+    such as the switch of the autopilot, has only keys, so there is nothing to measure.
     """
     tables = own_tables(stick)
     axes = {"joystick", "gamepad"}
@@ -370,7 +369,7 @@ def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Pa
 def write(calibration: Calibration, stick: Signals, path: Path) -> str:
     """Write the mapping file, check that it can be read, and return its contents as text lines.
 
-    Raises :class:`NoJoystick` if nothing was calibrated.
+    Raises :class:`NoJoystick` if no signal was calibrated.
     """
     found = calibration.found
     if not found:

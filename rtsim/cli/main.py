@@ -1,4 +1,4 @@
-"""The command ``rtsim`` and its subcommands; a subcommand is imported when it is used."""
+"""The command ``rtsim`` and its subcommands. A subcommand is imported when it is used."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMANDS = {
     "keys": "rtsim.cli.ctl:keys",
 }
 OTHERS = "rtsim.commands"
-"""Entry point group: a package adds a command with ``name = "module:command"``."""
+"""Entry point group with which a package adds a command: ``name = "module:command"``."""
 _STATUS = (
     "Exit status: 0 success; 1 a check failed (a comparison fails, a replay differs, --strict "
     "is not met); 2 the command could not do its work, and the message says what to type; "
@@ -45,7 +45,7 @@ _STATUS = (
 
 
 def known_commands() -> dict[str, str]:
-    """Return a mapping of command name to ``module:command``; commands of other packages last."""
+    """Return ``module:command`` by name of the command. Commands of other packages come last."""
     found = dict(COMMANDS)
     for entry in entry_points(group=OTHERS):
         found.setdefault(entry.name, entry.value)

@@ -1,4 +1,4 @@
-"""Options that several commands share: one declaration each, with parsers and shell completion."""
+"""Options that several commands share, with their parsers and shell completion."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from rtsim.core.errors import ScenarioError
 
 
 def option(name: str, **changes: Any) -> Callable[[F], F]:
-    """Return the click option ``name`` as :data:`SHARED` declares it, with ``changes`` of it.
+    """Return the click option ``name`` from :data:`SHARED`, with ``changes`` to its attributes.
 
-    ``changes`` are attributes of the option, such as ``help`` for a command to which it means
-    something more specific.
+    For example, ``help`` can describe what the option means for one command.
     """
     flags, attributes = SHARED[name]
     return click.option(*flags, **{**attributes, **changes})
@@ -35,11 +34,10 @@ def with_options(command: Callable[..., Any], options: Iterable[Callable[[Any], 
 def with_options_as(
     into: type[Any], argument: str, command: F, options: Iterable[Callable[[Any], Any]]
 ) -> F:
-    """Return ``command`` with ``options``; it gets their values as one ``into`` in ``argument``.
+    """Return ``command`` with ``options``, whose values it receives as one object in ``argument``.
 
-    ``into`` is a dataclass with a field for each option that it takes.  An option that is not among
-    ``options`` keeps the default of its field, and so does a field with ``typed`` False in its
-    metadata.
+    The class of the object, ``into``, is a dataclass with a field for each option. A field keeps
+    its default if its option is not in ``options``, or if its metadata has ``typed`` False.
     """
     names = [one.name for one in fields(into) if one.metadata.get("typed", True)]
 
@@ -70,7 +68,7 @@ def scenario_names(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete SCENARIO with the names of 'rtsim scenarios', or else with file names."""
+    """Complete SCENARIO with the names of 'rtsim scenarios' and with file names."""
     from rtsim.scenario.loading import known_scenarios
 
     names = [CompletionItem(n) for n in sorted(known_scenarios()) if n.startswith(incomplete)]
@@ -82,15 +80,15 @@ def setting_names(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete ``--set`` with ``NAME=`` of the scenario that was typed before it.
+    """Complete ``--set`` with ``NAME=`` for the scenario that was typed before this option.
 
-    The names are the scenario's arguments and the values of its components.  A scenario in a file
-    is not completed: a key press must not execute the file.
+    The names are the scenario's arguments and the values of its components. The names of a
+    scenario in a file are not completed, because a key press must not execute the file.
     """
     from rtsim.core.errors import RtsimError
     from rtsim.scenario.loading import find_maker, known_scenarios, load_scenario
 
-    # An option without its value ends click's parsing; then the scenario is in ``ctx.args``.
+    # An option without its value ends click's parsing. The scenario is then in ``ctx.args``.
     known = known_scenarios()
     typed = [word for word in (ctx.params.get("scenario"), *ctx.args) if word in known]
     if not typed or "=" in incomplete:
@@ -200,11 +198,11 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         },
     ),
 }
-"""The options that more than one command has: their flags, and the attributes of the option."""
+"""Flags and attributes of each option that more than one command has."""
 
 
 def trust_option(command: F) -> F:
-    """Decorator: add ``--trust`` alone, for commands that build C code."""
+    """Decorate a command that builds C code: add ``--trust``."""
 
     @wraps(command)
     def asked(trust: bool, **options: Any) -> Any:
@@ -217,7 +215,7 @@ def trust_option(command: F) -> F:
 
 
 def trust_options(command: F) -> F:
-    """Decorator: add ``--scenario`` and ``--trust``, for commands that run code named in files."""
+    """Decorate a command that runs code named in files: add ``--scenario`` and ``--trust``."""
 
     @wraps(command)
     def asked(instead: str | None, trust: bool, **options: Any) -> Any:

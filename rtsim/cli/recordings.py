@@ -1,4 +1,4 @@
-"""The commands of recordings: ``rtsim compare``, ``report``, ``export`` and ``messages``."""
+"""Commands that read recordings: ``rtsim compare``, ``report``, ``export`` and ``messages``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MICROSTEP = (
     "s +1: the first microstep of that instant, in which messages that arrived then take effect"
 )
 _MOST = 20
-"""Number of failing signals shown; --all shows the rest."""
+"""Number of failing signals shown. --all shows the rest."""
 _PAGE = b"<!doctype html>"
 
 
@@ -55,9 +55,9 @@ def tolerances(
 ) -> dict[str, Tolerance | tuple[float, float]]:
     """Return the tolerances by pattern, from ``--abs``, ``--rel`` and ``--tol GLOB=ABS[,REL]``.
 
-    ``--abs`` and ``--rel`` apply to ``"*"``.  If a pattern is given twice, the last one counts.
-    Raises :class:`ScenarioError` for a malformed ``--tol``, and for a tolerance that is negative or
-    not finite.
+    ``--abs`` and ``--rel`` apply to ``"*"``. If a pattern is given twice, the last one applies.
+    Raises :class:`ScenarioError` for a malformed ``--tol``, and for a tolerance that is negative
+    or not finite.
     """
     out: dict[str, Tolerance | tuple[float, float]] = {}
     if absolute or relative:
@@ -72,7 +72,7 @@ def tolerances(
             raise ScenarioError(
                 f"--tol {text!r} is malformed; write --tol 'f16.*=ABS' or --tol 'f16.*=ABS,REL'"
             )
-        out.pop(pattern, None)  # a repeated pattern counts at its last position
+        out.pop(pattern, None)  # a repeated pattern moves to its last position
         out[pattern] = tolerance_of(pattern, (values[0], values[1] if len(values) == 2 else 0.0))
     return out
 
@@ -196,7 +196,6 @@ def _write_results(
     *,
     quiet: bool,
 ) -> None:
-    """Write the page and the JUnit file, if they are asked for, before the verdict is printed."""
     if html is not None:
         from rtsim.record.reports.comparison_pages import comparison_page
 
@@ -236,7 +235,7 @@ def print_comparison(
 ) -> None:
     """Print the table of signals, how the runs ended, what was not compared, and the result.
 
-    ``names`` are the names of the two recordings.  The last line states the result.
+    ``names`` are the names of the two recordings. The last line states the result.
     """
     print_signals(verdict, show_all)
     for name, ending in zip(names, verdict.endings, strict=False):
@@ -271,7 +270,7 @@ def _print_undecided(verdict: Comparison) -> None:
 def print_signals(verdict: Comparison, show_all: bool) -> None:
     """Print a table of the failing signals, the worst first.
 
-    If none fails, print the signals that pass with a remark; with ``show_all``, print all signals.
+    If all signals pass, print those that have a remark. With ``show_all``, print all signals.
     """
     out = console()
     remarked = [r for r in verdict.worst_first() if r.remark]
@@ -358,7 +357,6 @@ def _report_of(
 def _overlay_of(
     recordings: list[Recording], target: Path, line: ProgressLine, after: str
 ) -> dict[str, Any]:
-    """Write the page of several recordings; return their files."""
     from rtsim.record.reports.comparison_pages import write_overlay
 
     if to_ns(after, "--after"):
@@ -368,9 +366,10 @@ def _overlay_of(
 
 
 def check_page(target: Path) -> None:
-    """Raise an error if ``target`` exists and is not an HTML page, or the extra is missing.
+    """Check that ``target`` can be written as an HTML page.
 
-    The errors are :class:`RecordingError` and :class:`ScenarioError`.
+    Raises :class:`RecordingError` if the file exists and is not an HTML page, and
+    :class:`ScenarioError` if the packages for pages are missing.
     """
     import rtsim.record.reports.page  # noqa: F401 - raises if what a page needs is not installed
 
@@ -390,9 +389,6 @@ def say_cut_off(*recordings: Recording) -> None:
     for recorded in recordings:
         if recorded.truncated:
             click.echo(f"the recording was cut off: {recorded.source}: {recorded.truncated}")
-
-
-# ``rtsim export`` and ``rtsim messages``: signals and messages of a recording.
 
 
 @click.command()
@@ -493,12 +489,12 @@ def _show(table: SignalTable, output: Path, recorded: Recording, as_json: bool) 
     click.echo(f"export: {output}: {len(table)} rows, {len(table.columns)} signals")
 
 
-# ``rtsim messages``: list the messages of a recording with their three time stamps.
+# ``rtsim messages``: the messages of a recording with their three time stamps
 
 _STATUS = {0: "", 1: "lost", 2: "copy"}
 _PREFIX = "messages/"
 _PIECE = 1 << 20
-"""Size of the piece of a topic's rows that is in memory at once, bytes."""
+"""Size of the part of a topic's rows that is in memory at one time, bytes."""
 _ORDER = (
     "initiated", "initiated_step", "completed", "completed_step", "arrival", "arrival_step",
 )  # fmt: skip
@@ -575,7 +571,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class FoundMessages:
-    """The messages that match a pattern, read in pieces because they may be larger than memory."""
+    """The messages that match a pattern, read in pieces because they can be larger than memory."""
 
     topics: Sequence[_Topic]
 
@@ -583,8 +579,8 @@ class FoundMessages:
     def of(cls, recording: Recording, pattern: str, inputs: bool, changes: bool) -> FoundMessages:
         """Find the messages whose topic matches ``pattern``.
 
-        ``inputs`` includes the requests of controllers; ``changes`` leaves out each message whose
-        payload equals that of the previous one.  Raises :class:`UnknownName` if no topic matches.
+        ``inputs`` includes the requests of controllers. ``changes`` omits each message whose
+        payload equals the previous one. Raises :class:`UnknownName` if no topic matches.
         """
         topics = [n.removeprefix(_PREFIX) for n in recording.tracks if n.startswith(_PREFIX)]
         chosen = [
@@ -599,7 +595,7 @@ class FoundMessages:
         return sum(topic.count for topic in self.topics)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Give the messages ordered by the tags at which they were initiated."""
+        """Yield the messages ordered by the tags at which they were initiated."""
         for _, row in heapq.merge(*(t.rows() for t in self.topics), key=_by_key):
             yield row
 
@@ -609,7 +605,10 @@ Key: TypeAlias = tuple[int | str, ...]
 
 @dataclass(frozen=True)
 class _Topic:
-    """The messages of one topic; ``shown`` is the mask of listed messages, ``None`` lists all."""
+    """The messages of one topic.
+
+    ``shown`` is the mask of the listed messages; ``None`` lists all.
+    """
 
     name: str
     track: TrackData
@@ -624,10 +623,10 @@ class _Topic:
         return len(self.track) if self.shown is None else int(self.shown.sum())
 
     def rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
-        """Give the messages in the order of initiation, each with its sort key.
+        """Yield the messages in the order of initiation, each with its sort key.
 
-        Messages are recorded in the order of completion.  Therefore a message is given only when no
-        later piece of the file contains a message that was initiated earlier.
+        Messages are recorded in the order of completion. Therefore a message is yielded only when
+        no later piece of the file contains a message that was initiated earlier.
         """
         least = self._least()
         waiting: list[tuple[Key, dict[str, Any]]] = []

@@ -1,5 +1,6 @@
-"""``rtsim replay``: repeat a recorded run and check it, show it, or continue it live; with
-``rtsim overrun-replay``, repeat its overruns.
+"""``rtsim replay`` and ``rtsim overrun-replay``: repeat a recorded run, or only its overruns.
+
+``rtsim replay`` checks the repeated run, shows the recording, or continues the run live.
 """
 
 from __future__ import annotations
@@ -36,17 +37,15 @@ from rtsim.record.verdict import tolerance_of
 from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of, timing_faults
 from rtsim.runs.resume import moment, nearest
 
-# ``rtsim replay RUN --view``: show a recording in a window; nothing is simulated.
-
 
 def watch(
     recorded: Recording, times: list[int | None], window: Window, pace: str, as_json: bool
 ) -> None:
     """Show ``recorded`` in a window and print a summary.
 
-    ``times`` are begin and end in ns (``None``: begin or end of the recording).  ``pace`` is the
-    rate; a negative rate plays backwards from the end.  Raises :class:`ScenarioError` for a rate or
-    a time out of range.
+    ``times`` are the first and last time in ns, with ``None`` for the ends of the recording.
+    ``pace`` is the rate. A negative rate plays backwards from the end. Raises
+    :class:`ScenarioError` for a rate or a time out of range.
     """
     playback = Playback(recorded)
     within = _within(playback, times, recorded.source)
@@ -235,7 +234,7 @@ def replay(
 
 @dataclass(frozen=True)
 class Checked(Judged):
-    """The result of a replay; ``verdict`` is set if values were compared with a tolerance."""
+    """The result of a replay. ``verdict`` is set if values were compared with a tolerance."""
 
     result: dict[str, Any]
     judgement: Outcome
@@ -253,7 +252,7 @@ class Checked(Judged):
 
     @property
     def why(self) -> str:
-        """Why the outcome is failed or undecided; empty if it is passed."""
+        """Why the outcome is failed or undecided. Empty if it is passed."""
         if self.outcome is Outcome.UNDECIDED:
             computed = self.result["rows"] > self.result["fed_rows"]
             return "there was no value to compare" if computed else _ALL_FED
@@ -277,9 +276,9 @@ def check(
 ) -> Checked:
     """Run ``recorded`` again and compare the two runs.
 
-    ``times`` are begin and end in ns (``None``: begin or end of the recording).  ``absolute`` and
-    ``relative`` are tolerances; if both are 0, bits are compared, unless the fingerprint differs.
-    Raises :class:`ScenarioError` for a time outside the recording.
+    ``times`` are the first and last time in ns, with ``None`` for the ends of the recording.
+    ``absolute`` and ``relative`` are tolerances. If both are 0, the runs are compared bit for bit,
+    unless the fingerprint differs. Raises :class:`ScenarioError` for a time outside the recording.
     """
     first, last = times
     _check_times(recorded, first, last)
@@ -402,9 +401,9 @@ def take_over(
 ) -> None:
     """Continue a recorded run live from a time within it, and exit with its status.
 
-    ``times`` are ``--from`` and ``--to`` in ns.  The run is taken over at the later of these times.
-    If both are given, the time between them is first replayed at the new pace.  ``options`` are
-    those of the run that continues.
+    ``times`` are ``--from`` and ``--to`` in ns. The run continues live from the later of these
+    times. If both are given, the time between them is first replayed at the new pace. ``options``
+    apply to the continued run.
     """
     first, last = times
     at = last if last is not None else first
@@ -425,9 +424,6 @@ def take_over(
         summary.print(lambda: click.echo(f"taken over at {taken} s: {recorded.source}"))
     summary.exit()
     sys.exit(0)
-
-
-# ``rtsim overrun-replay``: a fault file that reproduces the overruns of a recording.
 
 
 @click.command("overrun-replay")
@@ -525,13 +521,15 @@ def command(recorded: Recording, path: Path) -> str:
 
 
 def _decimal(ns: int) -> str:
-    """Return ``ns`` in seconds, as an exact decimal."""
     whole, rest = divmod(ns, NS_PER_S)
     return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
 
 
 def others_of(recorded: Recording) -> list[str]:
-    """Return the names of the recorded faults that the new file omits: all except timing faults."""
+    """Return the names of the recorded faults that are not timing faults.
+
+    The written fault file omits them.
+    """
     faults = recorded.header["scenario"].get("faults", ())
     timing = ("stall", "late_wake", "slow_job", "load")
     return [str(f["name"]) for f in faults if f["kind"] not in timing]

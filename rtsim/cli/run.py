@@ -153,7 +153,6 @@ def _show(
     print_more: Callable[[], None],
     as_json: bool,
 ) -> None:
-    """Print the summary of the run and exit with its status."""
     seen = {} if viewed is None else viewed.seen(summary.result.reason)
     system = summary.result.system
     processes = outputs_at_end(system)

@@ -1,4 +1,4 @@
-"""The options of commands that run a scenario, checkpoints and latencies included."""
+"""The options of commands that run a scenario, including checkpoints and latencies."""
 
 from __future__ import annotations
 
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from rtsim.scenario.scenario import Scenario
 
 
-# Options and classes shared by the commands that save checkpoints or continue from one.
-
 every_option = click.option(
     "--checkpoint-every",
     metavar="S",
@@ -69,23 +67,23 @@ rewind_option = click.option(
 
 
 VIEWED_S = "60"
-"""Simulated seconds that a run with a window keeps in memory, unless --rewind is given."""
+"""Simulated time that a run with a window can go back by default, s."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints.  ``told``: commands may request more of them during the run."""
+    """The requested checkpoints. If ``told`` is true, commands can request more during the run."""
 
     every: str | None
     at: tuple[str, ...]
     told: bool = False
     rewind: str | None = None
-    """How many simulated seconds the checkpoints in memory cover."""
+    """Time span of the checkpoints in memory, simulated s."""
     viewed: bool = False
-    """True if the run has a window, from which its user may go back even without ``--rewind``."""
+    """True if the run has a window, whose user can go back even without ``--rewind``."""
 
     def past(self, start: Checkpoint | None) -> CheckpointHistory:
-        """Return the checkpoints to which the run can go back."""
+        """Return the store of checkpoints to which the run can go back."""
         if self.viewed:
             asked = self.rewind is not None
             return CheckpointHistory(
@@ -96,10 +94,11 @@ class Wanted:
     def taking(
         self, recording: Path | None, past: CheckpointHistory, start: Checkpoint | None
     ) -> CheckpointSchedule | None:
-        """Return the object that saves checkpoints of the segment that continues from ``start``.
+        """Return the schedule of checkpoints for the segment that continues from ``start``.
 
-        ``recording`` is the file of this segment.  Returns ``None`` if no checkpoint can be
-        requested.  Raises :class:`ScenarioError` for checkpoint files without a recording.
+        ``recording`` is the file of this segment. Returns ``None`` if no checkpoint can be
+        requested. Raises :class:`ScenarioError` if checkpoint files are requested without a
+        recording.
         """
         if recording is not None:
             if self.every is None and not self.at and not self.told:
@@ -116,7 +115,7 @@ class Wanted:
 
 
 def in_a_file(checkpoint: Checkpoint, recording: Path | None) -> Checkpoint:
-    """Save ``checkpoint`` next to ``recording``, so that the recording can name the file."""
+    """Save ``checkpoint`` next to ``recording``, so that the recording can refer to the file."""
     if checkpoint.source != "memory" or recording is None:
         return checkpoint
     path = checkpoint.save(path_beside(recording, checkpoint.ns))
@@ -134,7 +133,7 @@ class GoingOn:
     def open(cls, checkpoint: Checkpoint, force: bool) -> GoingOn:
         """Load the scenario of ``checkpoint``.
 
-        Prints a note on stderr if the result may differ in the last bits on this machine.
+        Prints a note on stderr if results may differ in the last bits on this machine.
         """
         from rtsim.record.fingerprint import differences, fingerprint
         from rtsim.runs.resume import live_scenario
@@ -148,7 +147,7 @@ class GoingOn:
 
     @property
     def reference(self) -> str:
-        """Name of the scenario to continue: from the checkpoint, or given with ``--scenario``."""
+        """Name of the scenario to continue, from the checkpoint or from ``--scenario``."""
         return str(self.scenario.origin["reference"])
 
     def number(self, key: str) -> int:
@@ -162,19 +161,21 @@ class GoingOn:
             ) from None
 
     def until(self, asked: str | None) -> str:
-        """Return the end of the run in s: ``asked``, or by default the end of the saved run."""
+        """Return the end of the run in s. By default it is the end of the saved run."""
         return f"{self.number('until')}/{NS_PER_S}" if asked is None else asked
 
 
 FOR_A_PERSON = "slip:100000"
-"""Overrun policy of a run with a window.  After a stall the run continues without catching up.  On
-a machine that is too slow, the run continues in slow motion for a long time before the policy ends
-the run."""
+"""Overrun policy of a run with a window.
+
+After a stall the run continues without catching up. On a machine that is too slow, the run
+continues in slow motion for a long time before the policy ends it.
+"""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run as they were typed; names as in :func:`run_options`."""
+    """The options of a run as they were typed."""
 
     scenario: str = ""
     pace: str = MAX
@@ -206,8 +207,10 @@ class RunOptions:
     rewind: str | None = None
     web: int | None = None
     watched: bool = field(default=False, metadata={"typed": False})
-    """True if the run has a window on this machine; commands set this value, users do not type
-    it."""
+    """True if the run has a window on this machine.
+
+    Commands set this value; users do not type it.
+    """
 
     def pacing(self) -> Pace:
         asked = (
@@ -228,7 +231,7 @@ class RunOptions:
 
     @contextmanager
     def gateway(self, scenario: Scenario, path: Path | None) -> Iterator[Inbox | None]:
-        """Open the gateway if an option needs one, and give its inbox; otherwise give ``None``."""
+        """Open the gateway and yield its inbox, or yield ``None`` if no option needs a gateway."""
         if not self.reachable:
             yield None
             return
@@ -355,18 +358,18 @@ _OPTIONS = (
 
 
 def run_options(command: F) -> F:
-    """Decorator: add the argument and options of a run; ``command`` gets them as ``options``."""
+    """Decorate ``command``: add the argument and options of a run, passed as ``options``."""
     return _with_options(command, click.argument("scenario", shell_complete=scenario_names))
 
 
 def optional_run_options(command: F) -> F:
-    """Like :func:`run_options`, with an optional SCENARIO; without it, the name is empty."""
+    """Decorate ``command`` like :func:`run_options`, with an optional SCENARIO (default: empty)."""
     argument = click.argument("scenario", required=False, default="", shell_complete=scenario_names)
     return _with_options(command, argument)
 
 
 def person_options(command: F) -> F:
-    """Like :func:`run_options`, with the defaults of a run that a person controls.
+    """Decorate ``command`` like :func:`run_options`, for a run that a person controls.
 
     The run is in real time, and time lost in a stall is not caught up.
     """
@@ -395,7 +398,7 @@ def _with_options(
     return with_options_as(RunOptions, "options", command, added)
 
 
-# ``--latency``: the compute latency of controllers.
+# The option ``--latency``: compute latency of controllers
 
 FROM = "from:"
 latency_option = click.option(
@@ -408,7 +411,7 @@ latency_option = click.option(
 )
 
 Given = Mapping[str, "str | MeasuredLatency"]
-"""Latency by name of controller: seconds as typed, or a measured latency."""
+"""Latency by name of controller: text as typed, or a measured latency."""
 
 
 def parse_latencies(
@@ -416,8 +419,8 @@ def parse_latencies(
 ) -> dict[str, str | MeasuredLatency]:
     """Return the latency of each controller from ``("0.005",)`` or ``("autopilot=0.005",)``.
 
-    ``known`` are the names of the controllers.  A value without a name applies to all controllers;
-    with ``of_all=False`` such a value is an error if the scenario has several controllers.  Raises
+    ``known`` are the names of the controllers. A value without a name applies to all controllers.
+    With ``of_all=False`` such a value is an error if the scenario has several controllers. Raises
     :class:`ScenarioError` for a value that is not a latency, and :class:`UnknownName` for an
     unknown controller.
     """
@@ -435,7 +438,7 @@ def parse_latencies(
 
 
 def allowed(given: Given) -> dict[str, Allowed]:
-    """Return the latencies in the form that :meth:`Scenario.allow` takes."""
+    """Return the latencies in the form that :meth:`Scenario.allow` accepts."""
     return {n: v if isinstance(v, str) else v.model for n, v in given.items()}
 
 
@@ -468,7 +471,7 @@ def note_too_long(scenario: Scenario, given: Given) -> None:
 
 
 def _split(value: str, known: Sequence[str], of_all: bool) -> tuple[list[str], str]:
-    """Split ``NAME=LATENCY`` into names and latency; the name of a file may contain ``=``."""
+    """Split ``NAME=LATENCY`` into names and latency. The name of a file can contain ``=``."""
     name, equals, latency = value.partition("=")
     if equals and name.strip().isidentifier():
         if name.strip() not in known:
@@ -507,7 +510,7 @@ def _latency(value: str, latency: str, name: str) -> str | MeasuredLatency:
 
 
 def _recording(text: str) -> tuple[Path, str]:
-    """Split ``RUN[:CONTROLLER]``; the name of a file may contain colons."""
+    """Split ``RUN[:CONTROLLER]``. The name of a file can contain colons."""
     path, colon, controller = text.rpartition(":")
     if colon and path and controller.isidentifier() and not Path(text).is_file():
         return Path(path), controller

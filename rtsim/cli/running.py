@@ -1,4 +1,4 @@
-"""The run of a command, segment by segment: load, open recording and gateway, run; its summary."""
+"""The run of a command, segment by segment, and its summary."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from rtsim.runs.simulation import run
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 
-# Segments of a run: after going back to a checkpoint, a run continues in a new recording.
+# After going back to a checkpoint, a run continues in a new recording, as a new segment.
 
 
 def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunResult:
-    """Run all segments of a run and return the last result, which contains the earlier ones.
+    """Run all segments of a run; return the last result, which contains the earlier ones.
 
-    The recorder of ``request`` is that of the first segment; later recorders are entered into
-    ``stack``.  The rate at the end of a segment is the pace of the next one.  Raises the error that
-    ends the run.  If only the recording failed, the result is returned.
+    The recorder of ``request`` records the first segment. Later recorders are entered into
+    ``stack``. The rate at the end of a segment is the pace of the next one. Raises the error that
+    ends the run. If only the recording failed, the result is returned.
     """
     past = wanted.past(request.start)
     recorder = request.output.recorder
@@ -83,7 +83,7 @@ def _path(recorder: Recorder | None) -> Path | None:
 def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> FileRecorder:
     """Return a recorder to ``path``, or to the first free file ``runs/name-001.mcap``, …
 
-    Raises :class:`ScenarioError` if the folder cannot be made.
+    Raises :class:`ScenarioError` if the folder cannot be created.
     """
     if path is not None:
         return FileRecorder(path, stopwatch, overwrite=overwrite)
@@ -96,7 +96,7 @@ def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> File
 
 
 def next_recorder(first: Path) -> FileRecorder:
-    """Return the next segment's recorder, to the first free file ``run.2.mcap``, … of the run."""
+    """Return a recorder for the next segment, to the first free file ``run.2.mcap``, …"""
     return _first_free(first.parent, lambda number: f"{first.stem}.{number}{first.suffix}", 2)
 
 
@@ -115,8 +115,7 @@ def _first_free(folder: Path, name: Callable[[int], str], least: int) -> FileRec
 Prepare = Callable[[Scenario], None]
 """Function that changes the scenario before the recording starts."""
 Watch = Callable[[Scenario, Inbox | None], AbstractContextManager[tuple[StatePublisher, Inbox]]]
-"""Function that opens the display of a run; its arguments are the scenario and the gateway's
-inbox."""
+"""Function that opens the display of a run from the scenario and the gateway's inbox."""
 
 
 def run_command(
@@ -128,10 +127,13 @@ def run_command(
 ) -> RunSummary:
     """Load the scenario, run it, record it, and return the summary of the run.
 
-    ``quiet``: print no progress.  ``prepare`` may change the scenario before the recording starts.
-    ``watch`` opens a display; it returns the display's publisher of states, and the inbox that
-    replaces the gateway's inbox.  ``going_on`` is a checkpoint to continue from; its scenario, seed
-    and end replace those of ``options``.
+    Args:
+        quiet: print no progress.
+        prepare: changes the scenario before the recording starts.
+        going_on: checkpoint to continue from. The scenario, seed and end of the checkpoint replace
+            those of ``options``.
+        watch: opens a display, and returns its publisher of states and the inbox that replaces the
+            gateway's inbox.
     """
     if going_on is not None:
         options = _continuing(options, going_on)
@@ -188,9 +190,7 @@ def _continuing(options: RunOptions, going_on: GoingOn) -> RunOptions:
     )
 
 
-# The summary of a run: as text, as plain data, and as an exit status.
-
-# ``--strict``: which runs end with exit status 1, and a note if timing could not be judged.
+# ``--strict``
 
 _NO_TIMING = (
     "note: --strict checked no timing: at --pace max no step waits for a clock, so nothing can be "
@@ -205,18 +205,17 @@ def print_strict(results: Iterable[RunResult]) -> None:
 
 
 def strict_to_json(result: RunResult) -> dict[str, Any]:
-    """Return the result of ``--strict`` for one segment as plain data."""
     return {"strict": {"timing_measured": result.certificate.paced}}
 
 
-# What guards told during a run, such as a touchdown: as lines of the summary and as plain data.
+# Events with values that guards reported, such as a touchdown
 
 MOST_LINES = 20
-"""Greatest number of events that the summary prints; the recording has all of them."""
+"""Largest number of events in the summary. The recording contains all of them."""
 
 
 def print_told(result: RunResult) -> None:
-    """Print one line for each event with values, with the units of the values."""
+    """Print one line for each event that has values, with their units."""
     for event in result.told[:MOST_LINES]:
         values = ", ".join(
             f"{name} {value:.4g}{_unit(result, event, name)}"
@@ -276,7 +275,7 @@ def note_lines(scenario: Scenario) -> None:
 
 
 def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
-    """Return the faults of a run as plain data by name; empty for a run without faults."""
+    """Return the faults of a run as plain data by name. Empty for a run without faults."""
     if schedule is None:
         return {}
     counts = schedule.counts
@@ -306,7 +305,7 @@ def print_faults(schedule: Schedule | None) -> None:
 
 
 class RequestedRun(Protocol):
-    """The arguments of a command that its summary repeats."""
+    """Arguments of a command that its summary repeats."""
 
     @property
     def scenario(self) -> str: ...
@@ -331,14 +330,13 @@ class RunSummary:
     total_ns: int = field(default_factory=age_ns)
     """Wall-clock time from the start of the command to the end of the run, ns."""
     doubts: tuple[str, ...] = ()
-    """Warnings of the command itself, which make ``--strict`` fail as those of the run do."""
+    """Warnings of the command itself. With ``--strict`` they fail like warnings of the run."""
 
     def show_json(self, **more: object) -> None:
         """Print the summary as JSON, with the command's own entries ``more``."""
         show_result({**self.to_json(), **more}, self.status, self.why)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the summary as plain data, for ``--json``."""
         out = self._summary(self.result)
         if self.result.earlier:
             out["earlier"] = [self._summary(segment) for segment in self.result.earlier]
@@ -368,7 +366,7 @@ class RunSummary:
         }
 
     def _headline(self, result: RunResult, total: str = "") -> str:
-        """Return one line about a segment; it names overruns first if the run was paced."""
+        """Return one line about a segment. In a paced run the line names overruns first."""
         paced = result.certificate.paced
         simulated = (result.ended.ns - result.began.ns) / NS_PER_S
         back = result.restored
@@ -413,11 +411,11 @@ class RunSummary:
 
     @property
     def lost(self) -> RecordingError | None:
-        """The error that cut off the first incomplete recording; ``None`` if all are complete."""
+        """Error that cut off the first incomplete recording, or ``None`` if all are complete."""
         return next((one.lost for one in self.result.segments if one.lost is not None), None)
 
     def _early(self, result: RunResult) -> str:
-        """Return text that says what stopped the run before its end; empty if nothing did."""
+        """Return what stopped the run before its end, or an empty text."""
         if result.reason == "interrupted":
             return ", interrupted"
         if result.reason == "quit":
@@ -429,7 +427,7 @@ class RunSummary:
     def _cut_short(self) -> bool:
         """True if the run was stopped before the end given with ``--until``.
 
-        Without ``--until``, the command quit and a pilot's Esc are the run's regular end.
+        Without ``--until``, the command quit and a pilot's Esc are regular ends of a run.
         """
         reason = self.result.reason
         return reason == "interrupted" or (reason == "quit" and self.options.until is not None)
@@ -445,7 +443,7 @@ class RunSummary:
 
     @property
     def why(self) -> str:
-        """Why the exit status is not 0; empty if it is 0."""
+        """Why the exit status is not 0. Empty if it is 0."""
         if self.lost is not None:
             return explain(self.lost)
         if self._cut_short:
@@ -460,12 +458,12 @@ class RunSummary:
 
     @property
     def _refused(self) -> list[str]:
-        """Return the warnings for which ``--strict`` exits with status 1, without duplicates."""
+        """Warnings for which ``--strict`` exits with status 1, without duplicates."""
         found = [text for one in self.result.segments for text in one.warnings]
         return list(dict.fromkeys([*found, *self.doubts])) if self.options.strict else []
 
     def exit(self) -> None:
-        """Exit the process with the run's exit status if it is not 0."""
+        """Exit the process with the run's exit status, unless it is 0."""
         if self.lost is not None:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
         if self._refused:
@@ -483,11 +481,11 @@ def _print_files(result: RunResult) -> None:
         click.echo(f"checkpoints: {many}, the last in {last}")
 
 
-# The final outputs of discrete-event components, printed after the run.
-
-
 def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
-    """Return the final outputs by component and name: a number, or a list for an array."""
+    """Return the final outputs of discrete-event components by component and name.
+
+    An output is a number, or a list for an array.
+    """
     out: dict[str, dict[str, Any]] = {}
     for task in system.tasks:
         port = system.ports.get(task.name)
@@ -501,7 +499,7 @@ def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
 
 
 def print_outputs(system: System) -> None:
-    """Print a table with the final value of each output; print nothing if there are no outputs."""
+    """Print a table with the final value of each output, if there are outputs."""
     rows = [
         (part, name, " ".join(f"{v:g}" for v in (value if isinstance(value, list) else [value])))
         for part, outputs in outputs_at_end(system).items()

@@ -65,7 +65,7 @@ class Composed:
     stop: str | None = None
 
     def study(self, scenario: str, design: Design | None = None) -> Study:
-        """Return the study of the file with these changes, or a study of the options alone.
+        """Return the study of the file with these options, or a study of the options alone.
 
         ``design`` replaces the design of the file, and also its rule for an early stop.
         """
@@ -96,11 +96,11 @@ class Composed:
         return Study(**changes) if found is None else replace(found, **changes)
 
     def _required(self, before: Sequence[Requirement]) -> tuple[Requirement, ...]:
-        """Return the requirements ``before``, of which the options replace those of their names."""
+        """Return the requirements ``before``; options replace those of the same name."""
         typed = [Requirement.of_text(text) for text in dict.fromkeys(self.requirements)]
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
-            return tuple(typed)  # the study says which name is given twice
+            return tuple(typed)  # the study reports the repeated name
         replaced = [own.pop(one.name, one) for one in before]
         return (*replaced, *own.values())
 
@@ -196,12 +196,12 @@ _COMPOSING = (
 
 
 def composing_options(command: F) -> F:
-    """Decorator: add the options that compose a study, as the argument ``composed``."""
+    """Decorate ``command``: add the options that compose a study, passed as ``composed``."""
     return with_options_as(Composed, "composed", command, _COMPOSING)
 
 
 def search_options(command: F) -> F:
-    """Like :func:`composing_options`, for a study whose design is a search."""
+    """Decorate ``command`` like :func:`composing_options`, for a study whose design is a search."""
     others = [one for one in _COMPOSING if one not in (_DESIGN, _RUNS, _STOP)]
     return with_options_as(Composed, "composed", command, [_MOST_RUNS, *others])
 
@@ -229,7 +229,7 @@ _WHERE = (
 
 
 def where_options(command: F) -> F:
-    """Decorator: add the options that choose the workers, as the argument ``where``."""
+    """Decorate ``command``: add the options that choose the workers, passed as ``where``."""
 
     @wraps(command)
     def collected(workers: int | None, cluster: str, scheduler_file: str, **options: Any) -> Any:
@@ -242,9 +242,7 @@ def where_options(command: F) -> F:
     return with_options(collected, _WHERE)  # type: ignore[no-any-return]
 
 
-# The options that compose a study, and that choose its workers.
-
-# ``rtsim study run``: one run of a study again, at any pace, with a window if wanted.
+# ``rtsim study run``: repeat one run of a study
 
 
 @click.command("run", cls=Viewable)
@@ -307,7 +305,7 @@ def run_again(
 
 
 def _pace(pace: str, window: Window | None) -> Pace:
-    """Return the pace as typed; with a window, time that is lost in a stall is not caught up."""
+    """Return the typed pace. With a window, time lost in a stall is not caught up."""
     if window is None:
         return Pace.of(pace)
     here = window.served is None
@@ -332,7 +330,6 @@ def _watched(
 
 
 def _replay_status(found: Repeated) -> tuple[int, str | None]:
-    """Return the exit status, and why it is not 0."""
     row, run = found.row, found.row.order.run
     if found.undecided:
         return (INTERRUPTED if row.reason == "quit" else FAILED), found.undecided
@@ -358,7 +355,7 @@ def _print(found: Repeated, path: Path | None, why: str | None) -> None:
         click.echo(f"recording: {path}")
 
 
-# The results of a study as text.
+# The results of a study as text
 
 
 def print_study(folder: Folder, found: dict[str, Any]) -> None:
@@ -406,7 +403,6 @@ def print_search(folder: Folder, found: dict[str, Any]) -> None:
 
 
 def print_sensitivity(result: str, indices: dict[str, dict[str, float]]) -> None:
-    """Print the indices of each factor on one line."""
     click.echo(f"sensitivity of {result}")
     for name, one in indices.items():
         texts = []
@@ -419,23 +415,20 @@ def print_sensitivity(result: str, indices: dict[str, dict[str, float]]) -> None
 
 
 _WORDS = {"first": "first order", "mu_star": "mu*"}
-"""What indices are called in the literature."""
+"""Names of the indices in the literature."""
 
 
 def print_interactions(pairs: dict[tuple[str, str], dict[str, float]]) -> None:
-    """Print the second-order index of each pair of factors on one line."""
     for (one, other), index in pairs.items():
         text = f"second order {index['second']:.3f} ± {index['second_half']:.3f}"
         click.echo(f"  {one} and {other}: {text}")
 
 
 def _has_intervals(found: dict[str, Any]) -> bool:
-    """Return whether the summary has an interval of a mean or of a pass rate."""
     return any("low" in one for kind in ("results", "requirements") for one in found[kind].values())
 
 
 def _met(one: dict[str, Any]) -> str:
-    """Return how many runs meet a requirement, and which run is the worst."""
     text = f"{one['passed']} of {one['count']} runs pass"
     if "share" in one:
         text += f", {one['share']:.4g} ({one['low']:.4g} to {one['high']:.4g})"
@@ -467,7 +460,7 @@ def _extremes(one: dict[str, Any]) -> str:
 
 
 def _examples(folder: Folder, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the first run in each state without results, or with a NaN, with its cause."""
+    """Return the first run, with its cause, for each state other than ok and failed."""
     told = ("ok", "failed")
     wanted = [state for state, many in found["states"].items() if many and state not in told]
     if not wanted:
@@ -636,7 +629,7 @@ def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
 def _carry_out(
     folder: Folder, where: Where, strict: bool, as_json: bool, named: bool = False
 ) -> None:
-    """Run what has no row yet, and show the results; ``named`` as :func:`carry_out` takes it."""
+    """Run what has no row yet, and show the results; pass ``named`` to :func:`carry_out`."""
     line = StudyProgress(
         TerminalLine() if sys.stderr.isatty() and not as_json else None, first_ns=0
     )
@@ -678,14 +671,12 @@ def show(folder: Path, of: str | None, strict: bool, as_json: bool) -> None:
 def _show(
     folder: Folder, strict: bool, as_json: bool, of: str | None = None, digest: bool = False
 ) -> None:
-    """Print the results of a study, and exit with its status."""
     with folder.read_once():
         status = _shown(folder, strict, as_json, of, digest)
     sys.exit(status)
 
 
 def _shown(folder: Folder, strict: bool, as_json: bool, of: str | None, digest: bool) -> int:
-    """Print the results of a study, and return its exit status."""
     summary = summarise(folder)
     found = {"folder": str(folder.path), **summary}
     indices: Any = None
@@ -759,7 +750,10 @@ def _name(summary: Summary) -> str:
 
 
 def _status(summary: Summary, folder: Path, strict: bool) -> tuple[int, str | None]:
-    """Return the exit status of a study, and why it is not 0; ``strict``: that of its outcome."""
+    """Return the exit status of a study, and the reason if it is not 0.
+
+    With ``strict`` the status also includes missed requirements and undecided outcomes.
+    """
     reasons = [one for one in summary.reasons() if strict or not one.strict]
     outcome = Outcome.of_all(one.outcome for one in reasons) if reasons else Outcome.PASSED
     for one in reasons:

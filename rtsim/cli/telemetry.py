@@ -93,7 +93,7 @@ def check_telemetry(
 ) -> None:
     """Check the telemetry options before a scenario is loaded.
 
-    Raises :class:`ScenarioError` for options that do not fit together, and for an address that
+    Raises :class:`ScenarioError` for options that exclude each other, and for an address that
     cannot be served.
     """
     if foxglove:
@@ -119,7 +119,7 @@ def check_telemetry(
 
 
 def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what the gateway needs for viewers: scene, views, rates and allowed origins."""
+    """Return the gateway's data for viewers: scene, views, rates and allowed origins."""
     from rtsim.gateway.publishing import MOST_VIEWS, read_rates
 
     return {
@@ -132,7 +132,7 @@ def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) 
 
 
 def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
-    """Return the messages sent and lost by tool, and the samples lost; empty without telemetry."""
+    """Return the messages sent and lost by tool, and the samples lost. Empty without telemetry."""
     found: Mapping[str, Any] = getattr(inbox, "telemetry", {})
     if not found:
         return {}
@@ -149,7 +149,7 @@ def telemetry_line(found: Mapping[str, ViewerCounts], looks: int = 0) -> str:
     return "; ".join([*told, f"{looks} samples dropped before sending"] if looks else told)
 
 
-# ``rtsim web`` and ``--web``: a run or a recording on a page in the browser.
+# ``rtsim web`` and ``--web``: a run or a recording on a page in the browser
 
 
 @click.command()
@@ -195,16 +195,16 @@ def _order(shown: str, keys: Path | None, control: bool) -> Order:
     return Order(run=shown, keys="" if keys is None else str(keys), control=control)
 
 
-# The option ``--web`` of commands that run a scenario, and the page beside the run.
+# The option ``--web``, and the page beside the run
 
 USUAL = 0
-"""Value of ``--web`` without a port: the usual port, or a free one."""
+"""Value of ``--web`` without a port, which selects the usual port or a free one."""
 _WAIT_S = 3600.0
-"""Time that a page waits for its run to begin; the end of the run's process ends it too."""
+"""Time that a page waits for its run to begin, s. The page also ends with the run's process."""
 
 
 def _port(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:  # noqa: ARG001
-    """Return the port; click may have read the scenario's name as the port."""
+    """Return the port. click may have read the scenario's name as the port, which is an error."""
     if value is None:
         return None
     if not value.isdecimal() or not 0 <= int(value) < 65536:
@@ -229,7 +229,7 @@ web_option = click.option(
 
 @contextmanager
 def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[None]:
-    """Context with a page of this process' run; without one if ``port`` is ``None``."""
+    """Context with a page of this process's run, or without a page if ``port`` is ``None``."""
     if port is None:
         yield
         return
@@ -249,6 +249,6 @@ def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[Non
 
 
 def page_to_json(inbox: Inbox | None) -> dict[str, Any]:
-    """Return the figures of the page of a run; empty without a page."""
+    """Return the statistics of a run's page. Empty without a page."""
     found: dict[str, Any] = getattr(inbox, "page", {})
     return {"web": found} if found else {}

@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 
 _GAP = 2
 _READABLE = 26
-"""Least width of a folded column: if space is short, other columns are dropped first.  A verdict
-fits into it in one line."""
+"""Least width of a folded column.
+
+If space is short, other columns are dropped first. A verdict fits into this width in one line.
+"""
 _UNLIMITED = 10_000
 _PAGE = 1000
-"""Rows of a long table that are in memory at once."""
+"""Number of rows of a long table that are in memory at one time."""
 
 
 @dataclass(frozen=True)
 class Column:
     """A column of a table.
 
-    ``number``: align right; ``fold``: break long cells into lines; ``drop`` > 0: leave the column
-    out of a narrow terminal, the column with the highest value first.
+    ``number`` aligns the column right. ``fold`` breaks long cells into lines. With ``drop`` > 0, a
+    narrow terminal omits the column; columns with the highest value are omitted first.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Column:
 
 
 def console() -> Console:
-    """Return a console on standard output; if that is not a terminal, lines are not wrapped."""
+    """Return a console on standard output, which wraps lines only on a terminal."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else _UNLIMITED
@@ -54,7 +56,8 @@ def print_table(
 ) -> None:
     """Print a table with ``title``; each of ``rows`` has one text for each of ``columns``."""
     table, needed = fitted(title, columns, rows, out.width)
-    # If even the names do not fit, the table is wider than the terminal, which wraps the lines.
+    # If even the names do not fit, the table is wider than the terminal, and the terminal wraps
+    # lines.
     width = out.width
     out.width = max(width, needed)
     out.print(table, crop=False)
@@ -64,9 +67,10 @@ def print_table(
 def print_long_table(
     out: Console, title: str, columns: Sequence[Column], rows: Iterable[Sequence[str]]
 ) -> None:
-    """Like :func:`print_table` for any number of rows; only one page of rows is in memory.
+    """Print a table like :func:`print_table`, for any number of rows.
 
-    The column headings are printed once.  A column widens from page to page if a cell needs it.
+    Only one page of rows is in memory. The column headings are printed once. A column becomes
+    wider from page to page if a cell needs the space.
     """
     pages = _pages(rows)
     page = next(pages)
@@ -81,7 +85,7 @@ def print_long_table(
 
 
 def _pages(rows: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """Give the rows in pages of ``_PAGE`` rows; without rows, give one empty page."""
+    """Yield the rows in pages of ``_PAGE`` rows, or one empty page if there are no rows."""
     left = iter(rows)
     yield list(itertools.islice(left, _PAGE))
     while page := list(itertools.islice(left, _PAGE)):
@@ -91,7 +95,7 @@ def _pages(rows: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
 def _print_page(
     out: Console, columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print rows without column headings, each as one line; a narrower terminal folds the line."""
+    """Print rows without column headings, each as one line, which a narrower terminal folds."""
     gap = " " * _GAP
     lines = [
         gap.join(
@@ -131,7 +135,7 @@ def fitted(
 
 
 def _width(column: Column, cells: Sequence[str], readable: int = _READABLE) -> int:
-    """Return the least width that cuts no cell; a folded cell may break between its words."""
+    """Return the least width at which no cell is cut off. Folded cells break between words."""
     from rich.cells import cell_len
 
     pieces = [word for cell in cells for word in cell.split()] if column.fold else cells
@@ -152,7 +156,7 @@ def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> li
     return chosen
 
 
-# Reads single keys from the terminal and restores the terminal's settings afterwards.
+# Reading of single keys; the terminal's settings are restored afterwards
 
 Read = Callable[[float], list[str]]
 """Function that waits at most the given seconds for keys, and returns the list of pressed keys."""
@@ -165,7 +169,7 @@ def is_terminal() -> bool:
 
 @contextmanager
 def keyboard() -> Iterator[Read]:
-    """Context that gives a function to read single keys, Ctrl-C (``"\\x03"``) included.
+    """Context that yields a function to read single keys, including Ctrl-C (``"\\x03"``).
 
     An escape sequence counts as one key.
     """
@@ -183,7 +187,7 @@ def keyboard() -> Iterator[Read]:
             return []
         data = os.read(number, 1024)
         if not data:
-            raise KeyboardInterrupt  # the terminal is gone
+            raise KeyboardInterrupt  # the terminal has been closed
         return split(data.decode(errors="replace"))
 
     try:
@@ -210,7 +214,7 @@ def _read_console(seconds: float) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """Split ``text`` into keys; an escape sequence is one key."""
+    """Split ``text`` into keys. An escape sequence is one key."""
     keys, at = [], 0
     while at < len(text):
         end = at + 1

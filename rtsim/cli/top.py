@@ -27,11 +27,9 @@ from rtsim.gateway.client import NEXT_TAG, ControlError, Glance, Run, StateTable
 from rtsim.record.views import View
 from rtsim.timing.frames import CLASSES, quantile_us
 
-# The screen of ``rtsim top``, drawn from a series of samples; independent of terminal and run.
-
 _BARS = "▁▂▃▄▅▆▇█"
 _KEPT = 240
-"""Number of past values of each signal that are kept for its sparkline."""
+"""Number of past values of each signal that are stored for its sparkline."""
 _RATE_OVER_NS = NS_PER_S
 KEYS = (
     ("space", "pause, resume"), ("s", "step"), ("+ -", "rate"), ("1", "real time"),
@@ -39,14 +37,14 @@ KEYS = (
     ("q", "end the run"), ("x", "close this screen"),
 )  # fmt: skip
 _SCALE = "1us       1ms       1s".ljust(CLASSES)
-"""Scale that is printed above each histogram: class 10 ends at 1.024 ms, class 20 at 1.05 s."""
+"""Scale that is printed above each histogram. Class 10 ends at 1.024 ms, class 20 at 1.05 s."""
 
 
 class Dashboard:
-    """A text screen that shows the figures of a run in progress.
+    """Text screen that shows the state and signals of a run in progress.
 
-    ``title`` is its first line; ``units`` maps the names of the shown signals, in their order, to
-    their units.
+    ``title`` is the first line. ``units`` contains the units of the shown signals by name, in the
+    order of the screen.
     """
 
     def __init__(self, title: str, units: Mapping[str, str]) -> None:
@@ -60,7 +58,6 @@ class Dashboard:
         self._glance: Glance | None = None
 
     def look(self, glance: Glance) -> None:
-        """Add a sample."""
         state = glance.state
         if self._glance is not None and self._glance.state.leg != state.leg:
             self._passed.clear()
@@ -73,7 +70,7 @@ class Dashboard:
 
     @property
     def state(self) -> StateTable | None:
-        """State of the run in the last sample; ``None`` before the first one."""
+        """State of the run in the last sample, or ``None`` before the first one."""
         return None if self._glance is None else self._glance.state
 
     @property
@@ -89,7 +86,6 @@ class Dashboard:
         self.scrolled = min(max(0, self.scrolled + rows), max(0, len(self._units) - 1))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the last sample as plain data."""
         assert self._glance is not None
         glance = self._glance
         return {
@@ -102,7 +98,7 @@ class Dashboard:
     def frame(self, width: int, height: int | None = None, said: str = "") -> RenderableType:
         """Return the screen, ``width`` columns wide and at most ``height`` lines high.
 
-        ``said`` is the answer to the last command.  Without ``height`` all signals are shown.
+        ``said`` is the answer to the last command. Without ``height`` all signals are shown.
         """
         if self._glance is None:
             return Text("waiting for the run")
@@ -190,7 +186,7 @@ def _duration(us: int | None) -> str:
 
 
 def histogram(counts: Sequence[int]) -> str:
-    """Return one bar character for each class; every count above 0 has a visible bar."""
+    """Return one bar character for each class. Every count above 0 has a visible bar."""
     most = max(counts, default=0)
     return "".join(
         " " if not count else _BARS[max(0, math.ceil(count * len(_BARS) / most) - 1)]
@@ -199,7 +195,7 @@ def histogram(counts: Sequence[int]) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return ``values`` as bars scaled from least to greatest; NaN and infinity give a gap."""
+    """Return ``values`` as bars scaled from least to greatest, with gaps for NaN and infinity."""
     finite = [v for v in values if math.isfinite(v)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     span = high - low
@@ -234,7 +230,7 @@ def _cut(text: Text, width: int) -> Text:
 
 _MOST_SIGNALS = 200
 _LOOKS = 12
-"""Samples for ``--once``: enough to measure the rate and to begin the sparklines."""
+"""Number of samples for ``--once``, enough to measure the rate and to begin the sparklines."""
 _FASTEST, _SLOWEST = 1024.0, 1 / 64
 _LEFT = "closed this screen; the run continues"
 
@@ -293,7 +289,7 @@ def top(
 
 
 def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
-    """Return the names of the signals that match ``wanted``, or all names, those of views first."""
+    """Return the names of the signals that match ``wanted``, or all, those of views first."""
     known = list(run.signals)
     names = []
     for pattern in wanted:
@@ -307,8 +303,8 @@ def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
 def in_views(known: Sequence[str], views: object) -> list[str]:
     """Return ``known`` names in the order of ``views`` (plain data), then the others.
 
-    An array of a view stands for its elements, such as ``f16.position_0``.  Views that are not
-    valid are left out.
+    An array of a view represents its elements, such as ``f16.position_0``. Invalid views are
+    omitted.
     """
     found: dict[str, None] = {}
     for plain in views if isinstance(views, list) else ():
@@ -320,13 +316,13 @@ def in_views(known: Sequence[str], views: object) -> list[str]:
 
 
 class Screen:
-    """The interactive screen of a run in progress: updates it and handles keys."""
+    """Interactive screen of a run in progress, which handles keys."""
 
     def __init__(self, run: Run, shown: Dashboard, names: list[str], every_s: float) -> None:
         self._run, self._shown, self._names, self._every_s = run, shown, names, every_s
         self._said = ""
         self._asking: Callable[[str], None] | None = None
-        """Function that receives the text that is being typed; ``None`` while keys are commands."""
+        """Function that receives the typed text, or ``None`` while keys are commands."""
         self._text = ""
         self._ended = ""
         self._keys: dict[str, Callable[[], object]] = {
@@ -389,7 +385,7 @@ class Screen:
         elif key.isprintable():
             self._text, self._said = text + key, self._said + key
 
-    # -- what keys do
+    # Actions of the keys
 
     def _ask(self, said: str, then: Callable[[str], None]) -> None:
         self._said, self._text, self._asking = said, "", then

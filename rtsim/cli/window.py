@@ -1,4 +1,4 @@
-"""The window of a run: options, the viewer process, FlightGear, the summary, and ``rtsim view``."""
+"""The window of a run: options, viewer process, FlightGear, summary, and ``rtsim view``."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 HERE = "window"
 """Value of ``--view`` without an address."""
 _LATELY_NS = 2 * NS_PER_S
-"""A viewer that reports nothing for this time has ended; viewers report twice per second."""
+"""Time without a report after which a viewer has ended, ns. Viewers report twice per second."""
 _SIZE = re.compile("([0-9]{1,5})x([0-9]{1,5})")
 _PLACE = re.compile(r".+://.*|[^/\\]+:[0-9]+")
-"""Matches text that is meant as an address; an address without ``tcp://`` is refused."""
+"""Pattern of a text that is meant as an address. An address without ``tcp://`` is an error."""
 
 _OPTIONS = (
     click.option(
@@ -94,7 +94,7 @@ quiet_option = click.option(
 
 
 def window_options(command: F) -> F:
-    """Decorator: add the options of a window, passed to ``command`` as ``window``."""
+    """Decorate ``command``: add the options of a window, passed as ``window``."""
 
     @wraps(command)
     def packed(
@@ -112,7 +112,10 @@ def window_options(command: F) -> F:
 
 
 def view_options(command: F) -> F:
-    """Like :func:`window_options`, with a flag ``--view``; without it ``window`` is ``None``."""
+    """Decorate ``command`` like :func:`window_options`, with a flag ``--view``.
+
+    Without the flag, ``window`` is ``None``.
+    """
 
     @wraps(command)
     def asked(window: Window, view: bool, **options: Any) -> Any:
@@ -129,10 +132,10 @@ def view_options(command: F) -> F:
 
 
 class Viewable(click.Command):
-    """A command whose option ``--view`` takes an optional view, or address ``tcp://HOST:PORT``."""
+    """Command whose option ``--view`` accepts an optional view or an address ``tcp://HOST:PORT``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Attach an address or a view that follows ``--view``; other words stay separate."""
+        """Attach an address or a view that follows ``--view`` to this option."""
         joined: list[str] = []
         for word in args:
             if joined and joined[-1] == "--view" and (is_place(word) or is_viewpoint(word)):
@@ -145,10 +148,10 @@ class Viewable(click.Command):
 
 
 def place_options(command: F, view: str = "") -> F:
-    """Decorator: add :func:`window_options`, and options that place the window on another machine.
+    """Decorate ``command``: add :func:`window_options` and options for windows elsewhere.
 
-    For commands of class :class:`Viewable`.  ``view`` is the default of ``--view``; ``window`` is
-    ``None`` if ``--view`` is empty.
+    The command must have the class :class:`Viewable`. ``view`` is the default of ``--view``. If
+    ``--view`` is empty, ``window`` is ``None``.
     """
 
     @wraps(command)
@@ -187,10 +190,10 @@ def place_options(command: F, view: str = "") -> F:
 
 
 def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return where the window of ``--view`` is, and the views of windows on this machine.
+    """Return the place of the windows of ``--view``, and the views of windows on this machine.
 
-    The place is :data:`HERE`, an address, or empty.  Raises :class:`ScenarioError` for an address
-    beside another ``--view``, a view that is unknown, and a view that is given twice.
+    The place is :data:`HERE`, an address, or empty. Raises :class:`ScenarioError` for an address
+    together with another ``--view``, an unknown view, and a view that is given twice.
     """
     views = tuple(one for one in given if one != HERE and not is_place(one))
     for one in views:
@@ -211,7 +214,7 @@ def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 
 def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
-    """Return address and key file of a window on another machine; ``None`` for this machine.
+    """Return address and key file of a window on another machine, or ``None`` for this machine.
 
     A client at the address can control and end the run, so a loopback address needs keys too.
     """
@@ -233,7 +236,7 @@ def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
 
 
 def typed(option: str) -> bool:
-    """Return True if the user typed ``option``, False if it has its default."""
+    """Return True if the user typed ``option``, and False if it has its default."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
 
@@ -241,7 +244,7 @@ def typed(option: str) -> bool:
 def viewer(
     window: Window | None, quiet: bool, outside: OutsideWindow | None = None
 ) -> Viewed | None:
-    """Return the viewer that :func:`place_options`, ``--quiet`` and ``--flightgear`` ask for."""
+    """Return the viewer that the options ``--view``, ``--quiet`` and ``--flightgear`` request."""
     if quiet and (window is None or window.served is not None):
         raise ScenarioError(
             "--quiet works only with --view in a window on this machine; leave --quiet out"
@@ -254,8 +257,8 @@ def viewer(
 class Viewed:
     """The viewer of a run, for :func:`rtsim.cli.running.run_command`.
 
-    ``stick`` returns the name of the scenario's external input that the viewer controls.
-    ``window`` is ``None`` if the run is shown by FlightGear only, ``outside``.  Raises
+    ``stick`` is a function that returns the name of the external input which the viewer controls.
+    ``window`` is ``None`` if only FlightGear (``outside``) shows the run. Raises
     :class:`ScenarioError` if the packages of a window on this machine are missing.
     """
 
@@ -320,15 +323,15 @@ class Viewed:
 
     @property
     def outside(self) -> dict[str, Any]:
-        """What ``--json`` prints about FlightGear; empty without ``--flightgear``."""
+        """Data about FlightGear for ``--json``. Empty without ``--flightgear``."""
         return {} if self._outside is None else {"flightgear": self._outside.to_json()}
 
     def seen(self, reason: str) -> dict[str, Any]:
-        """Return the figures of the window under ``view``; empty without a window."""
+        """Return the statistics of the window under ``view``. Empty without a window."""
         return {} if self._window is None else {"view": self.figures(reason)}
 
     def figures(self, reason: str) -> dict[str, Any]:
-        """Return the figures of the window; ``reason`` is why the run ended."""
+        """Return the statistics of the window; ``reason`` is why the run ended."""
         cockpit = self._cockpits[-1]
         return {
             **cockpit.latencies(),
@@ -356,10 +359,10 @@ def _entered(scenario: str, shared: Path) -> Iterator[None]:
 
 
 def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
-    """Return the values (n,) that the signals of ``stick`` take if its window is gone.
+    """Return the values (n,) that the signals of ``stick`` take if its window has closed.
 
-    The values come from the file ``mapping``, or from rtsim's own mapping if ``mapping`` is
-    ``None``, as for a window on another machine.  Raises :class:`RtsimError` for an invalid
+    The values come from the file ``mapping``. If ``mapping`` is ``None``, as for a window on
+    another machine, they come from rtsim's own mapping. Raises :class:`RtsimError` for an invalid
     mapping.
     """
     part = scenario.of(ExternalInputComponent).get(stick)
@@ -389,7 +392,7 @@ def is_place(word: str) -> bool:
 
 
 def _folder(frames: Path | None) -> Path | None:
-    """Make the folder of ``--frames`` in this process, which can report an error to the user."""
+    """Create the folder of ``--frames`` in this process, which can report an error to the user."""
     if frames is None:
         return None
     try:
@@ -401,17 +404,17 @@ def _folder(frames: Path | None) -> Path | None:
     return frames
 
 
-# What the summary of a run says about its window.
+# The window in the summary of a run
 
 
 def told_of(figures: dict[str, Any]) -> list[str]:
-    """Return the summary of a window: frames, and why it closed early if it did."""
+    """Return the summary of a window: frames, and the reason for an early end."""
     lines = [f"window: {figures['frames']} frames, {figures['frames_dropped']} dropped"]
     return [*lines, *what_became_of(figures)]
 
 
 def what_became_of(figures: dict[str, Any]) -> list[str]:
-    """Return lines on a window that was closed before the end, and on dropped messages."""
+    """Return lines about a window that was closed before the end, and about dropped messages."""
     lines = []
     if figures["window_lost"]:
         lines.append("the window was closed before the end; the run continued without it")
@@ -427,11 +430,11 @@ def what_became_of(figures: dict[str, Any]) -> list[str]:
     return lines
 
 
-# FlightGear as the outside window of a run: its options, and its process.
+# FlightGear as the outside window of a run
 
 
 def flightgear_options(command: F) -> F:
-    """Decorator: add the options of FlightGear, passed to ``command`` as ``outside``."""
+    """Decorate ``command``: add the options of FlightGear, passed as ``outside``."""
 
     @wraps(command)
     def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:
@@ -442,7 +445,7 @@ def flightgear_options(command: F) -> F:
             if version != FLIGHTGEAR_VERSIONS[0]:
                 raise ScenarioError("--flightgear-version works only with --flightgear HOST")
             return command(outside=None, **options)
-        Packets(version)  # an error before the run if the package is missing
+        Packets(version)  # fails before the run if the package is missing
         return command(outside=OutsideWindow(Address.of(flightgear), version), **options)
 
     options = (
@@ -465,12 +468,12 @@ def flightgear_options(command: F) -> F:
 
 @dataclass
 class OutsideWindow:
-    """The FlightGear that shows a run, and the numbers of packets that were sent to it."""
+    """FlightGear as a viewer of a run, and the numbers of packets that were sent to it."""
 
     address: Address
     version: int
     figures: dict[str, Any] | None = None
-    """Numbers of packets, known after the end; ``None`` if the process was killed."""
+    """Numbers of packets, available after the end. ``None`` if the process was killed."""
 
     @contextmanager
     def showing(self, scenario: Scenario, shared: Path) -> Iterator[None]:
@@ -498,9 +501,6 @@ class OutsideWindow:
 
     def to_json(self) -> dict[str, Any]:
         return {"address": str(self.address), **(self.figures or {"ended_early": True})}
-
-
-# ``rtsim view``: another window of a run in progress, on this or another machine.
 
 
 @click.command()

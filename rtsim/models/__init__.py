@@ -1,1 +1,1 @@
-"""Example models that rtsim contains, each with its published figures."""
+"""Example models, each checked against published figures."""

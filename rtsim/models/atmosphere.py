@@ -1,7 +1,7 @@
-"""The US Standard Atmosphere 1976, from 5 km below sea level to 86 km.
+"""US Standard Atmosphere 1976, from 5 km below sea level to 86 km.
 
 Source: NOAA/NASA/USAF, "U.S. Standard Atmosphere, 1976", tables 2 to 4 and equations 18, 23, 33, 42
-and 50.  Temperature is the molecular-scale temperature, which differs from the kinetic temperature
+and 50. Temperature is the molecular-scale temperature, which differs from the kinetic temperature
 only above 80 km.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 from rtsim.equations.compiling import compiled
 
 GEOPOTENTIAL_RADIUS = 6356766.0
-"""The effective radius of the Earth in the report, m."""
+"""Effective radius of the Earth, m."""
 STANDARD_GRAVITY = 9.80665
 GAS_CONSTANT = 8314.32 / 28.9644
-"""Gas constant of dry air, J/(kg K), from the universal gas constant in the report."""
+"""Gas constant of dry air, J/(kg K)."""
 HEAT_RATIO = 1.4
 SEA_LEVEL_TEMPERATURE = 288.15
 SEA_LEVEL_PRESSURE = 101325.0
@@ -30,7 +30,7 @@ _LAPSE = np.array([-6.5e-3, 0.0, 1e-3, 2.8e-3, 0.0, -2.8e-3, -2e-3])
 
 
 def _layer_bases() -> tuple[np.ndarray, np.ndarray]:
-    """Return temperature (K) and pressure (Pa) at the base of each layer, as in the report."""
+    """Return the temperature (K) and pressure (Pa) at the base of each layer."""
     temperature, pressure = [SEA_LEVEL_TEMPERATURE], [SEA_LEVEL_PRESSURE]
     for i in range(len(_BASE) - 1):
         t, p, lapse, rise = temperature[i], pressure[i], _LAPSE[i], _BASE[i + 1] - _BASE[i]
@@ -52,8 +52,8 @@ _EXPONENT = np.array([0.0 if lapse == 0.0 else _G_OVER_R / lapse for lapse in _L
 def standard_atmosphere(altitude: float) -> tuple[float, float, float, float]:
     """Return density (kg/m3), speed of sound (m/s), temperature (K) and pressure (Pa).
 
-    ``altitude`` is the geometric altitude in m.  Above 86 km the temperature is constant and the
-    pressure decreases exponentially; this extrapolation has no published source.
+    ``altitude`` is the geometric altitude in m. Above 86 km the temperature is constant and the
+    pressure decreases exponentially. No published source covers that range.
     """
     height = GEOPOTENTIAL_RADIUS * altitude / (GEOPOTENTIAL_RADIUS + altitude)
     layer = 0

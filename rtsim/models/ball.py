@@ -1,12 +1,12 @@
-"""A ball that falls, bounces, and comes to rest: the smallest model with an event.
+"""A bouncing ball that comes to rest: the smallest model with an event.
 
-The ball falls freely.  When its height crosses zero downwards, it bounces with ``restitution``
-times its speed.  The durations of the bounces are a geometric series with a finite sum (Zeno); in
+The ball falls freely. When its height crosses zero downwards, it bounces with ``restitution``
+times its speed. The durations of the bounces are a geometric series with a finite sum (Zeno). In
 the stop mode the ball lies still.
 
-With initial height h0 and speed v0, gravity g and restitution e, the first impact has the speed
-v1 = sqrt(v0^2 + 2 g h0) and is at t1 = (v0 + v1)/g.  Impact n + 1 follows 2 v1 e^n/g after impact
-n, and the ball comes to rest at t1 + 2 v1 e/(g (1 - e)).
+Let h0 be the initial height, v0 the initial speed, g gravity and e the restitution. The first
+impact is at t1 = (v0 + v1)/g with speed v1 = sqrt(v0^2 + 2 g h0). Impact n + 1 follows impact n
+after 2 v1 e^n/g. The ball comes to rest at t1 + 2 v1 e/(g (1 - e)).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Ball(rt.Plant):
 
 
 BALL = Ball.model()
-"""The ball for functions that take a :class:`rtsim.Model`."""
+"""The ball as a :class:`rtsim.Model`."""
 
 
 def scenario(*, until: Duration = 4, step: Duration = "1/100", solver: str = "rk4") -> rt.Scenario:

@@ -1,13 +1,15 @@
-"""A rigid body with six degrees of freedom on the rotating Earth: the base of several models.
+"""Base class for rigid bodies with six degrees of freedom on the rotating Earth.
 
-State (13): ECI position and velocity, the quaternion that turns ECI into body axes (scalar first),
-and the body rates relative to inertial space.  The derivative of a model has three steps::
+The state has 13 elements: ECI position and velocity, the quaternion from ECI to body axes (scalar
+first), and the body rates relative to inertial space. A derived class computes its derivative in
+three steps::
 
     c11, …, c33, u, v, w, p, q, r, altitude = self.air_flow()
     compute forces and moments from the flow
     self.accelerate(d, c11, …, c33, fx, fy, fz, l, m, n)
 
-Body axes: x forward, y right, z down, origin in the centre of mass.  No method allocates memory.
+The body axes have their origin in the centre of mass: x forward, y right, z down. The methods
+allocate no memory.
 """
 
 from __future__ import annotations
@@ -38,13 +40,14 @@ from rtsim.models.atmosphere import SEA_LEVEL_DENSITY, standard_atmosphere
 from rtsim.scenario.body import Body
 
 LOWEST_AIRSPEED = 0.1 * 0.3048
-"""The lowest airspeed, m/s, with which flow angles and reduced rates are computed, as in NASA's
-DAVE-ML models.
+"""Lower limit of the airspeed, m/s, used as a divisor for flow angles and reduced rates.
+
+NASA's DAVE-ML models use the same limit.
 """
 
 
 def drawn(plant: str, shape: str = "box", length: float = 10.0) -> Body:
-    """Return how a viewer draws ``plant``, a :class:`RigidBody`.
+    """Return the shape that viewers draw for the :class:`RigidBody` named ``plant``.
 
     ``length`` is in m.
     """
@@ -82,9 +85,9 @@ AirMotion = tuple[float, float, float, float, float, float]
 
 @compiled
 def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
-    """Return the direction cosines from ECI to body, row by row.
+    """Return the direction cosines from ECI to body axes, row by row.
 
-    The quaternion may have any length, because in the stages of a solver its length differs from 1.
+    The quaternion need not have unit length, because a solver does not normalise it in its stages.
     """
     s = 2.0 / (q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3)
     s1, s2, s3 = s * q1, s * q2, s * q3
@@ -99,9 +102,10 @@ def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
 
 
 class RigidBody(rt.Plant):
-    """A rigid body on the rotating Earth, whose air loads derived classes compute.
+    """Rigid body on the rotating Earth; derived classes add the air loads.
 
-    Initially it is 3 km above the Gulf of Guinea and moves east in level flight at about 170 m/s.
+    Initially the body is 3 km above the Gulf of Guinea and moves east in level flight at about 170
+    m/s.
     """
 
     position = rt.state("m", (EQUATORIAL_RADIUS + 3000.0, 0.0, 0.0))
@@ -148,13 +152,13 @@ class RigidBody(rt.Plant):
     limits: ClassVar[tuple[str, ...]] = BODY_LIMITS
 
     def cosines(self) -> NineAngles:
-        """Return the direction cosines from ECI to body, row by row."""
+        """Return the direction cosines from ECI to body axes, row by row."""
         return direction_cosines(
             self.attitude[0], self.attitude[1], self.attitude[2], self.attitude[3]
         )
 
     def place(self) -> tuple[float, float, float]:
-        """Return sine and cosine of the geodetic latitude, and the altitude (m)."""
+        """Return the sine and cosine of the geodetic latitude, and the altitude (m)."""
         return geodetic(
             self.position[0], self.position[1], self.position[2],
             self.equatorial_radius, self.flattening,
@@ -163,7 +167,7 @@ class RigidBody(rt.Plant):
     def air_flow(self) -> Flow:
         """Return direction cosines, velocity (m/s), rates (rad/s) and altitude (m).
 
-        Velocity and rates are relative to the Earth, and so to air at rest, in body axes.
+        Velocity and rates are relative to the Earth, in body axes.
         """
         c11, c12, c13, c21, c22, c23, c31, c32, c33 = self.cosines()
         rate = self.earth_rate
@@ -185,7 +189,8 @@ class RigidBody(rt.Plant):
     def air_motion(self) -> AirMotion:
         """Return velocity (m/s, over the Earth) and rotation (rad/s) of the air, in body axes.
 
-        The air rests; :class:`rtsim.models.wind.MovingAir` has another method.
+        In this class the air is at rest. :class:`rtsim.models.wind.MovingAir` overrides this
+        method.
         """
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
 
@@ -197,7 +202,10 @@ class RigidBody(rt.Plant):
         fx: float, fy: float, fz: float,
         l: float, m: float, n: float,  # noqa: E741
     ) -> None:  # fmt: skip
-        """Assign the derivative from forces (N) and moments (N m) in body axes, and gravity."""
+        """Assign the derivative from forces (N) and moments (N m) in body axes.
+
+        The method adds gravity.
+        """
         gx, gy, gz = gravity(
             self.position[0], self.position[1], self.position[2],
             self.gravitational_parameter, self.equatorial_radius, self.j2,
@@ -229,7 +237,10 @@ class RigidBody(rt.Plant):
         d.rates[2] = inverse * (ixz * l + ixx * n)
 
     def describe_flow(self, u: float, v: float, w: float) -> None:
-        """Assign airspeed to equivalent airspeed from the velocity relative to the air, m/s."""
+        """Assign the outputs that depend on the air velocity: airspeed to equivalent airspeed.
+
+        ``u``, ``v`` and ``w`` are the velocity relative to the air in body axes, m/s.
+        """
         airspeed = math.sqrt(u * u + v * v + w * w)
         self.airspeed = airspeed
         self.alpha = math.atan2(w, u)
@@ -239,7 +250,7 @@ class RigidBody(rt.Plant):
         self.equivalent_airspeed = airspeed * math.sqrt(self.density / SEA_LEVEL_DENSITY)
 
     def describe(self) -> None:
-        """Assign the outputs of the body, in air at rest."""
+        """Assign all outputs for air at rest."""
         c11, c12, c13, c21, c22, c23, c31, c32, c33, u, v, w, pr, qr, rr, _ = self.air_flow()
         sin_lat, cos_lat, altitude = self.place()
         celestial = math.atan2(self.position[1], self.position[0])
@@ -273,7 +284,10 @@ class RigidBody(rt.Plant):
         self.yaw_rate = rr
 
     def describe_in_air(self, vx: float, vy: float, vz: float) -> None:
-        """Assign airspeed to equivalent airspeed again, in air that moves (m/s, body axes)."""
+        """Assign airspeed to equivalent airspeed again, for air that moves.
+
+        ``vx``, ``vy`` and ``vz`` are the velocity of the air in body axes, m/s.
+        """
         if vx != 0.0 or vy != 0.0 or vz != 0.0:
             _, _, _, _, _, _, _, _, _, ub, vb, wb, _, _, _, _ = self.air_flow()
             self.describe_flow(ub - vx, vb - vy, wb - vz)
@@ -293,15 +307,13 @@ BODY_PARAMETERS = RigidBody.signals("parameter")
 BODY_OUTPUTS = RigidBody.signals("output")
 
 
-# Initial states of a body from geodetic position, velocity and Euler angles.
-
 Triple = Sequence[float]
 _from_ned = getattr(from_ned, "py_func", from_ned)
-"""The uncompiled Python function: compiling it in each process would take longer."""
+"""The plain Python function, because compiling it in each process would take longer."""
 
 
 def euler_matrix(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
-    """Return the direction cosines (3, 3) from north-east-down to body; angles in rad."""
+    """Return the direction cosines (3, 3) from north-east-down to body axes; angles in rad."""
     sr, cr = math.sin(roll), math.cos(roll)
     sp, cp = math.sin(pitch), math.cos(pitch)
     sy, cy = math.sin(yaw), math.cos(yaw)
@@ -315,10 +327,10 @@ def euler_matrix(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
 
 
 def quaternion_of(c: NDArray[np.float64]) -> Vector:
-    """Return the unit quaternion (4,), scalar first and not negative, of direction cosines (3, 3).
+    """Return the unit quaternion (4,) of the direction cosines ``c`` (3, 3), scalar first.
 
-    The function takes the square root of the largest of the four squares (Shepperd 1978), so it is
-    well-conditioned for all rotations.
+    The scalar is not negative. The function divides by the largest element (Shepperd 1978), so the
+    result is accurate for all rotations.
     """
     squares = np.array(
         [
@@ -351,7 +363,7 @@ def transport_rate(
 ) -> tuple[float, float, float]:
     """Return the rate (rad/s) of the north-east-down frame relative to the Earth, in NED axes.
 
-    ``latitude`` in rad, ``altitude`` and ``radius`` in m, ``velocity_ned`` in m/s.
+    ``latitude`` is in rad, ``altitude`` and ``radius`` are in m, ``velocity_ned`` is in m/s.
     """
     e2 = flattening * (2.0 - flattening)
     root = math.sqrt(1.0 - e2 * math.sin(latitude) ** 2)
@@ -373,9 +385,15 @@ def initial_state(
 ) -> Vector:
     """Return the state (13,) of a body at t = 0.
 
-    Angles are in rad, ``altitude`` in m, ``velocity_ned`` in m/s relative to the Earth; ``euler``
-    is roll, pitch, yaw.  ``rates`` (rad/s) are relative to inertial space, in body axes; with None
-    the Euler angles are constant.  ``parameters`` describe the Earth (default: WGS-84).
+    Args:
+        latitude: geodetic latitude in rad.
+        longitude: longitude in rad.
+        altitude: altitude above the ellipsoid in m.
+        velocity_ned: velocity relative to the Earth in m/s.
+        euler: roll, pitch and yaw in rad.
+        rates: body rates relative to inertial space in rad/s.
+            With None, the Euler angles are constant.
+        parameters: parameters of the Earth. The default is WGS-84.
     """
     defaults = dict(zip(BODY_PARAMETERS.names, BODY_PARAMETERS.initial(), strict=True))
     given = {**defaults, **(parameters or {})}

@@ -1,12 +1,12 @@
 """A fox chases a rabbit: two agents that react to each other at the same ticks.
 
-At each tick the fox runs towards the next position of the rabbit, and the rabbit runs directly away
-from the fox.  Each of them sees the position of the other before the tick.  The gap therefore
-shrinks with the difference of their speeds, until the fox bites.
+At each tick the fox runs towards the next position of the rabbit, and the rabbit runs directly
+away from the fox. Each animal sees where the other was before the tick. Therefore the gap shrinks
+with the difference of their speeds until the fox bites.
 
-With ``acausal`` the rabbit moves after the fox and sees the new position of the fox at the same
-tick, which is a modelling error.  The gap is then never shorter than the distance that the rabbit
-runs in one tick.  A fox with a shorter bite therefore never reaches the rabbit.
+``acausal=True`` adds a modelling error: the rabbit sees the new position of the fox at the same
+tick. With this error, the gap is never shorter than the distance that the rabbit runs in one tick.
+A fox with a shorter bite never reaches the rabbit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ GAP = 10.05
 COURSE = (0.8, 0.6)
 """Initial direction from the fox to the rabbit, a unit vector."""
 AWAY_X, AWAY_Y = GAP * COURSE[0], GAP * COURSE[1]
-"""Initial position of the rabbit, m; the fox starts at 0, 0."""
+"""Initial position of the rabbit, m. The fox starts at (0, 0)."""
 
 
 class Agent(rt.Controller):
-    """An animal that sees the other one, and moves once in each tick."""
+    """An animal that sees the other animal and moves once in each tick."""
 
     other_x = rt.input("m", name="x")
     other_y = rt.input("m", name="y")
@@ -49,7 +49,7 @@ class Agent(rt.Controller):
 
 
 class Fox(Agent):
-    """Runs towards the next position of the rabbit."""
+    """A fox that runs towards the next position of the rabbit."""
 
     def step(self) -> None:
         stride = self.speed * self.tick
@@ -61,7 +61,7 @@ class Fox(Agent):
 
 
 class Rabbit(Agent):
-    """Runs directly away from the fox."""
+    """A rabbit that runs directly away from the fox."""
 
     x = rt.output("m", initial=AWAY_X)
     y = rt.output("m", initial=AWAY_Y)
@@ -77,7 +77,7 @@ class Rabbit(Agent):
 
 
 class Judge(rt.Controller):
-    """Computes the gap between fox and rabbit, and whether the fox has bitten the rabbit."""
+    """Controller that computes the gap and whether the fox has bitten the rabbit."""
 
     fox_x = rt.input("m")
     fox_y = rt.input("m")

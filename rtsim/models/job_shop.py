@@ -1,9 +1,9 @@
-"""A job shop: discrete events, and furnaces that are described by differential equations.
+"""A job shop with discrete events and with furnaces described by differential equations.
 
-Pieces of different mass arrive at random and wait for a free furnace.  The temperature T of a piece
-in a furnace follows c m dT/dt = h (T_furnace - T), starting cold.  When T exceeds the target, a
-guard of the plant fires, the piece leaves, and the next piece enters.  The exact heating time is
-c m / h ln((T_furnace - T_cold)/(T_furnace - T_target)).
+Pieces of different mass arrive at random and wait for a free furnace. In a furnace, the
+temperature T of a piece follows c m dT/dt = h (T_furnace - T) from the cold temperature. When T
+exceeds the target, a guard of the plant fires, the piece leaves, and the next piece enters. The
+exact heating time is c m / h ln((T_furnace - T_cold)/(T_furnace - T_target)).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Furnace(rt.Plant):
     assumptions = ("a piece has one temperature", "the furnace stays as hot as it is")
 
     def derivative(self, d: Self) -> None:
-        """Heat the piece; in an empty furnace the rate is 0."""
+        """Heat the piece. The temperature of an empty furnace does not change."""
         d.temperature = self.holds * (self.furnace - self.temperature) / (self.per_kg * self.mass)
 
     @rt.rising
     def loaded(self) -> float:
-        """A new piece has arrived."""
+        """Fire when a new piece has arrived."""
         return self.pieces - self.taken_in - 0.5
 
     @loaded.reset
@@ -54,7 +54,7 @@ class Furnace(rt.Plant):
 
     @rt.rising
     def done(self) -> float:
-        """The piece has reached the target temperature."""
+        """Fire when the piece has reached the target temperature."""
         return self.temperature - self.target
 
     @done.reset

@@ -1,8 +1,7 @@
 """Conway's Game of Life on a torus: a population whose cells are all updated at the same time.
 
-A cell lives in the next generation if it has three living neighbours, or if it lives and has two.
-
-The rule is a function of vectors, as :func:`rtsim.discrete.population` calls it for each cell.
+A cell is alive in the next generation if it has three living neighbours, or if it is alive and has
+two. :func:`rtsim.discrete.population` calls ``rule`` for each cell.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PATTERNS = {
 
 
 def rule(i: int, t: float, before: Any, u: Vector, p: Vector, after: Any) -> None:  # noqa: ARG001
-    """Update one cell of a torus of ``p[0]`` by ``p[0]`` cells."""
+    """Update cell ``i`` of a torus of ``p[0]`` by ``p[0]`` cells."""
     side = int(p[0])
     row, column = i // side, i % side
     near = 0.0
@@ -42,7 +41,8 @@ def rule(i: int, t: float, before: Any, u: Vector, p: Vector, after: Any) -> Non
 def life(side: int, in_turn: bool = False) -> Model:
     """Return a torus of ``side`` by ``side`` cells.
 
-    ``in_turn=True`` updates cell after cell, which is a known modelling error.
+    With ``in_turn=True`` the cells are updated one after the other, which is a known modelling
+    error.
     """
     return population(
         "life", side * side, Signals("alive"), rule,
@@ -51,7 +51,7 @@ def life(side: int, in_turn: bool = False) -> Model:
 
 
 def placed(pattern: str, side: int, row: int = 1, column: int = 1) -> NDArray[np.float64]:
-    """Return cells (side, side) with ``pattern`` at ``row``, ``column``; all others are dead."""
+    """Return cells (side, side) that are dead except for ``pattern`` at ``row``, ``column``."""
     if pattern not in PATTERNS:
         raise UnknownName("pattern", pattern, sorted(PATTERNS))
     out = np.zeros((side, side))

@@ -1,10 +1,10 @@
-"""A machine shop: machines that break down, and one repairman with less urgent other jobs.
+"""A machine shop: machines that break down, and one repairman who also has less urgent jobs.
 
-This is SimPy's example of the same name.  Each of ten machines makes a part in about ten minutes.
-After 300 minutes of work on average a machine breaks down and waits for the repairman, who needs 30
-minutes for a repair.  Between repairs the repairman does less urgent jobs, which a breakdown
-interrupts.  Times to failure are exponential, so the means in the long run are known from queueing
-theory: M/D/1 with ten customers, or M/M/1 if the repair times are exponential too.
+SimPy has an example of the same name. Each of ten machines makes a part in about ten minutes.
+After 300 minutes of work on average a machine breaks down and waits for the repairman, who needs
+30 minutes for a repair. Between repairs the repairman does less urgent jobs, which a breakdown
+interrupts. Times to failure are exponential, so queueing theory gives the means in the long run:
+M/D/1 with ten customers, or M/M/1 if the repair times are exponential too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MINUTE = 60.0
 WEEK = 7 * 24 * 60 * MINUTE
 MACHINES = 10
 BREAKS, OTHER = 1, 2
-"""Priorities of the repairman's jobs; the smaller number goes first."""
+"""Priorities of the repairman's jobs. A smaller number is served first."""
 
 
 class Draws(Protocol):
-    """Returns the next random times of a machine, in s."""
+    """Generator of the next random times of one machine, in s."""
 
     def part(self) -> float: ...
 
@@ -37,7 +37,7 @@ class Draws(Protocol):
 
 
 class Streams:
-    """Times from named random streams, so that machines do not affect each other's times."""
+    """Times from named random streams. Each machine has streams of its own."""
 
     def __init__(self, agenda: Agenda, machine: int) -> None:
         self._parts = agenda.random(f"parts/{machine}")
@@ -46,7 +46,7 @@ class Streams:
         self._agenda = agenda
 
     def part(self) -> float:
-        """Return a normally distributed time > 0."""
+        """Return a normally distributed time > 0 for one part."""
         mean, deviation = self._agenda.read("part"), self._agenda.read("part_deviation")
         while (drawn := self._parts.normal(mean, deviation)) <= 0.0:
             pass
@@ -84,7 +84,7 @@ class Shop:
         )  # fmt: skip
 
     def working(self, i: int, draws: Draws) -> Generator[Any, Any, None]:
-        """Make one part after the other; a part that a breakdown interrupts is finished later."""
+        """Make one part after the other; an interrupted part is finished after the repair."""
         agenda = self.agenda
         while True:
             left = draws.part()
@@ -113,8 +113,7 @@ class Shop:
     def breaking(self, i: int, draws: Draws, working: simpy.Process) -> Generator[Any, Any, None]:
         """Break the machine at exponential times.
 
-        Times that end while the machine is broken are ignored, because exponential times have no
-        memory.
+        A time that ends during a repair is ignored, because exponential times have no memory.
         """
         while True:
             yield self.agenda.timeout(draws.failure())
@@ -140,7 +139,7 @@ class Shop:
 
 
 def setup(agenda: Agenda) -> None:
-    """Start the processes of a shop with named random streams."""
+    """Start the processes of a shop that uses named random streams."""
     Shop(agenda, Streams)
 
 

@@ -1,6 +1,6 @@
 """NASA's sphere and brick: bodies with aerodynamic drag and rate damping only.
 
-Source: NASA/TM-2015-218675, models ``cannonball`` and ``brick`` (DAVE-ML) and table of initial
+Source: NASA/TM-2015-218675, DAVE-ML models ``cannonball`` and ``brick``, and the table of initial
 conditions (``initial_conditions_atmospheric.csv``), cases 1 to 10.
 """
 
@@ -31,7 +31,7 @@ _LOWEST_AIRSPEED = 0.5 * FT
 
 
 class DraggedBody(RigidBody):
-    """A body with drag and linear rate damping."""
+    """Body with drag and linear rate damping."""
 
     area = rt.parameter("m2")
     span = rt.parameter("m")
@@ -53,7 +53,7 @@ class DraggedBody(RigidBody):
         airspeed = math.sqrt(ub * ub + vb * vb + wb * wb)
         area, span, chord = self.area, self.span, self.chord
         drag = -0.5 * density * area * airspeed * self.cd
-        # dynamic pressure times area over twice the airspeed
+        # This factor is dynamic pressure times area, divided by twice the airspeed.
         damping = 0.25 * density * area * airspeed * airspeed / max(airspeed, _LOWEST_AIRSPEED)
         self.accelerate(
             d, c11, c12, c13, c21, c22, c23, c31, c32, c33,
@@ -70,7 +70,7 @@ class DraggedBody(RigidBody):
 
 
 class Sphere(DraggedBody):
-    """NASA's cannonball: drag coefficient 0.1, no damping."""
+    """NASA's cannonball, with drag coefficient 0.1 and no damping."""
 
     mass = rt.parameter("kg", 1.0 * SLUG, low=1e-9)
     ixx = rt.parameter("kg m2", 3.6 * SLUG_FT2, low=1e-12)
@@ -81,7 +81,7 @@ class Sphere(DraggedBody):
 
 
 class Brick(DraggedBody):
-    """NASA's brick: unequal moments of inertia, so that it tumbles; damping coefficients -1."""
+    """NASA's tumbling brick, with unequal moments of inertia and damping coefficients of -1."""
 
     mass = rt.parameter("kg", 0.155404754 * SLUG, low=1e-9)
     ixx = rt.parameter("kg m2", 0.00189422 * SLUG_FT2, low=1e-12)
@@ -115,10 +115,10 @@ class BodyCase:
 def dropped(
     rates_deg: tuple[float, float, float], parameters: Mapping[str, float] | None = None
 ) -> Vector:
-    """Return the state (13,) at rest relative to the Earth, at latitude 0, longitude 0, 30,000 ft.
+    """Return the state (13,) of a body at rest at latitude 0, longitude 0 and 30,000 ft.
 
-    The body axes point north, east and down.  ``rates_deg`` (deg/s) are relative to inertial space.
-    ``parameters`` describe the Earth.
+    The body is at rest relative to the Earth; its axes point north, east and down. ``rates_deg``
+    (deg/s) are relative to inertial space. ``parameters`` describe the Earth.
     """
     return initial_state(
         latitude=0.0,
@@ -132,8 +132,9 @@ def dropped(
 def launched(yaw_deg: float) -> Vector:
     """Return the state (13,) of a body thrown up at latitude 0, longitude 0, altitude 0.
 
-    It moves with 1000 ft/s up and 1000 ft/s in the direction ``yaw_deg`` (deg), where its x axis
-    points; its y axis is level.  It does not turn relative to the Earth.
+    The body moves up with 1000 ft/s, and with 1000 ft/s horizontally in the direction ``yaw_deg``
+    (deg). The x axis points in this direction and the y axis is level. The body does not turn
+    relative to the Earth.
     """
     yaw, speed = yaw_deg * DEG, 1000.0 * FT
     return initial_state(
@@ -148,11 +149,11 @@ def launched(yaw_deg: float) -> Vector:
 
 _TUMBLING = (10.0, 20.0, 30.0)
 ROUND = {"equatorial_radius": 6371007.1809, "flattening": 0.0, "j2": 0.0}
-"""The round Earth of cases 4 and 5, with inverse-square gravity.
+"""Parameters of the round Earth of cases 4 and 5, with inverse-square gravity.
 
-Its radius is that of NASA/TM-2015-218675, volume 2, table 73.  The table of initial conditions
-gives lengths in feet of 1/3.28084 m: 20902255.199 ft are this radius, and its 20925646.99508 ft are
-the 6378137 m of WGS-84, from which NASA's simulations start.
+The radius is from NASA/TM-2015-218675, volume 2, table 73. The table of initial conditions uses
+feet of 1/3.28084 m: its 20902255.199 ft are this radius. In the same table, 20925646.99508 ft are
+6378137 m, the radius of WGS-84, from which NASA's simulations start.
 """
 ROUND_AT_REST = {**ROUND, "earth_rate": 0.0}
 
@@ -183,22 +184,25 @@ CASES: dict[str, BodyCase] = {
             in_moving_air(SPHERE),
             dropped((0.0, 0.0, 0.0)),
             30.0,
-            # (0.003 h - 20) ft/s from the west, h in ft
+            # wind from the west: (0.003 h - 20) ft/s, h in ft
             inputs={"wind_east": -20.0 * FT, "shear_east": 0.003},
         ),
         BodyCase("9", SPHERE, launched(90.0), 30.0),
         BodyCase("10", SPHERE, launched(0.0), 30.0),
     )
 }
-"""NESC atmospheric cases by number.  In the published table cases 2 and 3 start at 0 ft, but every
-simulation of NASA starts them at 30,000 ft, as this module does."""
+"""NESC atmospheric cases by number.
+
+In the published table cases 2 and 3 start at 0 ft. NASA's simulations all start at 30,000 ft, and
+so do the cases here.
+"""
 
 
 def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> rt.Scenario:
     """NASA's falling, tumbling and thrown bodies, cases 1 to 10.
 
-    4 and 5: a round Earth, at rest and rotating; 7 and 8: wind and wind shear.  ``until=0``: the
-    case's duration.
+    Case 4 has a round Earth at rest, and case 5 a round, rotating Earth. Case 7 has wind, and case
+    8 wind shear. ``until=0`` selects the duration of the case.
     """
     if case not in CASES:
         raise UnknownName("NESC case", case, CASES)

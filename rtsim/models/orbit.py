@@ -1,7 +1,6 @@
 """A moon that orbits a planet at distance 1 with period 30, in units of the model.
 
-With mu = (2 pi / 30)^2 a circular orbit at distance 1 takes 30 time units, so the exact solution is
-known at every time.
+With mu = (2 pi / 30)^2 the orbit is circular, so the exact solution is available at every time.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Orbit(rt.Plant):
 
 
 ORBIT = Orbit.model()
-"""The moon for functions that take a :class:`rtsim.Model`."""
+"""The moon as a :class:`rtsim.Model`."""
 
 
 def scenario(step: Duration = 0.1, solver: str = "rk4", until: Duration = 30) -> rt.Scenario:

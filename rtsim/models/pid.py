@@ -1,9 +1,10 @@
-"""A PID controller with limits of the command and its rate, and with anti-windup.
+"""A PID controller with limits on the command and its rate, and with anti-windup.
 
-The proportional term has a setpoint weight.  The derivative term uses only the measurement, through
-a first-order filter; derivative and filter are backward differences.  First the command is limited,
-then its rate.  Back-calculation with ``tracking_time`` (s) prevents integrator wind-up by these two
-limits.
+The proportional term has a setpoint weight. The derivative term uses only the measurement, through
+a first-order filter. Derivative and filter are backward differences. The limit of the command is
+applied before the limit of its rate. Back-calculation with ``tracking_time`` (s) prevents
+integrator wind-up by both limits.
+
 Source: K. J. Åström and R. M. Murray, Feedback Systems (Princeton, 2008), sections 10.4 and 10.5.
 """
 
@@ -16,7 +17,7 @@ import rtsim as rt
 
 
 class Pid(rt.Controller):
-    """A PID controller, whose command is limited."""
+    """PID controller with a limited command."""
 
     setpoint = rt.input()
     measurement = rt.input()
@@ -68,7 +69,7 @@ class Pid(rt.Controller):
 
 
 class CompiledPid(Pid, compile=True):
-    """The same controller as machine code."""
+    """The same controller, compiled to machine code."""
 
 
 def pid_controller(

@@ -1,8 +1,8 @@
-"""An M/M/c queue: customers, one waiting line and several servers; the exact means are known.
+"""An M/M/c queue, whose exact means are known: customers, one waiting line and several servers.
 
-Customers arrive with ``arrival_rate`` (1/s).  Each customer is served by one of ``servers`` servers
-with ``service_rate`` (1/s), first come, first served.  If arrival_rate/service_rate < servers, the
-means in the long run are given by Erlang's formulas (:func:`in_the_long_run`).
+Customers arrive with ``arrival_rate`` (1/s). Each of ``servers`` servers serves customers with
+``service_rate`` (1/s), first come, first served. If arrival_rate/service_rate < servers, Erlang's
+formulas give the means in the long run (:func:`in_the_long_run`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ CUSTOMERS = Signals(
     Signal("service", "s"),
     Signal("total", "s", description="from coming to leaving"),
 )
-"""The message that is sent when a customer leaves."""
+"""Message that is sent when a customer leaves."""
 
 
 def setup(agenda: Agenda) -> None:
-    """Start the processes: customers arrive, wait, are served and leave."""
+    """Start the processes, in which customers arrive, wait, are served and leave."""
     servers = simpy.Resource(agenda, int(agenda.read("servers")))
     arrivals, services = agenda.random(ARRIVALS), agenda.random(SERVICES)
 
@@ -86,10 +86,10 @@ def scenario(
 
 
 class LongRun(NamedTuple):
-    """Means of M/M/c in the long run."""
+    """Means of an M/M/c queue in the long run."""
 
     busy: float
-    """Share of time that a server is busy."""
+    """Share of time in which a server is busy."""
     waits: float
     """Probability that a customer has to wait."""
     waiting: float
@@ -103,7 +103,7 @@ class LongRun(NamedTuple):
 
 
 def in_the_long_run(arrival: float, service: float, servers: int = 1) -> LongRun:
-    """Return the means of M/M/c by Erlang's C formula; rates in 1/s.
+    """Return the means of an M/M/c queue by Erlang's C formula; rates in 1/s.
 
     Raises :class:`ScenarioError` if the line grows without limit.
     """

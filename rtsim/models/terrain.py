@@ -1,10 +1,12 @@
 """A small generated terrain around a runway: hills, plains, lakes, fields, forests and two roads.
 
-The height is a sum of plane waves.  It needs no data and no random numbers, so it is the same in
-each run and on each machine.  Where the sum is negative, the ground is flat at 0 m; where it is far
-below 0, there is a lake.  Around the runway and along its extended centre line the ground is flat,
-too.  The local axes are north and east of the runway's middle, m.  They are those of a flat world,
-as in :mod:`rtsim.pilot.scenes.hud`, and are valid within about 100 km.
+The height is a sum of plane waves. The terrain uses no data and no random numbers, so it is the
+same in each run and on each machine. Where the sum is negative, the ground is flat at 0 m. Where
+the sum is far below 0, the ground is a lake. The ground is also flat around the runway and along
+its extended centre line.
+
+Positions are in m north and east of the middle of the runway. The axes assume a flat world, as in
+:mod:`rtsim.pilot.scenes.hud`, and are valid within about 100 km.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from rtsim.models.units import DEG
 from rtsim.scenario.body import FIELD, FOREST, GRASS, ROAD, RUNWAY, WATER, GroundGrid
 
 AIRFIELD = (36.0176, -75.6713, 45.0)
-"""Latitude and longitude of the middle of the runway, and its direction, deg.  The position is that
-of First Flight Airport; the direction is not that of its runway."""
+"""Latitude and longitude of the middle of the runway, and its direction, deg.
+
+The position is that of First Flight Airport. The direction differs from the real runway.
+"""
 RUNWAY_LENGTH, RUNWAY_WIDTH = 3000.0, 60.0
 """Length and width of the runway, m; its height is 0 m."""
 HIGHEST = 260.0
-"""A height above all hills, m."""
+"""Height above all hills, m."""
 
 _LATITUDE, _LONGITUDE = AIRFIELD[0] * DEG, AIRFIELD[1] * DEG
 _COS_LATITUDE = math.cos(_LATITUDE)
@@ -61,7 +65,7 @@ def along_runway(north: float, east: float) -> tuple[float, float]:
 
 @compiled
 def local(latitude: float, longitude: float) -> tuple[float, float]:
-    """Return north and east (m) of the runway's middle for geodetic angles in rad."""
+    """Convert geodetic angles (rad) to m north and east of the runway's middle."""
     east = longitude - _LONGITUDE
     east -= 2.0 * math.pi * math.floor(east / (2.0 * math.pi) + 0.5)
     return (latitude - _LATITUDE) * _MERIDIAN, east * _NORMAL * _COS_LATITUDE
@@ -82,7 +86,10 @@ def _waves(north: float, east: float) -> tuple[float, float, float]:
 
 @compiled
 def _hilliness(north: float, east: float) -> tuple[float, float, float]:
-    """Return the share of the hills at a place, 0 at the runway to 1, and its slopes, 1/m."""
+    """Return how much of the hills remains at a place (0 near the runway, else up to 1).
+
+    The two other values are its slopes towards north and east, 1/m.
+    """
     along, across = along_runway(north, east)
     beyond = abs(along) - _FLAT_ALONG
     if beyond < 0.0:
@@ -127,7 +134,7 @@ def terrain(north: float, east: float) -> tuple[float, float, float]:
 
 @compiled
 def cover(north: float, east: float) -> int:
-    """Return what covers the ground: an index of :data:`rtsim.scenario.body.KINDS`."""
+    """Return the kind of ground as an index of :data:`rtsim.scenario.body.KINDS`."""
     along, across = along_runway(north, east)
     if abs(along) <= 0.5 * RUNWAY_LENGTH and abs(across) <= 0.5 * RUNWAY_WIDTH:
         return RUNWAY
@@ -148,7 +155,7 @@ def cover(north: float, east: float) -> int:
 
 @compiled
 def _fill(north: Vector, east: Vector, height: Vector, kind: Vector) -> None:
-    """Fill ``height`` (n, m) at the points of the axes, and ``kind`` (n - 1, m - 1)."""
+    """Fill ``height`` (n, m) at the grid points, and ``kind`` (n - 1, m - 1) for the cells."""
     for i in range(north.size):
         for k in range(east.size):
             height[i, k], _, _ = terrain(north[i], east[k])
@@ -162,10 +169,10 @@ def _fill(north: Vector, east: Vector, height: Vector, kind: Vector) -> None:
 def ground_grid(reach: float = 12_000.0, spacing: float = 200.0) -> GroundGrid:
     """Return the terrain as a grid for viewers, up to ``reach`` (m) from the runway's middle.
 
-    A cell has the cover of its middle.  The roads have narrow cells of their own.  The runway is
-    not in the grid, because its direction is not that of the cells: a scene draws it.  Between the
-    points of the grid a viewer draws planes; with the default ``spacing`` (m) they are within 4 m
-    of the height, and equal to it on the flat ground around the runway.
+    The kind of a cell is that of its middle. Roads have narrow cells of their own. A scene draws
+    the runway separately, because the runway is not parallel to the cells. A viewer draws planes
+    between the grid points. With the default ``spacing`` (m) the planes are within 4 m of the true
+    height. On the flat ground around the runway they have the true height.
     """
     axis = np.arange(-reach, reach + 0.5 * spacing, spacing)
     edges = np.array([-_ROAD_HALF, _ROAD_HALF])

@@ -1,4 +1,4 @@
-"""A compensatory tracking task with a simple plant: K/s or K/s^2, and a scripted pilot.
+"""Compensatory tracking with a simple plant, K/s or K/s^2, by a person or a scripted pilot.
 
 McRuer's experiments used these plants: D. T. McRuer and E. S. Krendel, AGARDograph 188 (1974).
 """
@@ -19,7 +19,7 @@ PERIOD_S = 0.01
 
 
 class Integrator(rt.Plant):
-    """The stick sets the rate."""
+    """Plant whose rate is proportional to the stick."""
 
     pitch = rt.state("rad")
     stick = rt.input()
@@ -30,7 +30,7 @@ class Integrator(rt.Plant):
 
 
 class DoubleIntegrator(rt.Plant):
-    """The stick sets the acceleration."""
+    """Plant whose acceleration is proportional to the stick."""
 
     pitch = rt.state("rad")
     pitch_rate = rt.state("rad/s")
@@ -43,7 +43,7 @@ class DoubleIntegrator(rt.Plant):
 
 
 def plant(kind: str, gain: float) -> rt.Plant:
-    """Return the plant ``kind``, ``K/s`` or ``K/s^2``, with K = ``gain``."""
+    """Return a plant of ``kind`` ``K/s`` or ``K/s^2`` with K = ``gain``."""
     if kind not in PLANTS:
         raise UnknownName("plant", kind, PLANTS, "scenario tracking")
     return Integrator(gain=gain) if kind == "K/s" else DoubleIntegrator(gain=gain)
@@ -67,11 +67,12 @@ def scenario(
 ) -> rt.Scenario:
     """Track a sum of sines with the plant K/s or K/s^2; a person flies, or a scripted pilot.
 
-    ``plant_gain`` is K in rad/s (or rad/s^2) for full stick.  ``by`` is ``person`` or ``script``.
-    The arguments from ``gain`` to ``damping`` are those of the scripted pilot
-    (:class:`rtsim.models.piloting.PilotModel`); ``remnant`` is the density of the noise that is
-    added to the error, rad/sqrt(Hz).  ``realisation`` selects the phases of the target; 0 leaves
-    those of the task.  ``until`` 0 is the end of the task.
+    ``plant_gain`` is K in rad/s (or rad/s^2) for full stick. ``by`` is ``person`` or ``script``.
+
+    The arguments from ``gain`` to ``damping`` configure the scripted pilot
+    (:class:`rtsim.models.piloting.PilotModel`). ``remnant`` is the density of the noise that is
+    added to the error, rad/sqrt(Hz). ``realisation`` selects the phases of the target; 0 keeps the
+    phases of the task. With ``until=0`` the run ends with the task.
     """
     chosen = task_named(task, realisation)
     out = rt.Scenario("tracking", until=until if until else chosen.duration)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 FT = 0.3048
-"""Metres in a foot."""
+"""One foot in m."""
 LBF = 4.4482216152605
-"""Newtons in a pound-force."""
+"""One pound-force in N."""
 SLUG = LBF / FT
-"""Kilograms in a slug."""
+"""One slug in kg."""
 SLUG_FT2 = SLUG * FT * FT
-"""kg m2 in a slug ft2."""
+"""One slug ft2 in kg m2."""
 KT = 1852.0 / 3600.0
-"""Metres per second in a knot."""
+"""One knot in m/s."""
 DEG = math.pi / 180.0
-"""Radians in a degree."""
+"""One degree in rad."""

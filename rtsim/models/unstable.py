@@ -1,6 +1,7 @@
 """An unstable plant and a sampled controller that stabilises it.
 
-x'' = 2 x + u with u_k = -[8 4] x - s_(k-1), s_k = s_(k-1) + x_1 / 2, every 0.1 s.
+The plant is x'' = 2 x + u. Every 0.1 s the controller computes u_k = -[8 4] x - s_(k-1) and s_k =
+s_(k-1) + x_1 / 2.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Unstable(rt.Plant):
 
 
 UNSTABLE = Unstable.model()
-"""The plant for functions that take a :class:`rtsim.Model`."""
+"""The plant as a :class:`rtsim.Model`."""
 
 
 class Stabiliser(rt.Controller, compile=True):
-    """Proportional, derivative and summed feedback."""
+    """Controller with proportional, derivative and summed feedback."""
 
     x = rt.input("m")
     v = rt.input("m/s")

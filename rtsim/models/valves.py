@@ -1,9 +1,9 @@
 """A computer that opens two remote valves: an example of compute and network latency.
 
-A tank fills until its pressure exceeds a limit.  At its next sample, the computer decides to open
-both valves.  It computes one command after the other and sends each command over a network, so the
-commands arrive some time after the sample.  The sample is at 53.100 s; the commands are completed
-at 53.212 and 53.213 s, and they arrive at 53.217 and 53.218 s.
+A tank fills until its pressure exceeds a limit. At its next sample, the computer decides to open
+both valves. The computer computes one command after the other and sends each over a network, so
+the commands arrive some time after the sample. The sample is at 53.100 s. The commands are
+completed at 53.212 and 53.213 s, and arrive at 53.217 and 53.218 s.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rtsim.core.tag import Duration
 
 
 class Tank(rt.Plant):
-    """A tank that fills at a constant rate; each valve follows its command with a lag."""
+    """Tank that fills at a constant rate; each valve follows its command with a lag."""
 
     pressure = rt.state("bar")
     valve21 = rt.state()
@@ -37,7 +37,7 @@ class Tank(rt.Plant):
 
 
 class Valve(rt.Controller):
-    """Opens the valve when the pressure exceeds the limit, and keeps it open."""
+    """Controller that opens a valve when the pressure reaches the limit, and keeps it open."""
 
     pressure = rt.input("bar")
     open = rt.output()

@@ -1,27 +1,30 @@
-"""Moving air: wind, its change with altitude, and turbulence, as inputs of the rigid bodies.
+"""Wind, wind shear and turbulence as inputs of the rigid bodies.
 
-The bodies of rtsim compute their air loads from the velocity relative to the air, which their
-method ``air_motion`` returns.  In a :class:`rtsim.models.body.RigidBody` the air rests relative to
-the rotating Earth; :class:`MovingAir` adds inputs for its motion.  :func:`in_moving_air` returns a
-body with both.  A body with these inputs in air at rest computes the same bits as one without them.
+The bodies of rtsim compute their air loads from the velocity relative to the air. Their method
+``air_motion`` returns the motion of the air. In a :class:`rtsim.models.body.RigidBody` the air is
+at rest relative to the rotating Earth. :class:`MovingAir` adds inputs for the motion of the air,
+and :func:`in_moving_air` adds these inputs to a body. With all inputs at 0 the results of the body
+are the same bits as without the inputs.
 
-Wind and turbulence of MIL-F-8785C: mean wind with shear near the ground, and Dryden gusts.
+:func:`dryden` makes the wind and turbulence of MIL-F-8785C: mean wind with shear near the ground,
+and Dryden gusts.
 
-Source: MIL-F-8785C, "Flying Qualities of Piloted Airplanes" (5 November 1980), 3.7: spectra of the
-Dryden form, scale lengths and intensities of its low-altitude and its medium/high-altitude model.
-The intensities above 2000 ft are read from its figure 7.
+Source: MIL-F-8785C, "Flying Qualities of Piloted Airplanes" (5 November 1980), 3.7: Dryden
+spectra, and scale lengths and intensities of the low-altitude and the medium/high-altitude model.
+The intensities above 2000 ft are read from figure 7.
 
-The frozen field passes the aircraft with the airspeed V.  Each component is a linear filter of
-white noise.  At the ticks of its period the filter has exactly the distribution that the continuous
-filter has there; between them the outputs keep their values.  With L a scale length, b the span:
+A frozen field of turbulence passes the aircraft with the airspeed V. Each component is white noise
+through a linear filter. At each tick the output has exactly the distribution of the continuous
+filter; between ticks the output is constant. L is a scale length and b the span:
 
     u:  1 / (1 + L/V s)
     v:  (1 + sqrt(3) L/V s) / (1 + L/V s)^2      w:  the same with its own L
     p:  1 / (1 + 4b/(pi V) s)
     q:  -(s/V) / (1 + 4b/(pi V) s) of w          r:  (s/V) / (1 + 3b/(pi V) s) of v
 
-The specification does not fix the signs of q and r.  Here p, q and r are the rotation of the air,
-which the body's own rates are measured against: q is minus the change of w along the x axis.
+The specification does not fix the signs of q and r. In this module, p, q and r are the rotation of
+the air. The loads depend on the body rates minus this rotation. q is minus the change of w along
+the x axis.
 """
 
 from __future__ import annotations
@@ -48,10 +51,10 @@ MOVING_AIR = "the air moves as the inputs say; its velocity and rotation are tho
 
 
 class MovingAir(RigidBody):
-    """A body in moving air; every input is 0 by default.
+    """Body in moving air. Every input is 0 by default.
 
-    The velocity of the air at the centre of mass is (``wind`` + ``shear`` times the altitude above
-    the ellipsoid) in north, east and down, plus ``turbulence`` in body axes.
+    Wind and shear are in north, east and down axes. The air at the centre of mass has the velocity
+    ``wind`` + ``shear`` times the altitude above the ellipsoid, plus ``turbulence`` in body axes.
     """
 
     wind_north = rt.input("m/s", optional=True, description="velocity of the air over the Earth")
@@ -67,7 +70,7 @@ class MovingAir(RigidBody):
     turbulence_yaw = rt.input("rad/s", optional=True, description=_TURNS)
 
     def air_moves(self) -> bool:
-        """Return whether one of the inputs is not 0."""
+        """Return whether any input is not 0."""
         return (
             self.wind_north != 0.0
             or self.wind_east != 0.0
@@ -116,13 +119,14 @@ AIR_INPUTS = MovingAir.signals("input")
 
 
 def in_moving_air(model: rt.Model) -> rt.Model:
-    """Return the body ``model`` with the inputs of :class:`MovingAir` behind its own inputs.
+    """Return the body ``model`` with the inputs of :class:`MovingAir` after its own inputs.
 
     ``model`` is ``Body.model()`` of a class that derives from
-    :class:`rtsim.models.body.RigidBody`.  Raises :class:`ModelError` if it is not, or if it has
-    these inputs already.
+    :class:`rtsim.models.body.RigidBody`. Raises :class:`ModelError` for any other model, and if
+    the model already has such an input.
 
     Example:
+
         out.plant("ball", in_moving_air(SPHERE), step=0.01, inputs={"wind_east": 6.0})
     """
     taken = [name for name in AIR_INPUTS.names if name in model.inputs]
@@ -157,8 +161,6 @@ def _moving(body: Any) -> Any:
     return type(body)(body.__name__, (MovingAir, body), known, name=body.default_name())
 
 
-# Wind and turbulence of MIL-F-8785C: mean wind with shear near the ground, and Dryden gusts.
-
 _LOG_EXCEEDANCE = np.log10(np.array([2e-1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6]))
 _ALTITUDE_FT = np.array(
     [500.0, 1750, 3750, 7500, 15000, 25000, 35000, 45000, 55000, 65000, 75000, 80000]
@@ -174,7 +176,7 @@ _INTENSITY_FT_S = np.array(
         [18.7, 21.5, 28.4, 30.2, 30.7, 31.0, 25.2, 23.1, 17.5, 10.7, 8.4, 7.2],
     ]
 )
-"""Figure 7: intensity over the altitude for each probability of exceedance.
+"""Figure 7: intensity over altitude, one row for each probability of exceedance.
 
 1e-2 is light, 1e-3 moderate and 1e-5 severe turbulence.
 """
@@ -188,7 +190,10 @@ Scales = tuple[float, float, float, float]
 
 @compiled
 def _between(points: Vector, value: float) -> tuple[int, float]:
-    """Return the interval of rising ``points`` that holds ``value``, and its place from 0 to 1."""
+    """Return the interval of rising ``points`` that contains ``value``, and the position within it.
+
+    The position is from 0 to 1.
+    """
     i = 0
     for k in range(1, points.size - 1):
         if not value >= points[k]:
@@ -199,9 +204,9 @@ def _between(points: Vector, value: float) -> tuple[int, float]:
 
 @compiled
 def high_intensity(altitude: float, exceedance: float) -> float:
-    """Return the standard deviation (m/s) of figure 7, for all components.
+    """Return the standard deviation (m/s) from figure 7, the same for all components.
 
-    ``altitude`` is in m.  The interpolation is linear in the altitude and in the logarithm of the
+    ``altitude`` is in m. The interpolation is linear in the altitude and in the logarithm of the
     probability of exceedance.
     """
     i, across = _between(_ALTITUDE_FT, altitude / FT)
@@ -215,10 +220,10 @@ def high_intensity(altitude: float, exceedance: float) -> float:
 def scales(altitude: float, wind_20ft: float, exceedance: float) -> Scales:
     """Return the scale lengths of u and v, and of w (m), and their standard deviations (m/s).
 
-    ``altitude`` is in m above the ground, ``wind_20ft`` in m/s.  Below 1000 ft they are those of
-    the low-altitude model (at least 10 ft above the ground), above 2000 ft those of the medium/
-    high-altitude model, and between them they are interpolated, as is usual: the specification
-    gives none there.
+    ``altitude`` is in m above the ground, ``wind_20ft`` in m/s. Below 1000 ft the values are from
+    the low-altitude model (at 10 ft or more). Above 2000 ft they are from the medium/high-altitude
+    model. The specification has no values between 1000 and 2000 ft; as usual, they are
+    interpolated.
     """
     low = max(_LOWEST, min(_LOW, altitude))
     ratio = 0.177 + 0.000823 * low / FT
@@ -242,11 +247,12 @@ def scales(altitude: float, wind_20ft: float, exceedance: float) -> Scales:
 def transition(slow: float, fast: float) -> tuple[float, float, float, float, float]:
     """Return elements 11 (and 22), 21, 31, 32 and 33 of the transition matrix over one period.
 
-    The filter of a component and of its angular rate, with unit white noise n, has the states
+    A component and its angular rate share one filter with three states. With unit white noise n:
 
         x1' = -a x1 + sqrt(2a) n,   x2' = a (x1 - x2),   x3' = b (component - x3)
 
-    where the component is ``_V x1 + _W x2``.  ``slow`` is a times the period, ``fast`` b times it.
+    The component is ``_V x1 + _W x2``. ``slow`` is a times the period, ``fast`` is b times the
+    period.
     """
     e, f, d = math.exp(-slow), math.exp(-fast), fast - slow
     if abs(d) > 1.0:
@@ -266,9 +272,9 @@ def transition(slow: float, fast: float) -> tuple[float, float, float, float, fl
 
 @compiled
 def stationary(slow: float, fast: float) -> tuple[float, float, float]:
-    """Return elements 13, 23 and 33 of the covariance of the states of :func:`transition`.
+    """Return elements 13, 23 and 33 of the stationary covariance of the filter's states.
 
-    Elements 11, 12 and 22 are 1, 1/2 and 1/2.
+    :func:`transition` defines the states. Elements 11, 12 and 22 are 1, 1/2 and 1/2.
     """
     c13 = fast * (_V + 0.5 * _W) / (slow + fast)
     c23 = (slow * c13 + 0.5 * fast * (_V + _W)) / (slow + fast)
@@ -282,11 +288,10 @@ def _root(value: float) -> float:
 
 @compiled
 def move_pair(x: Vector, noise: Vector, slow: float, fast: float, started: bool) -> None:
-    """Move the three states ``x`` over one period, with the random numbers ``noise`` (3,).
+    """Advance the three states ``x`` by one period with the random numbers ``noise`` (3,).
 
-    The added noise has the covariance P - F P F', with P the stationary covariance and F the
-    transition matrix, which is the integral over the period.  The first time the states are drawn
-    from P.
+    Let P be the stationary covariance and F the transition matrix. The added noise has the
+    covariance P - F P F'. At the first call the states are drawn from P.
     """
     p13, p23, p33 = stationary(slow, fast)
     x1, x2, x3 = 0.0, 0.0, 0.0
@@ -307,7 +312,7 @@ def move_pair(x: Vector, noise: Vector, slow: float, fast: float, started: bool)
         q13 -= f11 * b13
         q23 -= f21 * b13 + f11 * b23
         q33 -= f31 * b13 + f32 * b23 + f33 * b33
-    # the Cholesky factor; a pivot that is 0 but for rounding adds nothing
+    # Cholesky factor. A pivot that is 0 except for rounding adds nothing.
     g11 = _root(q11)
     g21 = q12 / g11 if g11 > 0.0 else 0.0
     g31 = q13 / g11 if g11 > 0.0 else 0.0
@@ -330,14 +335,15 @@ def _moved(x: float, noise: float, slow: float, started: bool) -> float:
 def mean_wind(altitude: float, wind_20ft: float, roughness: float) -> float:
     """Return the mean wind (m/s) of the low-altitude model: logarithmic from 3 ft to 1000 ft.
 
-    Below and above, the wind is that of these altitudes.  ``altitude`` and ``roughness`` are in m.
+    Outside this range, the wind is that at the nearer end. ``altitude`` and ``roughness`` are in
+    m.
     """
     height = max(_LOWEST_WIND, min(_LOW, altitude))
     return wind_20ft * max(0.0, math.log(height / roughness)) / math.log(20.0 * FT / roughness)
 
 
 class DrydenAir(rt.Plant, name="dryden"):
-    """Wind and turbulence of MIL-F-8785C; :func:`dryden` adds the ticks."""
+    """Wind and turbulence of MIL-F-8785C, without the ticks that :func:`dryden` adds."""
 
     airspeed = rt.input("m/s", description="of the aircraft")
     altitude = rt.input("m", description="above the ground")
@@ -377,7 +383,7 @@ class DrydenAir(rt.Plant, name="dryden"):
     )
 
     def move(self, period: float) -> None:
-        """Move all filters over one period (s) at the present airspeed and altitude."""
+        """Advance all filters by one period (s) at the present airspeed and altitude."""
         speed, started = max(self.airspeed, _SLOWEST), self.started != 0.0
         length, length_w, _, _ = scales(self.altitude, self.wind_20ft, self.exceedance)
         travelled, turn = period * speed, 0.25 * math.pi / self.span
@@ -419,12 +425,14 @@ DRYDEN_OUTPUTS = DrydenAir.signals("output")
 
 
 def dryden(period: Duration | Period = 0.01) -> rt.Model:
-    """Return the wind and turbulence of MIL-F-8785C as a plant, with new values every ``period`` s.
+    """Return a plant for the wind and turbulence of MIL-F-8785C, updated every ``period`` s.
 
-    Its outputs have the names of ``AIR_INPUTS``.  Its random stream is named after the plant, so a
-    run with the same seed has the same turbulence.  The steps of the plants do not change it.
+    The outputs have the names of ``AIR_INPUTS``. The random stream has the name of the plant, so
+    runs with the same seed have the same turbulence. The step sizes of plants do not change the
+    turbulence.
 
     Example:
+
         out.plant(
             "air", dryden(0.01), step=0.01,
             inputs={"airspeed": "f16.airspeed", "altitude": "f16.altitude"},

@@ -1,1 +1,1 @@
-"""Take, keep, write and read checkpoints, which hold the state of a run at a tag."""
+"""Checkpoints, which contain the state of a run at a tag: taking, storing, writing and reading."""

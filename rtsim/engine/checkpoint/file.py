@@ -1,8 +1,8 @@
-"""Checkpoints, which hold the state of a run at a tag, and their files (docs/checkpoints.md).
+"""Checkpoints, which contain the state of a run at a tag, and their files (docs/checkpoints.md).
 
-A file has 8 bytes that name the format, its version (2 bytes), the length of the body (8 bytes),
-the SHA-256 of the body (32 bytes), and the body, one MessagePack map.  The body is decoded only if
-the other fields are correct.
+A file begins with 8 bytes that identify the format. Then follow the version of the format (2
+bytes), the length of the body (8 bytes), and the SHA-256 of the body (32 bytes). The body is one
+MessagePack map. The body is decoded only if the other fields are correct.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _FOREIGN = (KeyError, TypeError, ValueError, IndexError, AttributeError, Overflo
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a run at a tag; :meth:`rtsim.engine.system.System.save` returns ``state``."""
+    """The state of a run at a tag. :meth:`rtsim.engine.system.System.save` returns ``state``."""
 
     ns: int
     header: Mapping[str, Any]
-    """The header of the recording: scenario, seed, sources, fingerprint."""
+    """Header of the recording: scenario, seed, sources, fingerprint."""
     state: Mapping[str, Any]
     rows: Mapping[str, int] = field(default_factory=dict)
     """Number of rows of each track since the start of the run."""
     events: int = 0
     source: str = "memory"
-    """The file from which the checkpoint was read."""
+    """File from which the checkpoint was read."""
 
     @property
     def tag(self) -> Tag:
@@ -53,7 +53,7 @@ class Checkpoint:
 
     @cached_property
     def body(self) -> bytes:
-        """The contents of the checkpoint file after its head, as MessagePack."""
+        """Contents of the checkpoint file after its head, as MessagePack."""
         return pack(
             {
                 "ns": self.ns,
@@ -88,7 +88,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
-        """Return the checkpoint in file ``path``; raises :class:`CheckpointError`."""
+        """Return the checkpoint in ``path``; raise :class:`CheckpointError` if it is invalid."""
         path = Path(path)
         body = _body(path)
         try:
@@ -108,14 +108,16 @@ class Checkpoint:
                 f"{path} has unexpected contents ({type(error).__name__}: {error}); "
                 "it was not written by rtsim"
             ) from error
-        # The digest is that of the file's bytes; this version of rtsim might write other bytes.
+        # The digest is computed from the bytes of the file, because this version of rtsim might
+        # encode the body differently.
         out.__dict__["digest"] = hashlib.sha256(body).hexdigest()
         return out
 
     def restore(self, system: System, inserted: Sequence[int] = ()) -> None:
-        """Restore the state into ``system``; if this raises, do not use ``system`` again.
+        """Restore the state into ``system``.
 
-        ``inserted``: as for :meth:`System.restore`.
+        After an exception, ``system`` must not be used. ``inserted`` is passed to
+        :meth:`System.restore`.
         """
         try:
             system.restore(self.state, inserted)
@@ -154,7 +156,7 @@ def _refuse_to_overwrite(path: Path) -> None:
 
 
 def _others(path: Path) -> str:
-    """Return a hint that lists other checkpoints of the run of ``path``; empty if none exist."""
+    """Return a hint that lists other checkpoints of the same run, or an empty text."""
     flight, at, _ = path.name.rpartition("@")
     there = [p.name for p in path.parent.glob(f"*{SUFFIX}")] if at else []
     beside = sorted((n for n in there if n.startswith(f"{flight}@")), key=lambda n: (len(n), n))
@@ -166,7 +168,7 @@ def _others(path: Path) -> str:
 
 
 def _body(path: Path) -> bytes:
-    """Return the body of the checkpoint file; raises :class:`CheckpointError` if it is damaged."""
+    """Return the body of the checkpoint file; raise :class:`CheckpointError` if it is damaged."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD.size)
@@ -214,14 +216,12 @@ def _whole(value: object, least: int = 0) -> int:
     return value
 
 
-# Keep the checkpoints of a run in memory, or in files next to its recording.
-
 MOST_FILES = 100_000
-"""The largest number of checkpoint files that one run can write."""
+"""Largest number of checkpoint files that one run can write."""
 
 
 class Ring:
-    """A ring in memory with the checkpoints of the last ``seconds`` of a run."""
+    """Ring in memory with the checkpoints of the last ``seconds`` of a run."""
 
     most = None
 
@@ -231,7 +231,7 @@ class Ring:
 
     def keep(self, checkpoint: Checkpoint) -> None:
         kept = self._kept
-        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back past these
+        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back to an earlier time
             kept.pop()
         kept.append(checkpoint)
         while len(kept) > 1 and kept[1].ns <= checkpoint.ns - self._span_ns:
@@ -254,9 +254,9 @@ class Ring:
 
 
 class Files:
-    """The checkpoint files of a run, next to its recording, such as ``run@12.340.checkpoint``.
+    """Checkpoint files of a run, next to its recording, such as ``run@12.340.checkpoint``.
 
-    :meth:`finish` writes the files.  ``start`` is the checkpoint from which the run continued.  Its
+    :meth:`finish` writes the files. ``start`` is the checkpoint from which the run continued. Its
     file is never replaced, because the recording refers to it by its SHA-256.
     """
 
@@ -273,7 +273,7 @@ class Files:
         self._waiting.append(checkpoint)
 
     def finish(self) -> None:
-        """Write the files of all kept checkpoints."""
+        """Write the files of all stored checkpoints."""
         waiting, self._waiting = self._waiting, []
         for checkpoint in waiting:
             path = path_beside(self._recording, checkpoint.ns)
@@ -282,7 +282,10 @@ class Files:
             self._written.append((checkpoint.ns, path))
 
     def forget_after(self, ns: int) -> None:
-        """Forget the checkpoints after ``ns``, to which the run went back; keep their files."""
+        """Forget the checkpoints after ``ns``, because the run went back to ``ns``.
+
+        Their files remain.
+        """
         self._written = [(at, path) for at, path in self._written if at <= ns]
 
     def between(self, after: int, ns: int) -> Checkpoint | None:
@@ -299,7 +302,7 @@ def _at(checkpoint: Checkpoint) -> int:
 
 
 def path_beside(recording: Path, ns: int) -> Path:
-    """Return the path of the checkpoint at ``ns`` of the run in the file ``recording``."""
+    """Return the path of the checkpoint at ``ns`` of the run that is recorded in ``recording``."""
     decimals = f"{ns % NS_PER_S:09d}".rstrip("0").ljust(3, "0")
     return recording.with_name(f"{recording.stem}@{ns // NS_PER_S}.{decimals}{SUFFIX}")
 
@@ -313,19 +316,21 @@ def beside(recording: Path) -> list[Path]:
     return [p for p in folder.iterdir() if p.name.startswith(start) and p.suffix == SUFFIX]
 
 
-# The checkpoints to which a run in progress can go back.
-
 _KEPT = 100
 _SHORTEST_NS = NS_PER_S // 10
-"""The most checkpoints in a ring, and the shortest interval between two checkpoints, ns."""
+"""Largest number of checkpoints in a ring, and shortest interval between two checkpoints, ns."""
 
 
 class CheckpointHistory:
-    """The checkpoints of all segments of a run; a new segment begins when the run goes back.
+    """The checkpoints of all segments of a run, to which the run can go back.
 
-    ``seconds``: time span of a ring in memory. ``start``: the checkpoint from which the first
-    segment continued. ``first``: also keep the initial state. ``if_savable``: keep nothing if the
-    state of a component cannot be saved.
+    A new segment begins when the run goes back.
+
+    Args:
+        seconds: time span of a ring in memory; None for no ring.
+        start: checkpoint from which the first segment continued.
+        first: also store the initial state.
+        if_savable: store nothing if the state of a component cannot be saved.
     """
 
     def __init__(
@@ -338,7 +343,7 @@ class CheckpointHistory:
     ) -> None:
         self.if_savable = if_savable
         self.lacks_first = first and start is None
-        """True if the initial state is wanted and has not been kept yet."""
+        """True if the initial state is requested and has not been stored yet."""
         self.ring = None if seconds is None else Ring(seconds)
         self.every_ns: int | None = None
         """Interval between two checkpoints in the ring, ns."""
@@ -355,7 +360,7 @@ class CheckpointHistory:
         self._files.append(files)
 
     def begin(self, ns: int) -> None:
-        """Begin a segment at ``ns``; forget the checkpoints after ``ns``."""
+        """Begin a segment at ``ns``, and forget the checkpoints after ``ns``."""
         if self.ring is not None:
             self.ring.forget_after(ns)
         for files in self._files:

@@ -1,4 +1,4 @@
-"""Decide at which tags of a run checkpoints are taken."""
+"""Schedule that determines at which tags of a run checkpoints are taken."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ _TRUST = 64
 
 
 class Keeper(Protocol):
-    """Stores checkpoints; the loop calls it between two tags, so it must be fast."""
+    """Stores checkpoints.
+
+    The loop calls this object between two tags, so the calls must be fast.
+    """
 
     @property
     def most(self) -> int | None:
-        """The most checkpoints of one run; ``None`` for no limit."""
+        """Largest number of checkpoints of one run, or ``None`` for no limit."""
         ...
 
     def keep(self, checkpoint: Checkpoint) -> None: ...
 
     def finish(self) -> None:
-        """Do slow work, such as writing files; called when the run has time for it."""
+        """Do slow work, such as writing files; called when the run has time."""
         ...
 
 
@@ -42,16 +45,17 @@ class CheckpointSource(Protocol):
         ...
 
     def in_hand(self) -> int | None:
-        """Return the slack of the last frame, ns; ``None`` if the run is not paced."""
+        """Return the slack of the last frame, ns, or ``None`` if the run is not paced."""
         ...
 
 
 class CheckpointSchedule:
-    """Takes checkpoints every ``every`` s and at the times ``at`` (s), at the next existing tag.
+    """Takes checkpoints every ``every`` s and at the times ``at`` (s), each at the next tag.
 
-    In a paced run a frame without slack postpones a regular checkpoint to a later tag, but never a
-    checkpoint at a time of ``at``.  ``keeper`` stores the checkpoints; without one, commands cannot
-    take a checkpoint.  ``past`` also gets every checkpoint, and further checkpoints for its ring.
+    In a paced run, a frame without slack postpones a regular checkpoint to a later tag.
+    Checkpoints at the times ``at`` are never postponed. ``keeper`` stores the checkpoints; without
+    it, commands cannot take a checkpoint. ``past`` receives every checkpoint, and further
+    checkpoints for its ring.
     """
 
     def __init__(
@@ -68,7 +72,7 @@ class CheckpointSchedule:
         self._ring_every = None if past is None else past.every_ns
         ring = past is not None and past.every_ns is not None and not past.if_savable
         self.wanted = every is not None or bool(at) or ring
-        """True if checkpoints are wanted before the run starts; commands can request more."""
+        """True if checkpoints are requested before the run starts. Commands can request more."""
         self.postponed = 0
         """Number of tags at which a regular checkpoint was postponed."""
         self.next_ns = NEVER.ns
@@ -95,7 +99,10 @@ class CheckpointSchedule:
         until_ns: int,
         clock: Callable[[], int],
     ) -> None:
-        """Prepare for a run from ``ns`` to ``until_ns``; ``clock`` [ns] times the checkpoints."""
+        """Prepare for a run from ``ns`` to ``until_ns``.
+
+        ``clock`` (ns) measures how long a checkpoint takes.
+        """
         most = None if self.keeper is None else self.keeper.most
         every = self._every
         if every is not None and most is not None and (until_ns - ns) // every > most:
@@ -119,7 +126,7 @@ class CheckpointSchedule:
         self._look_ahead()
 
     def if_savable(self, system: System) -> None:
-        """Take no checkpoints for the ring if a component cannot be saved."""
+        """Take no checkpoints for the ring if the state of a component cannot be saved."""
         try:
             check_savable(system)
         except CheckpointError:
@@ -161,7 +168,7 @@ class CheckpointSchedule:
         self._cost_ns = self._clock() - began
 
     def ask(self, ns: int) -> None:
-        """Request a checkpoint at ``ns``, to be taken after all events at that time."""
+        """Request a checkpoint at ``ns``, after all events at that time."""
         if self.keeper is None:
             raise CheckpointError(
                 "checkpoints are stored next to a recording, and this run writes no recording"

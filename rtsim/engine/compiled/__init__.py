@@ -1,1 +1,1 @@
-"""Stretches of simulated time in which everything that happens is compiled, run in one call."""
+"""The compiled engine, which runs many tags in one call of compiled code."""

@@ -1,4 +1,4 @@
-"""What of a run can be compiled: the whole run or not, and each of its tasks."""
+"""Tests of whether a run, and each of its tasks, can be compiled."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ from rtsim.equations.compiling import kept
 from rtsim.timing.pacing import Pacer
 
 AUTO, COMPILED, INTERPRETED = ENGINES = ("auto", "compiled", "interpreted")
-"""The engines that can run a scenario.  Automatic uses the compiled engine if the engine is
-compiled already or if the run is long.  The engine is compiled once on each machine, which takes
-some seconds."""
+"""Engines that can run a scenario.
+
+The compiled engine is compiled once on each machine, which takes some seconds. ``auto`` therefore
+uses it only if it is compiled already, or if the run is long.
+"""
 _LONG = 100_000
-"""Steps; the interpreter takes as long for them as compiling the engine."""
+"""Number of steps that the interpreter computes in the time of compiling the engine."""
 _SHORT = 200
-"""Steps; the interpreter takes as long for them as loading the engine."""
+"""Number of steps that the interpreter computes in the time of loading the engine."""
 EXACT_NS = 2**53
-"""The latest time (ns) whose value in s is rounded equally in compiled code and in Python."""
+"""Time (ns) up to which compiled code and Python round the value in s equally."""
 
 
 @dataclass
 class Eligibility:
-    """What of a run can be compiled."""
+    """Result of the tests for one run."""
 
     why_not: list[str] = field(default_factory=list)
-    """Why the run cannot use the compiled engine at all; empty if it can."""
+    """Reasons why the run cannot use the compiled engine at all. Empty if it can."""
     interpreted: list[str] = field(default_factory=list)
     """The components that react in Python, each with the reason."""
     reactions: dict[str, CompiledReaction] = field(default_factory=dict)
-    """The reactions that are compiled, by the name of their task."""
+    """The compiled reactions by the name of their task."""
 
 
 def examine(
     system: System, trace: Trace, pacer: Pacer, engine: str, until_ns: int, loaded: bool
 ) -> Eligibility:
-    """Return what of the run up to ``until_ns`` can be compiled.
+    """Return which parts of the run up to ``until_ns`` can be compiled.
 
-    ``engine`` is one of :data:`ENGINES`; ``loaded``: this process has the compiled engine already.
+    ``engine`` is one of :data:`ENGINES`. ``loaded`` is true if this process has already loaded the
+    compiled engine.
     """
     found = Eligibility()
     if engine == INTERPRETED:
@@ -79,7 +82,7 @@ def examine(
 
 
 def _too_short(system: System, until_ns: int, loaded: bool) -> str:
-    """Return why a short run is left to the interpreter; empty if it is not."""
+    """Return why the run is too short for the compiled engine, or an empty text."""
     steps = (until_ns - system.ns) / min(p.step.ns for p in system.plants)
     if steps < _SHORT:
         return "the run is short"
@@ -92,12 +95,12 @@ def _too_short(system: System, until_ns: int, loaded: bool) -> str:
 
 
 def why_unpaceable(system: System, pacer: Pacer) -> str:
-    """Return why compiled code cannot wait at the present rate; empty if it can."""
+    """Return why compiled code cannot wait at the present rate, or an empty text."""
     return unpaceable(pacer, round(min(p.step.ns for p in system.plants)))
 
 
 def _reaction(task: Task, system: System, trace: Trace) -> CompiledReaction | str:
-    """Return the compiled reaction of ``task``, or why it has none."""
+    """Return the compiled reaction of ``task``, or the reason why it has none."""
     reacts, described = _owner(task, "react"), _owner(task, "compiled")
     if described is None or reacts is not described:  # a subclass reacts in its own way
         return f"{task.name} reacts in Python"
@@ -124,10 +127,9 @@ def _reaction(task: Task, system: System, trace: Trace) -> CompiledReaction | st
 
 
 def _owner(task: Task, method: str) -> type | None:
-    """The class that defines ``method``."""
     return next((c for c in type(task).__mro__ if method in vars(c)), None)
 
 
 def _exact(period: Period) -> bool:
-    """Its ticks can be computed in 64 bits."""
+    """Return whether the ticks of ``period`` can be computed in 64 bits."""
     return max(period.ratio) < 2**40

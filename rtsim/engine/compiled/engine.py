@@ -1,8 +1,8 @@
-"""The compiled engine of one run: one stretch after the other, or a whole run in one.
+"""The compiled engine of one run.
 
-A stretch is a span of simulated time in which everything that happens is compiled.  It ends before
-the first tag at which anything else happens: that tag is the interpreter's
-(:class:`rtsim.engine.executive.Executive`), which is the reference for all of them.
+A stretch is a span of simulated time in which compiled code runs all tags. The stretch ends before
+the first tag that the interpreter (:class:`rtsim.engine.executive.Executive`) must run. The
+interpreter is the reference: both give equal results.
 """
 
 from __future__ import annotations
@@ -36,11 +36,17 @@ from rtsim.solve.internal_steps import nothing
 from rtsim.timing.pacing import Pacer
 
 _MOST_DRAWS = 512
-"""Numbers that are drawn ahead for one stretch, for each stream."""
+"""Largest number of random draws per stream that are made in advance for one stretch."""
 _CALL_NS = 20_000_000
-"""The number of tags in one call grows until a call takes this long: Ctrl-C is handled after it."""
+"""Target duration of one call, ns.
+
+The number of tags per call grows up to this duration. Ctrl-C is handled between two calls.
+"""
 _WORTH_IT = 8
-"""Steps of the fastest plant; a shorter stretch costs more than the interpreter takes."""
+"""Least length of a stretch, in steps of the fastest plant.
+
+Shorter stretches are not worth a call.
+"""
 
 
 @cache
@@ -49,15 +55,16 @@ def _kernel() -> Native:
 
 
 def engine_kept() -> bool:
-    """Return whether the compiled engine is in the cache; else its compilation takes 10 s."""
+    """Return whether the compiled engine is in the cache; otherwise its compilation takes 10 s."""
     return kept(stretch, (WORDS,))
 
 
 class CompiledEngine:
-    """The compiled engine of one run.
+    """Compiled engine of one run.
 
-    :attr:`why_not` says why the run cannot use the compiled engine at all.  :attr:`interpreted`
-    names the components that react in Python; compiled code stops before each of their tags.
+    :attr:`why_not` contains the reasons why the run cannot use the compiled engine at all.
+    :attr:`interpreted` lists the components that react in Python. Compiled code stops before each
+    tag of these components.
     """
 
     def __init__(
@@ -69,7 +76,7 @@ class CompiledEngine:
         until_ns: int,
         inbox: Inbox | None = None,
     ) -> None:
-        """``engine`` is one of :data:`ENGINES`; ``until_ns`` [ns] is where the run ends."""
+        """``engine`` is one of :data:`ENGINES`; the run ends at ``until_ns``."""
         self._system, self._trace, self._pacer = system, trace, pacer
         self._clock: Clock = pacer.clock
         self._inbox = inbox
@@ -78,12 +85,12 @@ class CompiledEngine:
         self.why_not, self.interpreted = found.why_not, found.interpreted
         self._reactions = found.reactions
         self.tags = 0
-        """Number of tags that ran in stretches."""
+        """Number of tags that compiled code has run."""
         self._table: Table | None = None
         self._engine = engine
         self._bound: tuple[object, Callable[[], Any]] | None = None
         self._given_up_ns = -1
-        """The next tag after the one at this time is the interpreter's, ns."""
+        """Time (ns) of the tag after which the interpreter must run the next tag."""
 
     def again(self, trace: Trace, pacer: Pacer) -> CompiledEngine:
         """Prepare for another run of the same system, which has been reset."""
@@ -94,10 +101,10 @@ class CompiledEngine:
         return self
 
     def whole(self) -> Table | None:
-        """Return the table if compiled code can run a whole run in one call, else ``None``.
+        """Return the table if compiled code can make a whole run in one call, else ``None``.
 
-        The conditions: all tasks are compiled, their first calls were checked, and no change is
-        scheduled.
+        A whole run is possible if all tasks are compiled, their first calls have been checked, and
+        no change is scheduled.
         """
         if self._table is None or not self.usable or self.interpreted or self._system.changes:
             return None
@@ -105,7 +112,7 @@ class CompiledEngine:
 
     @property
     def kernel(self) -> Native:
-        """The compiled engine itself; raises :class:`ModelError` if it does not compile."""
+        """Compiled kernel. Raises :class:`ModelError` if the kernel cannot be compiled."""
         return _kernel()
 
     @property
@@ -113,17 +120,18 @@ class CompiledEngine:
         return not self.why_not
 
     def __str__(self) -> str:
-        """One line for a person: what ran where, and why."""
+        """Return one line that states which parts ran in compiled code, and why others did not."""
         if not self.usable:
             return f"interpreted: {'; '.join(self.why_not)}"
         rest = f"; interpreted: {'; '.join(self.interpreted)}" if self.interpreted else ""
         return f"compiled: {self.tags} tags{rest}"
 
     def advance(self, loop: Loop) -> bool:
-        """Run the tags up to the first one that the interpreter must run, in one stretch.
+        """Run all tags before the first one that the interpreter must run.
 
-        ``loop.between`` is called with the time of the last tag (ns): every 0.2 to 0.28 s in a
-        paced run, now and then in other runs, and once at the end.
+        Return whether simulated time has advanced. ``loop.between`` is called with the time of the
+        last tag (ns): every 0.2 to 0.28 s in a paced run, at irregular intervals in other runs,
+        and at the end.
         """
         if not self.usable or self._system.ns == self._given_up_ns:
             return False
@@ -144,13 +152,16 @@ class CompiledEngine:
         return system.ns > began
 
     def prepare(self) -> None:
-        """Compile the engine and make its table, before the first tag if the run surely uses it."""
+        """Compile the engine and make its table, unless this has been done."""
         if self._table is None and self.usable and self._compiles():
             paced = self._pacer if self._clock.paced else None
             self._table = Table(self._system, self._trace, self._reactions, paced, self._inbox)
 
     def _compiles(self) -> bool:
-        """Compile or load the kernel; raises :class:`ModelError` if it was asked for and fails."""
+        """Compile or load the kernel; return whether the engine can be used.
+
+        Raises :class:`ModelError` if the compilation fails although the user requested the engine.
+        """
         try:
             _kernel()
         except ModelError as error:
@@ -160,7 +171,7 @@ class CompiledEngine:
         return self.usable
 
     def _first_interpreted(self) -> int:
-        """The first time [ns] at which something happens that is not compiled."""
+        """Return the first time (ns) of an event that compiled code cannot handle."""
         system, native = self._system, self._reactions
         found = [FAR, *system.inserted[:1], *system.bus.arrivals_except(native.keys())]
         found.append(system.bus.next_transmission_ns)
@@ -185,7 +196,7 @@ class CompiledEngine:
             while not failed:
                 try:
                     self.tags += self._call(table, loop)
-                except Exception:  # the interpreter runs the same tag, and says what is wrong
+                except Exception:  # the interpreter runs the same tag and reports the error
                     failed = True
                 if failed or not self._goes_on(table, loop):
                     break
@@ -203,7 +214,6 @@ class CompiledEngine:
         loop.between(self._system.ns)
 
     def _call(self, table: Table, loop: Loop) -> int:
-        """Run tags; returns their number."""
         if self._bound is None or self._bound[0] is not table.entry:
             kernel = _kernel().on(table.entry, concurrent=self._clock.paced)
             self._bound = (table.entry, kernel)
@@ -214,7 +224,7 @@ class CompiledEngine:
         return tags
 
     def _goes_on(self, table: Table, loop: Loop) -> bool:
-        """After a call that ended early: whether the stretch continues with another one."""
+        """Return whether the stretch continues with another call."""
         state, frames = table.state, table.frames
         full = state["rolled"] or state["answer"] == AGAIN
         if state["in_tag"] or not full:
@@ -243,22 +253,20 @@ class CompiledEngine:
 
 
 def _checked(task: Task) -> bool:
-    """The first call of the compiled function was checked: it was the interpreter's."""
+    """Return whether the first call of the task's compiled function has been checked."""
     checked: bool = getattr(task, "checked", True)
     return checked
 
 
-# A whole run in compiled code, from the tag at 0 ns to the last one, again and again.
-#
-# A prepared run (rtsim.runs.prepared) in which everything is compiled does not go through the
-# objects of the system: the words and the vectors of its first state are put back, and the kernel
-# is called until the run ends.  Whatever the kernel leaves to the interpreter ends the attempt, and
-# the run is then made from its beginning by the executive.
+# Whole runs in compiled code. A prepared run (rtsim.runs.prepared) whose tasks are all compiled
+# does not use the objects of the system. The words and vectors of its initial state are restored,
+# and the kernel is called until the run ends. If the kernel meets a tag that it cannot finish, the
+# attempt ends, and the executive makes the run from its beginning.
 
 Sink = Callable[[NDArray[np.int64]], object]
-"""Receives rows (n, columns) of a track; the array is valid only during the call."""
+"""Receives rows (n, columns) of a track. The array is valid only during the call."""
 _MOST_BYTES = 1 << 25
-"""Memory for the blocks of all tracks; with more, the rows of many tracks leave the caches."""
+"""Memory for the blocks of all tracks, bytes. Larger blocks would exceed the CPU caches."""
 
 
 class _Blocks:
@@ -271,7 +279,7 @@ class _Blocks:
         self.blocks = [np.zeros((self.capacity, width), np.int64) for _ in range(2)]
         self.addresses = [block.ctypes.data for block in self.blocks]
         self.present = 0
-        """Which of them the kernel fills."""
+        """Index of the block that the kernel fills."""
 
 
 class WholeRun:
@@ -288,27 +296,27 @@ class WholeRun:
         self._call = engine.kernel.on(self._entry)
         self._sinks: Sequence[Sink | None] = ()
         self.wall_ns = 0
-        """How long the kernel computed in the latest run, ns of the wall clock."""
+        """Wall-clock time that the kernel used in the latest run, ns."""
         self._lent: tuple[bool, ...] = ()
-        """Which tracks keep rows, as the words of the table say."""
+        """Which tracks store rows, as set in the table."""
 
     @property
     def names(self) -> list[str]:
-        """The names of the tracks, in the order of the sinks."""
+        """Names of the tracks, in the order of the sinks."""
         return [track.name for track in self._table.track_list]
 
     @property
     def valid(self) -> bool:
-        """Return whether the system still has the table that this object uses."""
+        """Whether the system still has the table that this object uses."""
         return self._table.entry is self._entry
 
     @property
     def now_ns(self) -> int:
-        """The last tag that was run, ns."""
+        """Time of the last tag that was run, ns."""
         return int(self._table.state["now"])
 
     def reset(self) -> None:
-        """Restore the initial state; write changed parameter values after this call."""
+        """Restore the initial state. Changed parameter values must be written after this call."""
         self._table.changing[:] = self._start
         give_up(self._table)
         for vector, first in self._vectors:
@@ -317,14 +325,15 @@ class WholeRun:
             blocks.present = 0
 
     def disturbed(self) -> None:
-        """Note that another run used the table."""
+        """Record that another run has used the table."""
         self._lent = ()
 
     def run(self, until_ns: int, sinks: Sequence[Sink | None]) -> int | None:
         """Run to ``until_ns`` (ns) after :meth:`reset`; return the number of tags.
 
-        ``sinks`` receive the rows of the tracks; the rows of a track without a sink are dropped.
-        Returns ``None`` if a tag needs the interpreter; sinks may have received rows before that.
+        ``sinks`` receive the rows of the tracks. Rows of a track without a sink are dropped.
+        Returns ``None`` if a tag needs the interpreter. The sinks may have received rows before
+        that tag.
         """
         self._sinks = sinks
         lent = tuple(sink is not None for sink in sinks)
@@ -357,7 +366,7 @@ class WholeRun:
             except KeyboardInterrupt:
                 raise
             except Exception:
-                return None  # the interpreter meets the same error, and says where it is
+                return None  # the interpreter will raise the same error and report its place
             self.wall_ns += stopwatch() - began
             tags += done
             unfinished, dry = state["in_tag"], state["dry"]
@@ -374,7 +383,7 @@ class WholeRun:
                 return None
 
     def _lend(self, kept: tuple[bool, ...]) -> None:
-        """Let the kernel write rows of the ``kept`` tracks into the blocks of this object."""
+        """Make the kernel write rows of the ``kept`` tracks into the blocks of this object."""
         table = self._table
         for i, (blocks, keep) in enumerate(zip(self._blocks, kept, strict=True)):
             row, state = table.tracks[i], table.track_states[i]
@@ -387,7 +396,7 @@ class WholeRun:
         self._lent = kept
 
     def _empty(self) -> None:
-        """Hand over the full blocks, and let the kernel have them as its spare ones."""
+        """Pass the full blocks to the sinks, then return them to the kernel as its spare blocks."""
         states = self._table.track_states
         for state, blocks, sink in zip(states, self._blocks, self._sinks, strict=True):
             if state["rolled"]:
@@ -400,7 +409,7 @@ class WholeRun:
 
 
 def _changing(table: Table) -> list[Vector]:
-    """The vectors that a run changes, and those that hold values that can be set."""
+    """Return the vectors that a run changes, and the vectors of values that users can set."""
     system = table.system
     found = chain(
         table.span_list,

@@ -1,11 +1,11 @@
-"""The compiled engine: docs/semantics.md, section "The step", where all that happens is compiled.
+"""The kernel of the compiled engine (docs/semantics.md, section "The step").
 
-One call of :func:`stretch` runs tag after tag, in the order in which
-:class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps` run it:
-they are the reference, and :class:`rtsim.components.plant.RunningPlant` is for plants.  A tag that
-needs more than this module has is undone and left to them.
+One call of :func:`stretch` runs tag after tag, in the same order as
+:class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps`. The two
+classes are the reference for this module, with :class:`rtsim.components.plant.RunningPlant` for
+plants. If this module cannot finish a tag, the tag is undone, and the reference runs it again.
 
-``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
+In all functions, ``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
 """
 
 from __future__ import annotations
@@ -75,12 +75,15 @@ _AT = GUARD_TABLE.at
 def stretch(w: Any) -> int:
     """Run the tags before ``limit``; return how many were run.
 
-    ``w`` has one word, the address of the header.  If ``last`` is set, the tag at ``limit`` is run
-    too.  If ``now`` is ``NOTHING``, the run begins with the tag at 0 ns; otherwise that tag was run
-    before.  The call returns early after ``most`` tags, or if the buffer of a track is full.  It
-    also returns early in a tag that it cannot finish; ``in_tag`` is then not 0, and the caller must
-    undo this tag.  If ``paused`` is set, a step of a plant takes long, and the next call continues
-    it.
+    ``w`` has one word, the address of the header. The names below are fields of the header and of
+    its state:
+
+    - If ``last`` is set, the tag at ``limit`` is run too.
+    - If ``now`` is ``NOTHING``, the run begins with the tag at 0 ns.
+    - The call returns early after ``most`` tags, or if the buffer of a track is full.
+    - The call also returns early in a tag that it cannot finish. In this case, ``in_tag`` is not 0,
+      and the caller must undo the tag.
+    - If ``paused`` is set, a step of a plant takes long. The next call continues the step.
     """
     t = record_at(w[0], HEADER)
     state = state_of(t)
@@ -95,7 +98,7 @@ def stretch(w: Any) -> int:
     paced = t.pace.length > 0
     discrete = _next_discrete(t)
     while tags < t.most and state.now < t.limit:
-        if state.rolled and not paced:  # a paced run returns by the wall clock
+        if state.rolled and not paced:  # a paced run returns at wall-clock times
             return tags
         ns = _propagate(t, discrete)
         if ns == NOTHING or ns > t.limit or (ns == t.limit and not t.last):
@@ -128,7 +131,7 @@ def stretch(w: Any) -> int:
 
 @compiled
 def _next_discrete(t: Any) -> int:
-    """The earliest time at which something other than a plant's own grid happens."""
+    """Return the earliest time of an event other than a grid point of a plant."""
     ns = t.limit
     if state_of(t).in_flight:
         ns = min(ns, records_of(t.flight, MESSAGE)[0].ns)
@@ -142,7 +145,7 @@ def _next_discrete(t: Any) -> int:
 
 @compiled
 def _instant(t: Any, ns: int) -> bool:
-    """The microsteps at ``ns``; false where the tag cannot be finished."""
+    """Run the microsteps at ``ns``; return False if the tag cannot be finished."""
     answers = words_of(t.answers)
     for i in range(answers.size):
         state = records_of(t.task_states, TASK_STATE)[answers[i]]
@@ -171,7 +174,7 @@ def _instant(t: Any, ns: int) -> bool:
         deliver(t, ns, step)
 
 
-# Tasks.
+# Tasks
 
 
 @compiled
@@ -193,7 +196,7 @@ def _react(t: Any, i: int, ns: int) -> bool:
 
 @compiled
 def _request(t: Any, i: int, ns: int) -> bool:
-    """A controller samples its inputs and computes; its answer is sent when it is due."""
+    """Sample the inputs of a controller and compute its answer, which is sent when it is due."""
     task, state = records_of(t.tasks, TASK)[i], records_of(t.task_states, TASK_STATE)[i]
     if state.open or not _sampled_row(t, task, state.sequence, ns):
         return False
@@ -202,7 +205,7 @@ def _request(t: Any, i: int, ns: int) -> bool:
     for j in range(u.size):
         u[j] = into[j]
     call_update(task.function, ns / NS_PER_S, u, vector_of(task.second), vector_of(task.third), y)
-    if not _finite(y):  # it failed, which the interpreter reports
+    if not _finite(y):  # the interpreter reports the failure
         return False
     state.open, state.tag, state.tag_step = 1, ns, 0
     delay = draw_delay(t, task.delay, task.draw)
@@ -239,7 +242,7 @@ def _sampled_row(t: Any, task: Any, sequence: int, ns: int) -> bool:
 
 @compiled
 def _update(t: Any, task: Any, state: Any, ns: int) -> bool:
-    """The discrete update of a plant, into a scratch of its own."""
+    """Compute the discrete update of a plant; the result is stored in a buffer."""
     _read_wires(t, task.plant)
     now, z = vector_of(task.z), vector_of(task.second)
     for j in range(z.size):
@@ -254,7 +257,7 @@ def _update(t: Any, task: Any, state: Any, ns: int) -> bool:
 
 @compiled
 def _tick_timers(t: Any, task: Any, state: Any, ns: int) -> bool:
-    """The timers of a plant that are due, into scratches of its states and discrete states."""
+    """Run the due timers of a plant; the resulting states are stored in buffers."""
     _read_wires(t, task.plant)
     x_now, x = vector_of(records_of(t.plants, PLANT)[task.plant].x), vector_of(task.first)
     z_now, z = vector_of(task.z), vector_of(task.second)
@@ -288,7 +291,6 @@ def _finite(vector: Any) -> bool:
 
 @compiled
 def _apply_writes(t: Any) -> None:
-    """What the updates, timers and noises of this microstep wrote."""
     for i in range(t.tasks.length):
         state = records_of(t.task_states, TASK_STATE)[i]
         writes = state.writes
@@ -318,19 +320,19 @@ def _write(t: Any, plant: int, into: Any, source: Any) -> None:
             records_of(t.plant_states, PLANT_STATE)[plant].touched = 1
 
 
-# Plants.
+# Plants
 
 
 @compiled
 def _begin(t: Any) -> bool:
     """Compute and record the plants at 0 ns.
 
-    Returns False if an output is not finite, or a guard is not a number or fires at the start.
+    Return False if an output is not finite, or if a guard is not a number or fires at the start.
     """
     for i in range(t.plants.length):
         if not _sample(records_of(t.plants, PLANT)[i], 0):
             return False
-    for _ in range(t.plants.length):  # through several plants at once, as the interpreter does
+    for _ in range(t.plants.length):  # an input can depend on a chain of plants
         changed = reads = False
         for i in range(t.plants.length):
             _read_wires(t, i)
@@ -356,7 +358,7 @@ def _begin(t: Any) -> bool:
 
 @compiled
 def _guards_begin(plant: Any) -> bool:
-    """Note the sides of the guards at 0 ns; false if one is not a number, or fires there."""
+    """Store the sides of the guards at 0 ns; return False if one fires or is not a number."""
     guards, g = words_of(plant.guard_table), vector_of(plant.g)
     known, at_start = matrix_at(guards, _AT.here), vector_at(guards, _AT.at_start)
     _evaluate(words_of(plant.guards), 0.0)
@@ -371,7 +373,7 @@ def _guards_begin(plant: Any) -> bool:
 
 @compiled
 def _take_inputs(plant: Any) -> bool:
-    """Make what the wires brought the inputs; true if one of them differs."""
+    """Copy the values of the wires to the inputs; return whether an input has changed."""
     into, u = words_of(plant.into), words_of(plant.u)
     written = False
     for j in range(into.size):
@@ -383,9 +385,9 @@ def _take_inputs(plant: Any) -> bool:
 
 @compiled
 def _propagate(t: Any, discrete: int) -> int:
-    """Take provisional steps up to ``discrete``; return the next tag's ns.
+    """Take provisional steps up to ``discrete``; return the time of the next tag, ns.
 
-    Returns NOTHING if a step fails or pauses; the next call continues a paused step.
+    Return NOTHING if a step fails or pauses. The next call continues a paused step.
     """
     ns = discrete
     for i in range(t.plants.length):
@@ -401,7 +403,10 @@ def _propagate(t: Any, discrete: int) -> int:
 
 @compiled
 def _advance(t: Any, plant: Any, now: int, target: int) -> int:
-    """A provisional step to ``target``, or to where a guard fires; else NOTHING."""
+    """Take a provisional step to ``target``; return its end, which can be the time of a guard.
+
+    Return NOTHING if the step fails or pauses.
+    """
     words = words_of(plant.words)
     if plant.drive == 0:
         answer = call_step(plant.step, words, now / NS_PER_S, (target - now) / NS_PER_S)
@@ -449,7 +454,7 @@ def _commit_all(t: Any, ns: int) -> bool:
 
 @compiled
 def _fires(plant: Any) -> bool:
-    """A guard crosses zero at the end of the provisional step."""
+    """Return whether a guard crosses zero at the end of the provisional step."""
     fired = vector_at(words_of(plant.guard_table), _AT.fired)
     found = False
     for i in range(fired.size):
@@ -459,7 +464,7 @@ def _fires(plant: Any) -> bool:
 
 @compiled
 def _sample(plant: Any, ns: int) -> bool:
-    """The outputs at the present state and inputs; false where one is not finite."""
+    """Compute the outputs at the present state and inputs; return False if one is not finite."""
     if plant.output.length == 0:
         return True
     return _evaluate(words_of(plant.output), ns / NS_PER_S) < 0
@@ -480,7 +485,7 @@ def _plant_row(t: Any, plant: Any, ns: int, step: int, side: int) -> bool:
 
 @compiled
 def _refresh(t: Any, ns: int, step: int) -> bool:
-    """Let all plants at ``ns`` read their inputs; then change them and record x+."""
+    """Read the inputs of all plants at ``ns``, then update these plants and record x+."""
     for i in range(t.plants.length):
         state = records_of(t.plant_states, PLANT_STATE)[i]
         stirred = state.stale or state.touched or state.unsettled
@@ -503,7 +508,7 @@ def _read_wires(t: Any, i: int) -> None:
 
 @compiled
 def _settle(t: Any, i: int, ns: int, step: int) -> bool:
-    """Make what the wires brought the inputs; record x+ if it differs from x-."""
+    """Copy the values of the wires to the inputs; record x+ if it differs from x-."""
     plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
     written = state.touched
     state.touched = state.unsettled = 0
@@ -521,9 +526,10 @@ def _settle(t: Any, i: int, ns: int, step: int) -> bool:
 
 @compiled
 def _guards_stay(plant: Any, ns: int) -> bool:
-    """After writes: no guard fires, none left zero, and none stands where it fired before.
+    """Return whether the guards of a changed plant need no action.
 
-    These cases are rare, and the interpreter's.
+    Return False if a guard fires, leaves zero, or is where it fired before. These cases are rare,
+    and only the interpreter handles them.
     """
     guards, g = words_of(plant.guard_table), vector_of(plant.g)
     known, directions = matrix_at(guards, _AT.here), vector_at(guards, _AT.directions)

@@ -1,10 +1,11 @@
-"""Messages and rows of the compiled engine.
+"""Messages and recorded rows of the compiled engine.
 
-Messages in transit are a binary heap of records, as :class:`rtsim.components.bus.Bus` has them,
-ordered by arrival, sender, topic and sequence number.  Payloads lie in slots, which are used in
-turn: a payload that arrived within a tag is still there if the tag has to be undone.
+As in :class:`rtsim.components.bus.Bus`, messages in transit are a binary heap, ordered by arrival,
+sender, topic and sequence number. Payloads are stored in slots, which are used in turn. The
+payload of a message that arrived in a tag is therefore still available if the tag has to be
+undone.
 
-``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
+In all functions, ``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from rtsim.engine.compiled.records import (
 from rtsim.equations.addresses import record_at, records_of, vector_of, words_of
 from rtsim.equations.compiling import compiled
 
-# Rows of the recording, copies along wires, and the copy of a tag.
+# Rows of the recording, copies along wires, and the copy for undoing a tag
 
 FULL = -2
 """Result of :func:`new_row` if the buffer of the track has no free row."""
@@ -46,14 +47,14 @@ UNRECORDED = -3
 
 @compiled
 def state_of(t: Any) -> Any:
-    """Return the header's part of the words that change."""
+    """Return the record STATE, which contains the changing values of the header."""
     return record_at(t.state.address, STATE)
 
 
 @compiled
 def tick(numerator: int, denominator: int, k: int, offset: int) -> int:
     """Return the time of tick ``k`` in ns, as :meth:`rtsim.core.tag.Period.tick` does."""
-    if denominator == 1:  # a division takes longer than all else here
+    if denominator == 1:  # avoids a division, which would dominate the time
         return offset + k * numerator
     return offset + (2 * k * numerator + denominator) // (2 * denominator)
 
@@ -111,7 +112,7 @@ def new_row(t: Any, track: int) -> int:
 
 @compiled
 def block_of(t: Any, track: int) -> Any:
-    """Return the place of the buffer into which rows of ``track`` are written."""
+    """Return the address and length of the buffer that receives the rows of ``track``."""
     return records_of(t.track_states, TRACK_STATE)[track].block
 
 
@@ -126,7 +127,7 @@ def save(t: Any) -> None:
 
 @compiled
 def save_plants(t: Any) -> None:
-    """Copy the words that a tag can change in which only plants reach steps of their grids."""
+    """Copy the words that change in a tag at which plants only reach points of their grids."""
     _copy_spans(t, t.plant_spans)
     _copy_words(t, t.plant_words)
     state_of(t).in_tag = UNDO_PLANTS
@@ -150,7 +151,7 @@ def _copy_words(t: Any, count: int) -> None:
 
 @compiled
 def draw(t: Any, row: int) -> int:
-    """Take a row of the random numbers drawn ahead; return its first index, or NOTHING."""
+    """Take a row of the random numbers drawn in advance; return its first index, or NOTHING."""
     drawn, state = records_of(t.draws, DRAW)[row], records_of(t.draw_states, DRAW_STATE)[row]
     i = state.next
     if (i + 1) * drawn.width > drawn.values.length:
@@ -162,9 +163,10 @@ def draw(t: Any, row: int) -> int:
 
 @compiled
 def draw_delay(t: Any, constant: int, row: int) -> int:
-    """Return a delay in ns or LOST: the next one of the draws ``row``, or else ``constant``.
+    """Return a delay in ns, or LOST.
 
-    Returns NO_DELAY if no more numbers were drawn ahead.
+    The delay is the next one of the draws ``row``, or ``constant`` if ``row`` is NOTHING. Return
+    NO_DELAY if all numbers drawn in advance are used.
     """
     if row == NOTHING:
         return constant
@@ -177,12 +179,11 @@ def draw_delay(t: Any, constant: int, row: int) -> int:
 NO_DELAY = -(2**62)
 _MESSAGE_WORDS = MESSAGE.itemsize // 8
 _LOST = 1
-"""The status of a lost message: :data:`rtsim.components.bus.LOST`."""
+"""Status of a lost message, as :data:`rtsim.components.bus.LOST`."""
 
 
 @compiled
 def _before(a: Any, b: Any) -> bool:
-    """Message ``a`` arrives before ``b``."""
     if a.ns != b.ns:
         return bool(a.ns < b.ns)
     if a.step != b.step:
@@ -233,7 +234,7 @@ def arrives(t: Any, ns: int, step: int) -> bool:
 
 @compiled
 def _take(t: Any) -> Any:
-    """Take the first message out of the heap; its record is then behind the heap's last one."""
+    """Remove the first message from the heap; return its record, which is then behind the heap."""
     state, flight = state_of(t), records_of(t.flight, MESSAGE)
     count = state.in_flight - 1
     words_of(t.slots)[flight[0].slot] = 0
@@ -245,7 +246,7 @@ def _take(t: Any) -> Any:
 
 @compiled
 def deliver(t: Any, ns: int, step: int) -> None:
-    """Write the messages that arrive by the tag to their ports, and mark the ports' readers."""
+    """Write the messages that arrive by the tag to their ports, and mark their readers."""
     while arrives(t, ns, step):
         message = _take(t)
         topic = records_of(t.topics, TOPIC)[message.topic]
@@ -261,7 +262,7 @@ def deliver(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def answer_in_order(t: Any, ns: int, step: int) -> None:
-    """Deliver zero-delay answers to later controllers of a declared order at once."""
+    """Deliver zero-delay answers at once to later controllers of a declared order."""
     while arrives(t, ns, step):
         message = _take(t)
         topic = records_of(t.topics, TOPIC)[message.topic]
@@ -275,7 +276,7 @@ def answer_in_order(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def apply_answers(t: Any) -> None:
-    """Make the answers within a declared order visible to all readers, at the microstep's end."""
+    """Make answers within a declared order visible to all readers after the microstep."""
     for i in range(t.topics.length):
         state = records_of(t.topic_states, TOPIC_STATE)[i]
         if state.writes:
@@ -290,7 +291,7 @@ def apply_answers(t: Any) -> None:
 
 @compiled
 def wrote(t: Any, readers: Any) -> None:
-    """Mark the plants in the range ``readers``: they must read their inputs again."""
+    """Mark the plants in the range ``readers``, so that they read their inputs again."""
     for i in range(readers.count):
         plant = words_of(t.readers)[readers.first + i]
         records_of(t.plant_states, PLANT_STATE)[plant].stale = 1
@@ -301,7 +302,10 @@ def send(
     t: Any, i: int, initiated: int, initiated_step: int, completed: int, completed_step: int,
     source: Any,
 ) -> bool:  # fmt: skip
-    """Send the vector at ``source`` on topic ``i``, and record it; return False without room."""
+    """Send the vector at ``source`` on topic ``i``, and record the message.
+
+    Return False if there is no room for the message or its row, or no delay drawn in advance.
+    """
     topic, sent = records_of(t.topics, TOPIC)[i], records_of(t.topic_states, TOPIC_STATE)[i]
     state, count = state_of(t), state_of(t).in_flight
     if 2 * (count + 1) > t.flight_room:
@@ -344,7 +348,6 @@ def send(
 
 @compiled
 def _row(t: Any, message: Any, track: int, payload: Any, status: int) -> bool:
-    """Record the message."""
     first = new_row(t, track)
     if first < 0:
         return first == UNRECORDED

@@ -1,8 +1,8 @@
-"""The wait for each tag of a paced run in compiled code, and the timing of its frame.
+"""Waiting for the tags of a paced run in compiled code, and timing of the frames.
 
-The reference is :class:`rtsim.timing.pacing.Pacer`, for a policy that catches up.  ``p`` is the
-:data:`~rtsim.engine.compiled.records.PACE` of the table, which :class:`PacedFrames` fills from the
-pacer and its clock, and reads back.
+The reference is :class:`rtsim.timing.pacing.Pacer` with a policy that catches up. In all
+functions, ``p`` is the :data:`~rtsim.engine.compiled.records.PACE` of the table.
+:class:`PacedFrames` copies the state of the pacer and its clock into this record, and back.
 """
 
 from __future__ import annotations
@@ -48,16 +48,19 @@ from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import CaughtUp
 from rtsim.timing.statistics import LOG_RATIO, SIDE
 
-# In compiled code.
+# Compiled code
 
 BEGIN, AGAIN, HAND_OVER = range(3)
-"""Results of :func:`wait`: the tag can begin; Python must take the frames and call again; the
-interpreter must run the tag."""
+"""Results of :func:`wait`.
+
+``BEGIN``: the tag can begin. ``AGAIN``: Python must take the frames and call again. ``HAND_OVER``:
+the interpreter must run the tag.
+"""
 _ABSOLUTE = 1
 _PEEK = 2 | 64
 """``MSG_PEEK | MSG_DONTWAIT`` of Linux."""
 _SPARE_NS = 60_000
-"""Time before the sleep in which Python can take the frames."""
+"""Time that Python needs to take the frames before a sleep, ns."""
 _EASE_NS = 20
 _FITS = 2**62
 _SPARE_SPIN_NS = 20_000
@@ -78,9 +81,9 @@ def now(p: Any) -> int:
 
 @compiled
 def divided(ns: int, denominator: int, numerator: int) -> int:
-    """Return ``ns * denominator // numerator``, exact although the product may exceed 64 bits.
+    """Return ``ns * denominator // numerator``, exact even if the product exceeds 64 bits.
 
-    Numerator and denominator are below 2**62, and the result fits 64 bits.
+    Numerator and denominator are below 2**62, and the result fits into 64 bits.
     """
     whole = ns // numerator
     rest = ns - whole * numerator  # from 0 up to the numerator
@@ -137,7 +140,11 @@ def _wait(p: Any, ns: int) -> int:
 
 @compiled
 def _python_is_needed(p: Any, arrived: int, late: int) -> bool:
-    """The buffers are nearly full, or it is time for the recorder, and for signals."""
+    """Return whether Python must be called.
+
+    Python is needed if the buffers are nearly full, and at regular intervals for the recorder and
+    for signals.
+    """
     row_words = WORST_HEAD + p.jobs.length
     worst_room = p.worst.length - (p.worst_count + 1) * row_words
     if worst_room < 0 or p.overrun_count >= p.overruns.length:
@@ -150,12 +157,12 @@ def _python_is_needed(p: Any, arrived: int, late: int) -> bool:
 
 @compiled
 def _commanded(p: Any) -> bool:
-    """Whether a command waits: a word in memory has changed, or a socket can be read."""
+    """Return whether a command waits in memory or at a socket."""
     if p.given.length and words_of(p.given)[0] != p.given_seen:
         return True
     if p.socket < 0:
         return False
-    # 0: the other end is closed, and Python has to note it
+    # 0: the other end is closed, and Python has to handle this.
     return call_peek(p.peek_call, p.socket, p.text.address, _PEEK) >= 0
 
 
@@ -191,7 +198,7 @@ def _sleep_and_spin(p: Any, ns: int, due: int) -> int:
 
 @compiled
 def _retune(p: Any, left: int) -> None:
-    """Adapt the busy-wait window: :meth:`rtsim.core.clock.WallClock.wait_until`."""
+    """Adapt the busy-wait window as :meth:`rtsim.core.clock.WallClock.wait_until` does."""
     spin = p.spin
     if left >= 0:
         if spin > p.least_spin:
@@ -203,7 +210,10 @@ def _retune(p: Any, left: int) -> None:
 
 @compiled
 def _begin_late(p: Any, ns: int, arrived: int, late: int) -> None:
-    """The tag is already due: late wakes before it caused a part of its lateness, or none."""
+    """Begin a tag that is already due.
+
+    An overrun is counted as caused by late wake-ups if they explain more than half of its lateness.
+    """
     by_wake = min(p.late_by_wake, late)
     _close(p)
     p.began_late, p.late_by_wake = late, by_wake
@@ -239,7 +249,7 @@ def _note_compute(p: Any, arrived: int) -> None:
 
 @compiled
 def _close(p: Any) -> None:
-    """Append the frame to the log; keep its jobs if it is among the worst."""
+    """Append the frame to the log; store its jobs if it is among the worst frames."""
     if p.closed:
         return
     words, columns, row = words_of(p.words), words_of(p.columns), words_of(p.row)
@@ -262,7 +272,7 @@ def _close(p: Any) -> None:
 
 @compiled
 def _count(spread: Any, sample: int) -> None:
-    """Add a sample: :meth:`rtsim.timing.statistics.Spread.add`."""
+    """Add a sample as :meth:`rtsim.timing.statistics.Spread.add` does."""
     if sample == NO_SAMPLE:
         return
     bins, totals, number = words_of(spread.bins), words_of(spread.totals), 0
@@ -277,7 +287,7 @@ def _count(spread: Any, sample: int) -> None:
 
 @compiled
 def _longest_job(p: Any) -> int:
-    """:meth:`rtsim.timing.frames.Frame.longest_job`."""
+    """Return the job as :meth:`rtsim.timing.frames.Frame.longest_job` does."""
     jobs = words_of(p.jobs)
     longest, total, most = REST_JOB, 0, 0
     for i in range(jobs.size):  # in the order of a frame: tasks, recording, the step
@@ -292,7 +302,7 @@ def _longest_job(p: Any) -> int:
     return longest if most >= p.spent - total else REST_JOB
 
 
-# Overruns, as rtsim.timing.pacing counts them.
+# Overruns, counted as in rtsim.timing.pacing
 
 
 @compiled
@@ -326,7 +336,10 @@ def _overrun(p: Any, ns: int, late: int, by_wake: int, job: int, stood: int) -> 
 
 @compiled
 def _run_delay(p: Any) -> int:
-    """The thread's wait for a CPU so far [ns]; NOTHING if the system does not count it."""
+    """Return how long the thread has waited for a CPU, ns.
+
+    Return NOTHING if the system does not report this time.
+    """
     if p.file < 0:
         return NOTHING
     text = words_of(p.text)
@@ -344,7 +357,7 @@ def _run_delay(p: Any) -> int:
     return NOTHING
 
 
-# Within the tag.
+# Timing within the tag
 
 
 @compiled
@@ -373,33 +386,38 @@ def timing_row(t: Any, ns: int) -> bool:
 
 @compiled
 def ready(t: Any) -> None:
-    """Note that the tag is complete; later compute time belongs to the step to the next tag."""
+    """Record that the tag is complete; later compute time belongs to the step to the next tag."""
     lap(t, JOB_RECORDING)
     _pace_of(t).next = 1
 
 
-# The pacer and its clock as words, and back.
+# Copies between the pacer with its clock and the record
 
 LONGEST_WAIT_NS = 20_000_000
-"""The longest wait in compiled code, ns.  The interpreter does longer waits, because a signal must
-be able to end them."""
+"""Longest wait in compiled code, ns.
+
+Longer waits are left to the interpreter, because a signal must be able to end them.
+"""
 BRIEF_NS = 200_000_000
-"""Python is called this often; for clients that want to see the run more often, as they want."""
+"""Interval between calls of Python, ns. Clients can request a shorter interval."""
 _LONGER = 1.4
-"""Without time to spare, the loop calls Python after so many times that time."""
+"""Factor by which this interval grows if the loop has no slack."""
 MOST_RATE = 2**62
-"""Numerator and denominator of the rate: due times then fit 64 bits (see :func:`divided`)."""
+"""Limit of the rate's numerator and denominator.
+
+Below it, due times fit into 64 bits (see :func:`divided`).
+"""
 _WORST_ROOM, _OVERRUN_ROOM = 1024, 2048
 _TEXT_WORDS = 12
 FRAME_WORDS = (
     "spent", "began_late", "late_by_wake", "woke_late", "margin", "tag_ns", "closed", "next",
     "culprit_ns",
 )  # fmt: skip
-"""The attributes of a frame that are words of the same name and value."""
+"""Attributes of a frame that are words of the same name and value in the record."""
 
 
 def unpaceable(pacer: Pacer, step_ns: int) -> str:
-    """Return why compiled code cannot wait for tags up to ``step_ns`` apart; empty if it can."""
+    """Return why compiled code cannot wait for tags up to ``step_ns`` apart, or an empty text."""
     if type(pacer) is not Pacer:
         return "faults of the loop are declared"
     if unknown := [name for name, of in FRAME_COLUMNS.items() if of not in FRAME_WORDS]:
@@ -418,14 +436,14 @@ def unpaceable(pacer: Pacer, step_ns: int) -> str:
 
 
 def _lent(pacer: Pacer) -> Wait | None:
-    """Return how to wait on the pacer's clock; ``None`` if compiled code cannot."""
+    """Return how to wait on the pacer's clock, or ``None`` if compiled code cannot do so."""
     lend = getattr(pacer.clock, "lend", None)
     found: Wait | None = None if lend is None else lend()
     return found
 
 
 class PacedFrames:
-    """The state of a run's pacer as words, with which compiled code waits."""
+    """The state of a run's pacer as a record, with which compiled code waits."""
 
     def __init__(
         self, pacer: Pacer, trace: Trace, tasks: list[str], inbox: Inbox | None = None
@@ -433,21 +451,21 @@ class PacedFrames:
         self._pacer, self._trace, self._inbox = pacer, trace, inbox
         self._names = [NEXT, RECORDING, *tasks]
         self._jobs_by_number = (*self._names, "", REST)
-        """The last two are NO_JOB (-2) and REST_JOB (-1)."""
+        """The last two entries have the indices NO_JOB (-2) and REST_JOB (-1)."""
         self._jobs = np.zeros(len(self._names), np.int64)
         self._worst = np.zeros(_WORST_ROOM * (WORST_HEAD + self._jobs.size), np.int64)
         self._overruns = np.zeros(_OVERRUN_ROOM, OVERRUN)
         self._offset = 0
         self.record: NDArray[np.void] = np.zeros(1, PACE)
         self.words: Any = self.record[0]
-        """The record; its fields are read and written by name."""
+        """The record, whose fields are accessed by name."""
         self.row = np.zeros(len(FRAME_COLUMNS), np.int64)
-        """The columns of the frame last closed."""
+        """Columns of the frame that was closed last."""
         self._alive: list[NDArray[Any]] = []
         self._fixed()
 
     def _fixed(self) -> None:
-        """What stays the same for the whole run."""
+        """Set the fields that stay the same for the whole run."""
         p, wait, log = self.words, _lent(self._pacer), self._pacer.log
         assert wait is not None
         p["time_call"], p["sleep_call"] = wait.calls.clock_gettime, wait.calls.clock_nanosleep
@@ -471,10 +489,10 @@ class PacedFrames:
         self._alive += vectors.values()
         p["allowed"], p["reached"] = self._pacer.policy.catches_up, NOTHING
 
-    # -- in
+    # Into the record
 
     def copy_in(self) -> None:
-        """Copy the pacer's present frame into the words, so that compiled code continues it."""
+        """Copy the pacer's present frame into the record, so that compiled code continues it."""
         pacer, p, frame = self._pacer, self.words, self._pacer.frame
         wait = _lent(pacer)
         assert wait is not None
@@ -502,7 +520,7 @@ class PacedFrames:
         return REST_JOB if job == REST else self._names.index(job) if job else NO_JOB
 
     def _lend(self) -> None:
-        """Let compiled code continue with empty buffers."""
+        """Prepare empty buffers, with which compiled code continues."""
         p = self.words
         p["least"], p["frames"] = self._pacer.log.least, 0
         p["worst_count"], p["overrun_count"] = 0, 0
@@ -513,10 +531,13 @@ class PacedFrames:
         p["brief"], p["long"] = brief, round(_LONGER * brief)
         p["called"] = self._pacer.read() - self._offset
 
-    # -- out
+    # Out of the record
 
     def again(self, began: int) -> None:
-        """Continue in compiled code; count the time since ``began`` (own ns) as a job."""
+        """Continue in compiled code.
+
+        The time since ``began`` (ns of the pacer's clock) counts as a job.
+        """
         p = self.words
         p["called"] = self._pacer.read() - self._offset
         self._jobs[JOB_RECORDING] += p["called"] + self._offset - began
@@ -530,7 +551,7 @@ class PacedFrames:
             self._overruns[: p["overrun_count"]].view(np.int64).reshape(-1, OVERRUN.itemsize // 8)
         )
         overruns = CaughtUp(rows.copy(), self._jobs_by_number, pacer.policy.allowed)
-        # Marked as taken first: after an interrupt they must not be counted twice.
+        # The counts are reset first, so that an interrupt cannot make them count twice.
         p["frames"] = p["worst_count"] = p["overrun_count"] = 0
         pacer.log.returned(frames, tuple(self.row.tolist()), worst)
         pacer.ledger.caught_up(overruns, int(p["consecutive"]), int(p["counted"]))
@@ -550,7 +571,10 @@ class PacedFrames:
             yield WorstFrame(tag, late, compute, {name: ns for name, ns in found if ns})
 
     def copy_out(self, undone: bool) -> None:
-        """Copy the frame back to the pacer; ``undone``: its tag was waited for, but not run."""
+        """Copy the frame back to the pacer.
+
+        ``undone`` is true if the run has waited for the frame's tag but not executed it.
+        """
         self.take()
         pacer, frame, p = self._pacer, self._pacer.frame, self.words
         for name in FRAME_WORDS:

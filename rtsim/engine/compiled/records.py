@@ -1,11 +1,11 @@
-"""The table that compiled code works on: records of 64-bit words, with a name for each word.
+"""The table of the compiled engine: records of 64-bit words, with a name for each word.
 
 The kernel (:mod:`rtsim.engine.compiled.kernel`) receives the address of one :data:`HEADER`, which
-says where all other records are.  Each kind of object (plants, tasks, topics, ...) has an array of
-records that stay, and one of records that change, with equal indices.
+contains the addresses of all other records. Each kind of object (plants, tasks, topics, ...) has
+one array of constant records and one of changing records, with equal indices.
 
-The records that change, the slots and the messages in transit lie in one block.  The kernel copies
-its words at the beginning of each tag, so that a tag which it cannot finish can be undone.
+The changing records, the slots and the messages in transit are in one block of memory. The kernel
+copies the words of this block at the beginning of each tag, so that a tag can be undone.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 NOTHING = -1
-"""Marks a word without a value: no provisional step, no message, or no random number."""
+"""Value of a word that is not set: no provisional step, no message, or no random number."""
 FAR = 2**63 - 1
 """A time (ns) later than the end of every run."""
 
 
 def _record(*names: str, **others: Any) -> np.dtype[np.void]:
-    """Return a record: ``names`` are words, ``others`` are places and ranges."""
+    """Return a record type. ``names`` are words, ``others`` are fields of type PLACE or RANGE."""
     return np.dtype([*((name, np.int64) for name in names), *others.items()])
 
 
 PLACE = _record("address", "length")
-"""Where a vector, or an array of records, is in memory, and its number of elements."""
+"""Address of a vector or an array of records, and its number of elements."""
 RANGE = _record("first", "count")
-"""Some elements of another array: the index of the first one, and their number."""
+"""A range of another array: index of the first element, and number of elements."""
 
 
 def in_order(kind: np.dtype[np.void]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return a function that puts values by name in the order of the record's fields.
+    """Return a function that converts values by name to a tuple in the order of the fields.
 
-    One assignment of a whole record takes as long as that of two of its fields.
+    Assigning a whole record takes only as long as assigning two of its fields.
     """
     return itemgetter(*(kind.names or ()))
 
 
 def by_name(records: NDArray[np.void]) -> list[dict[str, Any]]:
-    """Return the fields of each record, by name, as Python's numbers."""
+    """Return each record as a dictionary of Python numbers."""
     names = records.dtype.names or ()
     return [dict(zip(names, row, strict=True)) for row in records.tolist()]
 
@@ -56,13 +56,13 @@ def place_of(vector: NDArray[Any]) -> tuple[int, int]:
 
 HEADER = _record(
     "limit",  # ns: this tag and later tags are not run
-    "last",  # 1 if the tag at the limit is the last one of the run, and is run too
+    "last",  # 1 if the tag at the limit is the last of the run, and is run too
     "most",  # number of tags after which the call returns
     "coupled",  # 1 if a plant reads another plant, or has not read a message yet
     "flight_room",  # messages that fit into ``flight``, which is a binary heap
     "payload_width",
-    "plant_spans",  # number of the first spans, those of the plants
-    "plant_words",  # number of the first changing words, those of plants and tracks
+    "plant_spans",  # number of spans of the plants, which come first
+    "plant_words",  # number of changing words of plants and tracks, which come first
     "flight_at",  # index of the first word of ``flight`` among the changing words
     "timing",  # the track of the frames' timing
     state=PLACE,  # one STATE
@@ -70,11 +70,11 @@ HEADER = _record(
     tracks=PLACE, track_states=PLACE,
     tasks=PLACE, task_states=PLACE,
     topics=PLACE, topic_states=PLACE,
-    draws=PLACE, draw_states=PLACE,  # random numbers that were drawn ahead
+    draws=PLACE, draw_states=PLACE,  # random numbers drawn in advance
     timers=PLACE, timer_states=PLACE,
     answers=PLACE,  # indices of controllers, in the order in which answers are sent
     wires=PLACE, readers=PLACE,  # readers: indices of plants
-    spans=PLACE,  # vectors that change during a tag, and where they are copied to
+    spans=PLACE,  # vectors that change during a tag, and their copies
     changing=PLACE, saved=PLACE,  # the words that change, and their copies
     slots=PLACE,  # one word for each payload in transit: 1 if it is in use
     payloads=PLACE,  # a row of doubles for each slot
@@ -83,8 +83,8 @@ HEADER = _record(
 )  # fmt: skip
 STATE = _record(
     "now", "in_flight", "next_slot", "rolled", "dry",
-    "in_tag",  # how much was copied at the beginning of a tag that is not complete; 0 between tags
-    "answer",  # of the latest wait of a paced run
+    "in_tag",  # what can be undone of the present tag; 0 between tags
+    "answer",  # result of the latest wait of a paced run
     "paused",
 )  # fmt: skip
 UNDO_ALL, UNDO_PLANTS = 1, 2
@@ -92,14 +92,14 @@ UNDO_ALL, UNDO_PLANTS = 1, 2
 
 PLANT = _record(
     "step",  # the solver's step
-    "kept",  # the first double of the solver's memory that a change from outside leaves
+    "kept",  # index of the first double of the solver's memory that a change of state resets
     "numerator", "denominator",  # the step, ns
     "coupled", "track",
-    "drive",  # the way under guards; 0 if the plant has none
+    "drive",  # function that takes a step with guards; 0 without guards
     words=PLACE,  # the block of the step's vectors
     output=PLACE,  # the block of the output function
     x=PLACE, next=PLACE, memory=PLACE, after=PLACE, values=PLACE, u=PLACE,
-    into=PLACE,  # what the wires read
+    into=PLACE,  # inputs copied from the wires
     copies=RANGE,
     guard_table=PLACE,  # of rtsim.solve.guard_table
     guards=PLACE,  # the block of the guards' values
@@ -118,19 +118,19 @@ TASK = _record(
     "plant",
     "ordered",  # 1 if a declared order puts other tasks after it
     first=PLACE, second=PLACE, third=PLACE, fourth=PLACE,  # the function's four vectors
-    into=PLACE,  # what the wires read
+    into=PLACE,  # inputs copied from the wires
     copies=RANGE, timers=RANGE,
     z=PLACE,  # the discrete state that an update writes
-    port=PLACE, early=PLACE,  # what a noise writes; port: also where a timer draws
+    port=PLACE, early=PLACE,  # values of a noise; port: also random numbers of a timer
     readers=RANGE,  # plants that read it
 )  # fmt: skip
 TASK_STATE = _record(
     "next_ns", "k", "sequence", "writes",
-    "open", "tag", "tag_step", "due", "due_step",  # the request under way
+    "open", "tag", "tag_step", "due", "due_step",  # the pending request
 )  # fmt: skip
 
 TOPIC = _record(
-    "source", "name",  # ranks of the names of its sender and itself
+    "source", "name",  # ranks of sender and topic in the order of names
     "delay", "draw", "ordered", "track",
     "immediate",  # 1 if a zero delay arrives within the sender's microstep
     value=PLACE, early=PLACE, readers=RANGE,
@@ -142,13 +142,13 @@ TRACK = _record("width", "capacity")
 TRACK_STATE = _record("row", "rolled", block=PLACE, spare=PLACE)
 
 LOST = -1
-"""The delay of a lost message."""
+"""Delay of a lost message."""
 DRAW = _record("width", values=PLACE)
-"""Numbers that were drawn ahead: rows of ``width`` doubles, or of one integer."""
+"""Numbers drawn in advance: rows of ``width`` doubles, or of one integer."""
 DRAW_STATE = _record("next")
 
 TIMER = _record("numerator", "denominator", "offset")
-"""A timer; one with a denominator of 0 ticks once."""
+"""A timer. A timer with a denominator of 0 ticks once."""
 TIMER_STATE = _record("next_ns", "k")
 
 COPY = _record(into=PLACE, source=PLACE)
@@ -159,30 +159,30 @@ MESSAGE = _record(
     "topic", "initiated", "initiated_step", "completed", "completed_step", "slot",
 )  # fmt: skip
 
-# A paced run: how it waits, the frame under way, and the frames since Python took them.
+# A paced run: its clock, the present frame, and the frames since the last call of Python
 
 PACE = _record(
     "time_call", "sleep_call", "read_call", "peek_call",  # addresses of the C library's functions
     "file",  # the open file with the run delay; -1 if there is none
-    "socket", "given_seen",  # where commands arrive, -1 if nowhere; number of commands before
-    "simulated", "own", "numerator", "denominator",  # when simulated time is due
+    "socket", "given_seen",  # socket of commands, or -1; number of commands seen
+    "simulated", "own", "numerator", "denominator",  # reference point and rate
     "spin", "least_spin", "most_spin", "bound",  # the busy-wait window, ns
     "tolerance",
-    "called",  # when Python called, ns
-    "brief", "long",  # ns after which Python is called again: with time to spare, and anyway
-    "reached",  # the tag that was waited for already; NOTHING if none was
+    "called",  # time of the last call from Python, ns
+    "brief", "long",  # intervals between calls of Python, ns: with and without slack
+    "reached",  # tag whose wait is over; NOTHING if there is none
     # attributes of rtsim.timing.frames.Frame
     "resumed", "lap_at", "spent", "began_late", "late_by_wake", "woke_late", "margin", "tag_ns",
     "closed", "next", "culprit", "culprit_ns", "stood",
     "stood_before",
-    "frames",  # closed since Python took them
+    "frames",  # number of frames since the last call of Python
     "least",  # a frame with a longer response [ns] is among the worst
     "worst_count", "overrun_count",
-    "allowed", "consecutive", "counted", "frame_ns",  # what the overrun policy counts
-    time=PLACE,  # a time, as the C library has it: s and ns
-    text=PLACE,  # what the file with the run delay says
+    "allowed", "consecutive", "counted", "frame_ns",  # counts of the overrun policy
+    time=PLACE,  # buffer for a time of the C library: s and ns
+    text=PLACE,  # contents of the file with the run delay
     given=PLACE,  # a word that counts commands
-    columns=PLACE, row=PLACE,  # the recorded columns: indices of words of this record; their values
+    columns=PLACE, row=PLACE,  # recorded columns: indices of their words; their values
     words=PLACE,  # this record as words
     jobs=PLACE,  # ns of each job
     spreads=PLACE,  # one SPREAD for each of the first columns
@@ -193,6 +193,6 @@ NO_SAMPLE = -(2**63)
 JOB_NEXT, JOB_RECORDING, FIRST_TASK_JOB = range(3)
 REST_JOB, NO_JOB = -1, -2
 WORST_HEAD = 3
-"""Words before the jobs of one of the worst frames: tag, lateness, compute time."""
+"""Number of words before the jobs of a worst frame: tag, lateness and compute time."""
 OVERRUN = _record("ns", "late", "by_wake", "job", "stood", "consecutive")
 """A row of :class:`rtsim.timing.policy.CaughtUp`."""

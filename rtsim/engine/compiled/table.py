@@ -1,7 +1,7 @@
-"""The table of one run: where the kernel finds each object of the system.
+"""The table of one run, through which the kernel accesses the objects of the system.
 
-:class:`Table` is made once for a run.  What changes during the run is copied into it and out of it
-by :mod:`rtsim.engine.compiled.transfer`.
+:class:`Table` is made once for a run. :mod:`rtsim.engine.compiled.transfer` copies the values that
+change during the run into the table and back.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ from rtsim.engine.trace import Trace
 from rtsim.record.track import Track
 from rtsim.timing.pacing import Pacer
 
-# Random numbers that a stretch may need are drawn before it from the same generators.
+# Random numbers for a stretch are drawn in advance, from the same generators.
 
 Make = Callable[[np.random.Generator, int], NDArray[Any]]
 
 
 class Draws:
-    """Random numbers of one stream, drawn ahead; each use takes ``width`` numbers."""
+    """Random numbers of one stream, drawn in advance. Each use takes ``width`` numbers."""
 
     def __init__(self, streams: RandomStreams, stream: str, make: Make, width: int = 1) -> None:
         self._streams, self._stream, self._make = streams, stream, make
         self.width = width
         self.values: NDArray[Any] = np.zeros(0)
-        """Those that were drawn ahead, in one dimension."""
+        """Numbers drawn in advance, as a one-dimensional array."""
         self._before: Any = None
 
     def fill(self, count: int) -> None:
@@ -95,7 +95,7 @@ def normals(size: int) -> Make:
 def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, link: str) -> Make:
     """Return a function that draws delays in ns, and :data:`LOST` for a lost message.
 
-    The function stops before a message with several copies and before an invalid delay; the
+    The function stops before a message with several copies and before an invalid delay. The
     interpreter then draws these delays.
     """
 
@@ -115,16 +115,16 @@ def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, 
 
 
 SENDERS = ("controller", "sensor")
-"""The kinds of reactions that send messages."""
+"""Kinds of reactions that send messages."""
 _MOST_TAGS = 2048
-"""In the first call of a run that is not paced."""
+"""Number of tags in the first call of a run that is not paced."""
 _KINDS = {
     "controller": CONTROLLER, "sensor": SENSOR, "update": UPDATE, "noise": NOISE, "timers": TIMERS,
 }  # fmt: skip
 
 
 class Table:
-    """The state of one run as arrays of records, on which compiled code works.
+    """The state of one run as arrays of records, which compiled code reads and changes.
 
     The arrays have the names of the fields of :data:`~rtsim.engine.compiled.records.HEADER`.
     """
@@ -146,18 +146,18 @@ class Table:
         """Topics by the name of their track."""
         self.tally = trace.tally
         self.frames: PacedFrames | None = None
-        """The pacer as words; None if the run is not paced."""
+        """The pacer as a record, or None if the run is not paced."""
         if pacer is not None:
             self.frames = PacedFrames(pacer, trace, self._jobs(), inbox)
         self.record_in(trace)
         self.noises = [n for n, r in reactions.items() if r.kind == "noise"]
         self.draw_list = self._all_draws()
-        """Random numbers, by what they are drawn for and by whom."""
+        """Random numbers by purpose and name of the user, such as ``("noise", "gusts")``."""
         self.span_list = self._all_spans()
         """Vectors that a tag can change."""
         self._draw_numbers = {key: i for i, key in enumerate(self.draw_list)}
         self.topic_numbers = {name: i for i, name in enumerate(self.topic_list)}
-        """The index of each topic, by its name."""
+        """Index of each topic by its name."""
         sources = sorted({system.bus.topics[n].source for n in self.topic_list})
         self._sources = {source: i for i, source in enumerate(sources)}
         self._plant_numbers = {plant.name: i for i, plant in enumerate(system.plants)}
@@ -165,11 +165,11 @@ class Table:
         controllers = [t.name for t in self.task_list if isinstance(t, ControllerTask)]
         self._controller_numbers = {name: i for i, name in enumerate(controllers)}
         self.room = 0
-        """Number of messages that may be in transit, times 2."""
+        """Capacity for messages in transit, times 2."""
         self.make_room(0)
 
     def _jobs(self) -> list[str]:
-        """Return the names of the tasks: those of the table in its order, then the others."""
+        """Return the names of all tasks, beginning with the tasks of the table."""
         own = [t.name for t in self.task_list]
         known = set(own)
         return [*own, *(t.name for t in self.system.tasks if t.name not in known)]
@@ -198,7 +198,7 @@ class Table:
             return
         self.room = max(64, 2 * needed)
         self.alive: list[Any] = []
-        """What has an address in the table."""
+        """Objects whose addresses are in the table; stored here so that they are not freed."""
         self._make_arrays()
         self._fill_header()
         self._fill_ranges()
@@ -210,7 +210,7 @@ class Table:
             self._fill_task(task, row)
 
     def _make_arrays(self) -> None:
-        """Make the arrays of records: those that stay, and one block for those that change."""
+        """Make the arrays of constant records, and one block of memory for all changing records."""
         plants, tasks, topics = len(self.system.plants), len(self.task_list), len(self.topic_list)
         tracks, draws = len(self.track_list), len(self.draw_list)
         timers = sum(len(self.reactions[t.name].timers) for t in self.task_list)
@@ -235,14 +235,14 @@ class Table:
         self.state: Any = first[0]
         self.plant_words, self.flight_at = int(ends[3]), int(ends[-2])
         self.track_words = slice(int(ends[2]), int(ends[3]))
-        """Where the states of the tracks are among the words that change."""
+        """Position of the tracks' states among the words that change."""
         widths = [self.system.bus.topics[n].signals.size for n in self.topic_list]
         self.payloads = np.zeros((self.room, max(widths, default=1)))
         self.saved_spans = [np.zeros_like(s) for s in self.span_list]
         self.saved = np.zeros_like(self.changing)
 
     def lend_draws(self, i: int, draws: Draws) -> None:
-        """Let compiled code use the numbers that ``draws``, of index ``i``, has drawn."""
+        """Give compiled code the numbers of ``draws``, which has the index ``i``."""
         self.draws[i]["width"], self.draws[i]["values"] = draws.width, place_of(draws.values)
         self.draw_states[i]["next"] = 0
 
@@ -251,7 +251,7 @@ class Table:
         for state, draws in zip(self.draw_states, self.draw_list.values(), strict=True):
             draws.settle(int(state["next"]))
 
-    # -- contents
+    # Contents of the table
 
     def _place(self, vector: NDArray[Any]) -> tuple[int, int]:
         self.alive.append(vector)
@@ -260,7 +260,7 @@ class Table:
     def _fill_header(self) -> None:
         headers = np.zeros(1, HEADER)
         header = self.header = headers[0]
-        # a paced run returns by the wall clock
+        # A paced run returns after a wall-clock time instead.
         header["most"] = _MOST_TAGS if self.frames is None else FAR
         for name in (
             "plants", "plant_states", "tracks", "track_states", "tasks", "task_states", "topics",
@@ -284,10 +284,10 @@ class Table:
         header["spans"] = self._place(spans)
         self.alive.append(headers)
         self.entry = np.array([headers.ctypes.data], np.int64)
-        """What the kernel receives."""
+        """Array with the address of the header, for the kernel."""
 
     def _fill_ranges(self) -> None:
-        """Put the wires of all components one after another, and so their plants that read."""
+        """Put the wires of all components into one array, and the reading plants into another."""
         wires: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._wires: dict[str, tuple[int, int]] = {}
         wirings = [(p.name, p.wiring) for p in self.system.plants]
@@ -332,11 +332,11 @@ class Table:
         row["held"], row["held_early"] = self._held[name]
 
     def _draw(self, what: str, name: str) -> int:
-        """The index of these draws; NOTHING if nothing is drawn."""
+        """Return the index of these draws, or NOTHING if nothing is drawn."""
         return self._draw_numbers.get((what, name), NOTHING)
 
     def _all_spans(self) -> list[NDArray[np.float64]]:
-        """The vectors that a tag can change; those of the plants come first."""
+        """Return the vectors that a tag can change, beginning with the vectors of plants."""
         system, found = self.system, []
         for plant in system.plants:
             step = plant.native_step()
@@ -362,7 +362,7 @@ class Table:
         return [f for f in found if f.size]
 
     def _all_draws(self) -> dict[tuple[str, str], Draws]:
-        """What is drawn at random, by what for and by whom."""
+        """Return all random numbers that tasks and topics draw, by purpose and name."""
         found: dict[tuple[str, str], Draws] = {}
         streams, bus = self.system.streams, self.system.bus
         for task in self.task_list:
@@ -449,5 +449,5 @@ class Table:
 
 
 def _constant(model: LatencyModel) -> int:
-    """The delay [ns] of a latency that is always the same; 0 for one that is drawn."""
+    """Return the delay (ns) of a constant latency, or 0 for a latency that is drawn."""
     return model.constant[0] if type(model) is Fixed else 0

@@ -1,7 +1,7 @@
-"""What changes, between the system's objects and the table of the compiled engine.
+"""Copies of all changing values between the system's objects and the table of the compiled engine.
 
-Before a stretch the objects are copied in; after it the table is copied out.  Between two stretches
-the objects hold all state, as they do without the compiled engine.
+Before a stretch the state is copied into the table, and after the stretch back into the objects.
+Between two stretches the objects contain all state, as without the compiled engine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rtsim.record.track import Track
 _INITIATED, _COMPLETED, _ARRIVAL, _STATUS = 2, 4, 6, 8
 """Columns of a message's row."""
 
-# -- calls
+# Calls
 
 
 def call(table: Table, kernel: Callable[[], int], interrupt_check: Callable[[], object]) -> int:
@@ -51,16 +51,16 @@ def call(table: Table, kernel: Callable[[], int], interrupt_check: Callable[[], 
 
 
 def give_up(table: Table) -> None:
-    """Give up the paused step of a plant, if there is one."""
+    """Discard the paused step of each plant."""
     for plant in table.system.plants:
         plant.give_up()
 
 
-# -- in
+# Into the table
 
 
 def copy_in(table: Table, flight: Sequence[Message]) -> None:
-    """Copy the system into ``table``; ``flight`` are the messages in transit, by arrival."""
+    """Copy the system into ``table``. ``flight`` are the messages in transit, sorted by arrival."""
     system = table.system
     table.changing[: table.flight_at] = 0
     table.state["now"] = system.ns
@@ -89,7 +89,7 @@ def copy_in(table: Table, flight: Sequence[Message]) -> None:
 
 
 _FLAGS = ("stale", "touched", "unsettled")
-"""What a plant has to do at its next microstep: attributes that are words of the same name."""
+"""Flags for a plant's next microstep: attributes of the plant and words of its record."""
 
 
 _plant_state, _task_state = in_order(PLANT_STATE), in_order(TASK_STATE)
@@ -125,7 +125,7 @@ def take_rows(table: Table) -> None:
 
 
 def note_rows(table: Table) -> None:
-    """Note the rows of the tags that are done; only tracks whose block is full get new blocks."""
+    """Register the rows of complete tags with their tracks; replace only full blocks."""
     for i, (rows, rolled, track) in enumerate(_written(table)):
         if rolled or rows == table.tracks[i]["capacity"]:
             _take(table, track, rows, rolled)
@@ -137,7 +137,10 @@ def note_rows(table: Table) -> None:
 
 
 def _written(table: Table) -> Iterator[tuple[int, bool, Track]]:
-    """Return for each track the row that is next, and whether its spare block is in use."""
+    """Return (row, rolled, track) for each track.
+
+    ``row`` is the index of the next row. ``rolled`` is true if the spare block is in use.
+    """
     rows, rolled = table.track_states["row"].tolist(), table.track_states["rolled"].tolist()
     return zip(rows, map(bool, rolled), table.track_list, strict=True)
 
@@ -149,7 +152,7 @@ def _take(table: Table, track: Track, rows: int, rolled: bool) -> None:
 
 
 def _count(table: Table, track: Track, rows: int, rolled: bool) -> None:
-    """Count the latencies of the messages that were recorded since the track was lent."""
+    """Count the latencies of the messages that were recorded since the last call."""
     lent = track.lend()
     end = len(lent.block) if rolled else rows
     for words in (lent.block[lent.row : end], lent.spare[: rows * rolled]):
@@ -181,11 +184,11 @@ def _message_in(table: Table, i: int, message: Message) -> None:
     table.payloads[i, : message.payload.size] = message.payload
 
 
-# -- out
+# Out of the table
 
 
 def undo(table: Table) -> None:
-    """Undo the tag that is not complete: restore the state at its beginning."""
+    """Undo the incomplete tag: restore the state at its beginning."""
     whole = table.state["in_tag"] == UNDO_ALL
     spans, words = int(table.header["plant_spans"]), table.plant_words
     if whole:
@@ -200,7 +203,7 @@ def undo(table: Table) -> None:
 def copy_out(table: Table, clock: Clock, undone: bool) -> None:
     """Copy ``table`` into the system, without provisional steps.
 
-    ``undone``: the last tag was begun and then undone.
+    ``undone`` is true if the last tag was begun and then undone.
     """
     if table.frames is not None:
         table.frames.copy_out(undone)

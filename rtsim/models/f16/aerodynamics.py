@@ -1,12 +1,13 @@
 """Aerodynamic coefficients and thrust of the F-16 by linear interpolation in tables.
 
-Source: NASA's ``F16_aero.dml`` (see ``f16.json``).  Angles are in degrees.  Coefficients are in
-body axes about the reference point at 35 % of the mean chord.  Tables with the same axes are stored
-in one array, so that they share one index and one set of weights.
+Sources: NASA's ``F16_aero.dml`` and ``F16_prop.dml`` (see ``f16.json``).
 
-Static thrust of the F-16's engine as a function of power, altitude and Mach number; no lag.
+Angles are in degrees. Coefficients are in body axes about the reference point at 35 % of the mean
+chord. Tables with the same axes are stored in one array, so that they share one index and one set
+of weights.
 
-Source: NASA's ``F16_prop.dml`` (see ``f16.json``): idle at 0 %, military at 50 %, maximum at 100 %.
+The thrust is static, as a function of power, altitude and Mach number, without a lag. The power is
+0 % at idle, 50 % for military and 100 % for maximum thrust.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rtsim.core.errors import ModelError
 from rtsim.equations.compiling import compiled
 from rtsim.models.units import FT
 
-# The published data of the F-16, read once from ``f16.json``, which names their source.
+# Published data of the F-16 from ``f16.json``. The file names its sources.
 
 Table = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ INERTIA: dict[str, float] = _DATA["inertia"]
 
 
 def table(group: str, name: str, *over: str) -> Table:
-    """Return a table; raises :class:`ModelError` if its axes are not ``over``."""
+    """Return a table; raise :class:`ModelError` if its axes are not ``over``."""
     entry = _DATA[group][name]
     values = np.array(entry["values"], dtype=np.float64)
     shape = tuple(len(_DATA["breakpoints"][axis]) for axis in over)
@@ -131,11 +132,19 @@ def coefficients(
 ) -> tuple[float, float, float, float, float, float]:  # fmt: skip
     """Return CX, CY, CZ, Cl, Cm, Cn about the reference point.
 
-    Angles are in deg.  ``p_hat`` is p b/2V, ``q_hat`` is q c/2V and ``r_hat`` is r b/2V, with rates
-    relative to the air.  ``sideslip`` and ``surfaces`` are the tables of NASA or of Stevens and
-    Lewis ("the book").  ``per_radian`` is the number of degrees in a radian that the term with beta
-    squared uses.  With ``extrapolate`` the tables are extrapolated beyond their ends, as in the
-    book; otherwise arguments are clamped, as NASA does.
+    Angles are in deg. The rates are relative to the air.
+
+    Args:
+        alpha: angle of attack.
+        beta: angle of sideslip.
+        p_hat: p b/2V.
+        q_hat: q c/2V.
+        r_hat: r b/2V.
+        sideslip: table of NASA, or of Stevens and Lewis.
+        surfaces: table of the same source.
+        per_radian: number of degrees in a radian, for the term with beta squared.
+        extrapolate: extrapolate the tables beyond their ends, as Stevens and Lewis do.
+            Otherwise arguments are clamped, as NASA does.
     """
     j, f = segment(alpha, _ALPHA_LOW, _ALPHA_PER, _ALPHA_LAST, extrapolate)
     g = 1.0 - f
@@ -173,8 +182,6 @@ def coefficients(
         cn + r_hat * _linear(t, j, 8, f) + p_hat * _linear(t, j, 9, f),
     )  # fmt: skip
 
-
-# Static thrust of the F-16's engine as a function of power, altitude and Mach number; no lag.
 
 _MACH_LOW, _MACH_PER, _MACH_LAST = grid("mach")
 _ALT_LOW, _ALT_PER, _ALT_LAST = grid("altitude_ft")

@@ -1,8 +1,8 @@
 """The F-16 that a person flies: NASA's aircraft with actuators, drag rise, landing gear and ground.
 
-The aircraft is :class:`rtsim.models.f16.plant.Aircraft` with five more states and further loads:
+The aircraft extends :class:`rtsim.models.f16.plant.Aircraft` by five states and further loads:
 
-- The surfaces follow their commands with a lag of 1/20.2 s, at limited rates and angles.  Source:
+- The surfaces follow their commands with a lag of 1/20.2 s, at limited rates and angles. Source:
   Nguyen and others, NASA TP-1538 (1979), "Simulator study of stall/post-stall characteristics of a
   fighter airplane with relaxed longitudinal static stability".
 - The engine's power follows its command with the lag of Stevens, Lewis and Johnson, *Aircraft
@@ -12,20 +12,19 @@ The aircraft is :class:`rtsim.models.f16.plant.Aircraft` with five more states a
 - The landing gear carries the aircraft on the generated terrain
   (:mod:`rtsim.models.terrain`).
 
-The landing gear of the F-16: legs with spring and damper, tyres, brakes and nose-wheel steering.
+The landing gear has legs with spring and damper, tyres, brakes and nose-wheel steering. A leg has
+no mass. The force of a leg is normal to the ground. The ground is a plane that touches the terrain
+below the centre of mass. A tyre at rest acts like a stiff damper: with the brakes on, the aircraft
+creeps by less than 0.02 m/s.
 
-Sources of the figures:
+Sources of the landing gear's figures:
 
-- Places of the wheels and of the parts of the airframe, the coefficients of friction and the drag
-  of the gear: the F-16 of JSBSim, ``aircraft/f16/f16.xml`` revision 1.87, which is made of public
-  data.  Places are relative to its centre of mass.
-- Springs, dampers and stroke are rtsim's own.  They are chosen so that the static compression of
-  each leg is about 0.1 m, and that a landing at 10 ft/s, the limit of MIL-A-8862 for land-based
-  aircraft, uses two thirds of the stroke (docs/decisions/157-ground-for-the-f16.md).
-
-A leg has no mass.  Its force acts along the normal of the ground at the wheel, which is that of the
-plane through the ground below the centre of mass.  A tyre at rest holds like a stiff damper: with
-the brakes on, the aircraft creeps by less than 0.02 m/s.
+- Positions of the wheels and of the airframe, friction coefficients and drag of the gear: the F-16
+  of JSBSim, ``aircraft/f16/f16.xml`` revision 1.87, which is made of public data. Positions are
+  relative to its centre of mass.
+- Springs, dampers and stroke are rtsim's own choice. The static compression of each leg is about
+  0.1 m. A landing at 10 ft/s, the limit of MIL-A-8862 for land-based aircraft, uses two thirds of
+  the stroke (docs/decisions/157-ground-for-the-f16.md).
 """
 
 from __future__ import annotations
@@ -48,8 +47,6 @@ from rtsim.models.units import DEG
 from rtsim.models.wind import MOVING_AIR, MovingAir
 from rtsim.scenario.body import ROAD, RUNWAY, WATER
 
-# The landing gear of the F-16: legs with spring and damper, tyres, brakes and nose-wheel steering.
-
 _IN = 0.0254
 _LEGS = np.array(
     [
@@ -58,15 +55,15 @@ _LEGS = np.array(
         [-34.4 * _IN, 48.0 * _IN, 66.5 * _IN],
     ]
 )
-"""Lowest points of the wheels without load, body axes, m: nose, left and right main leg."""
+"""Lowest points of the unloaded wheels in body axes, m: nose, left and right main leg."""
 _SPRING = np.array([220e3, 350e3, 350e3])
-"""N/m."""
+"""Stiffness of each leg, N/m."""
 _DAMPER = np.array([20e3, 35e3, 35e3])
-"""N s/m."""
+"""Damping of each leg, N s/m."""
 STROKE = 0.25
-"""Compression of a main leg, with its tyre, at which it breaks, m."""
+"""Compression at which a main leg breaks, with its tyre, m."""
 NOSE_STROKE = 0.36
-"""The same for the nose leg."""
+"""Compression at which the nose leg breaks, with its tyre, m."""
 _STRUCTURE = np.array(
     [
         [71.7 * -_IN, -189.0 * _IN, -5.1 * _IN],
@@ -80,21 +77,21 @@ _STRUCTURE = np.array(
 )
 """Outer points of the airframe, body axes, m: wing tips, ventral fins, intake, nose, top of fin."""
 _SIDE, _BRAKED, _ROLLING, _SOFT = 0.8, 0.5, 0.02, 0.08
-"""Coefficients of friction: sideways, fully braked, rolling; added off the runway and roads."""
+"""Friction coefficients: sideways, fully braked, rolling, and added off the runway and roads."""
 _SLIP, _SIDE_REST, _REST = 0.1, 0.3, 0.1
-"""Slip angle (rad), and speeds (m/s) sideways and ahead, of about 0.7 of the full friction."""
+"""Slip angle (rad) and speeds (m/s) sideways and ahead, at about 0.7 of the full friction."""
 STEERING = 32.0
 """Angle of the nose wheel at full pedal and at rest, deg."""
 _STEERS = 12.0
 GEAR_DRAG = 0.027
 """Drag coefficient of the extended gear."""
 GEAR_TIME = 5.0
-"""Time in which the gear is extended or retracted, s."""
+"""Time to extend or retract the gear, s."""
 DOWN = 0.98
-"""Extension from which on the legs are locked and carry a load."""
+"""Extension above which the legs are locked and carry a load."""
 _IDLE, _STOPPED = 5.0, 1.0
 STANDS = float(_LEGS[1, 2]) - 0.1
-"""Height of the centre of mass above the ground at rest, about, m."""
+"""Approximate height of the centre of mass above the ground at rest, m."""
 
 Contact = tuple[float, float, float, float, float, float, float, float]
 Plane = tuple[float, float, float, float]
@@ -102,16 +99,16 @@ Plane = tuple[float, float, float, float]
 
 @compiled
 def _share(speed: float, slow: float) -> float:
-    """Return a smooth sign of ``speed`` (m/s): -1 to 1, and 0.7 at ``slow``."""
+    """Return a smooth sign of ``speed`` (m/s), from -1 to 1, with 0.7 at ``slow``."""
     return speed / math.sqrt(speed * speed + slow * slow)
 
 
 @compiled
 def tyre(ahead: float, side: float, load: float, grip: float, brake: float) -> tuple[float, float]:
-    """Return the friction (N) against the motion of a tyre, ahead and to the right.
+    """Return the friction (N) of a tyre, ahead and to the right.
 
-    ``ahead`` and ``side`` are the speeds of its contact (m/s), ``load`` its normal force (N),
-    ``grip`` the coefficient of rolling friction, and ``brake`` is 0 to 1.
+    ``ahead`` and ``side`` are the speeds at the ground (m/s), ``load`` is the normal force (N),
+    ``grip`` is the coefficient of rolling friction, and ``brake`` is from 0 to 1.
     """
     slow = math.sqrt(_SIDE_REST * _SIDE_REST + _SLIP * _SLIP * ahead * ahead)
     along = -(grip + brake * (_BRAKED - _ROLLING)) * _share(ahead, _REST)
@@ -123,10 +120,10 @@ def tyre(ahead: float, side: float, load: float, grip: float, brake: float) -> t
 
 @compiled
 def clearance(x: float, y: float, z: float, plane: Plane) -> float:
-    """Return the distance (m) above the ground of a place in body axes.
+    """Return the distance (m) above the ground of a point in body axes.
 
-    ``plane`` has the normal of the ground in body axes, upwards, and the distance of the centre of
-    mass above the ground along it, m.
+    ``plane`` contains the upward normal of the ground in body axes, and the distance (m) of the
+    centre of mass from the ground along this normal.
     """
     return plane[3] + x * plane[0] + y * plane[1] + z * plane[2]
 
@@ -138,11 +135,11 @@ def gear_loads(
 ) -> Contact:  # fmt: skip
     """Return forces (N) and moments (N m) of the gear in body axes, and two compressions (m).
 
-    The compressions are those of the nose leg and of the main leg that is compressed more; they are
-    negative above the ground.  Velocities (m/s) and rates (rad/s) are relative to the ground.
-    ``hard``: runway or road; ``brake`` is 0 to 1, ``pedal`` -1 to 1 with the nose to the right
-    positive.  With the throttle at idle (``power``, the command in %) a parking brake holds the
-    aircraft once it stands.
+    The two compressions belong to the nose leg and to the more compressed main leg. A compression
+    is negative above the ground. Velocities (m/s) and rates (rad/s) are relative to the ground.
+    ``hard`` is true on a runway or road. ``brake`` is from 0 to 1. ``pedal`` is from -1 to 1,
+    positive with the nose to the right. If ``power`` (%) commands idle, a parking brake holds the
+    standing aircraft.
     """
     nx, ny, nz, _ = plane
     grip = _ROLLING if hard else _ROLLING + _SOFT
@@ -189,20 +186,20 @@ def gear_loads(
 
 @compiled
 def lowest_wheel(plane: Plane) -> float:
-    """Return the height (m) above the ground of the lower main wheel without load."""
+    """Return the height (m) of the lower main wheel above the ground, without load."""
     left = clearance(_LEGS[1, 0], _LEGS[1, 1], _LEGS[1, 2], plane)
     return min(left, clearance(_LEGS[2, 0], _LEGS[2, 1], _LEGS[2, 2], plane))
 
 
 @compiled
 def nose_wheel(plane: Plane) -> float:
-    """Return the height (m) above the ground of the nose wheel without load."""
+    """Return the height (m) of the nose wheel above the ground, without load."""
     return clearance(_LEGS[0, 0], _LEGS[0, 1], _LEGS[0, 2], plane)
 
 
 @compiled
 def lowest_structure(plane: Plane) -> float:
-    """Return the height (m) above the ground of the lowest point of the airframe."""
+    """Return the height (m) of the lowest point of the airframe above the ground."""
     found = 1e9
     for k in range(_STRUCTURE.shape[0]):
         found = min(found, clearance(_STRUCTURE[k, 0], _STRUCTURE[k, 1], _STRUCTURE[k, 2], plane))
@@ -211,12 +208,12 @@ def lowest_structure(plane: Plane) -> float:
 
 @compiled
 def is_hard(kind: int) -> bool:
-    """Return whether the ground of this cover carries wheels without sinking in."""
+    """Return whether wheels roll on the ground of this ``kind`` without sinking in."""
     return kind in (RUNWAY, ROAD)
 
 
 def resting(weight: float) -> tuple[float, float]:
-    """Return pitch (rad) and height of the centre of mass (m) at rest for a ``weight`` in N."""
+    """Return the pitch (rad) and the height of the centre of mass (m) at rest; ``weight`` in N."""
     ahead, behind = _LEGS[0, 0], -_LEGS[1, 0]
     nose = _LEGS[0, 2] - weight * behind / (ahead + behind) / _SPRING[0]
     main = _LEGS[1, 2] - weight * ahead / (ahead + behind) / (2.0 * _SPRING[1])
@@ -225,9 +222,9 @@ def resting(weight: float) -> tuple[float, float]:
 
 
 ELEVATOR_MOST, AILERON_MOST, RUDDER_MOST = 25.0, 21.5, 30.0
-"""Greatest angles of the surfaces, deg."""
+"""Limits of the surface angles, deg."""
 ELEVATOR_RATE, AILERON_RATE, RUDDER_RATE = 60.0, 80.0, 120.0
-"""Greatest rates of the surfaces, deg/s."""
+"""Limits of the surface rates, deg/s."""
 _LAG = 20.2
 _RISE_BEGINS, _RISE_ENDS, _FALLS_TO = 0.81, 1.1, 1.8
 _RISEN, _FALLEN = 0.023, 0.015
@@ -249,7 +246,7 @@ def surface_rate(angle: float, command: float, most: float, rate: float) -> floa
 
 @compiled
 def drag_rise(mach: float) -> float:
-    """Return the drag coefficient that is added to the low-speed data at a Mach number."""
+    """Return the increase of the drag coefficient above its low-speed value."""
     if mach <= _RISE_BEGINS:
         return 0.0
     if mach <= _RISE_ENDS:
@@ -263,10 +260,10 @@ def pull_up_height(
     north: float, east: float, altitude: float, vn: float, ve: float, down: float, falls: float,
     pull: float,
 ) -> float:  # fmt: skip
-    """Return the least height (m) above the ground of a pull-up that begins after the reaction.
+    """Return the least height (m) above the ground during a pull-up after a reaction time.
 
-    Places in m, velocities in m/s.  ``falls`` is the downward acceleration until then, ``pull`` the
-    upward acceleration of the pull-up, m/s2.
+    Positions are in m, velocities in m/s. ``falls`` is the downward acceleration before the
+    pull-up, ``pull`` is the upward acceleration during the pull-up, m/s2.
     """
     found = 1e9
     lowest = _REACTION + max(0.0, down + falls * _REACTION) / pull
@@ -325,10 +322,10 @@ class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
         c21: float, c22: float, c23: float,
         c31: float, c32: float, c33: float,
     ) -> Below:  # fmt: skip
-        """Return the ground below the centre of mass: its normal in body axes, and distances in m.
+        """Return the plane of the ground below the centre of mass, and the aircraft's position.
 
-        The distances are: to the plane along its normal, vertically, and north and east of the
-        runway.
+        The result contains the normal of the ground in body axes, then four distances in m: to the
+        plane along its normal, to the ground vertically, and north and east of the runway.
         """
         sin_lat, cos_lat, altitude = self.place()
         celestial = math.atan2(self.position[1], self.position[0])
@@ -356,9 +353,10 @@ class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
         c21: float, c22: float, c23: float,
         c31: float, c32: float, c33: float,
     ) -> Added:  # fmt: skip
-        """Return the loads of drag rise and gear: forces (N), moments (N m), then two figures.
+        """Return forces (N) and moments (N m) of drag rise and gear, and two more numbers.
 
-        The figures are the upward force of the gear (N), and 1 if a wheel is on the ground, else 0.
+        The two numbers are the upward force of the gear (N), and 1 if a wheel is on the ground,
+        else 0.
         """
         _, _, _, _, _, _, _, _, _, ub, vb, wb, pr, qr, rr, altitude = self.air_flow()
         vx, vy, vz, _, _, _ = self.air_motion()
@@ -437,7 +435,7 @@ class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
         self.recovery_height = _NO_DANGER if safe else min(_NO_DANGER, found)
 
     def clearances(self) -> tuple[float, float, float]:
-        """Return the heights of wheels and airframe, and the rest of the strokes, m."""
+        """Return the heights of wheels and airframe, and the remaining stroke of the legs, m."""
         c11, c12, c13, c21, c22, c23, c31, c32, c33, _, _, _, _, _, _, altitude = self.air_flow()
         if altitude > _NEAR:
             return altitude, altitude, 1.0
@@ -458,7 +456,7 @@ class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
 
     @touchdown.reset
     def keep_touchdown(self) -> None:
-        """Keep the vertical speed, the ground speed and the place of a touchdown."""
+        """Store vertical speed, ground speed and position of a touchdown."""
         c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, _, _, _, _ = self.air_flow()
         nx, ny, nz, _, _, north, east = self.ground_below(
             c11, c12, c13, c21, c22, c23, c31, c32, c33
@@ -480,4 +478,4 @@ class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
 
 
 PILOTED_F16 = FlownAircraft.model()
-"""The aircraft of the scenario ``f16-by-hand``, for functions that take a :class:`rtsim.Model`."""
+"""The aircraft of the scenario ``f16-by-hand``, as a :class:`rtsim.Model`."""

@@ -1,36 +1,35 @@
-"""A fly-by-wire controller: the stick commands load factor and roll rate, not surface angles.
+"""A fly-by-wire controller with an autopilot: the stick commands load factor and roll rate.
 
 NASA's controller is not suitable for a pilot, because it works against the stick and returns the
-aircraft to the trim.  This controller has three parts:
+aircraft to the trim. This controller has three parts:
 
-- **Load factor.**  The wanted pitch acceleration is ``CAP (n_c - n) + (L - 2 zeta omega) da/dt``.
+- **Load factor.** The target pitch acceleration is ``CAP (n_c - n) + (L - 2 zeta omega) da/dt``.
   With ``dn/dt = n_alpha da/dt`` and ``omega**2 = CAP n_alpha``, the load factor ``n`` follows the
-  command ``n_c`` as a second-order system of frequency ``omega`` and damping ``zeta``.  ``CAP`` is
-  the control anticipation parameter of MIL-F-8785C.  ``L = n_alpha g / V``.
-- **Angle of attack.**  Two second-order laws of the same form lead to the upper and the lower limit
-  of the angle of attack.  They bound the wanted pitch acceleration from above and below.
-- **Surfaces.**  Elevator and aileron change by the difference between the wanted and the filtered
-  angular acceleration, divided by the effectiveness of the surface.  The starting point is the
-  measured angle of the surface behind the same filter (incremental dynamic inversion).  The law
-  therefore has integral action, and no integrator that could wind up at a limit.
+  command ``n_c`` as a second-order system of frequency ``omega`` and damping ``zeta``. ``CAP`` is
+  the control anticipation parameter of MIL-F-8785C. ``L = n_alpha g / V``.
+- **Angle of attack.** Two second-order laws of the same form lead to the upper and the lower limit
+  of the angle of attack. Both laws limit the target pitch acceleration from above and below.
+- **Surfaces.** Elevator and aileron change by the difference between the target and the filtered
+  angular acceleration, divided by the effectiveness of the surface. The change is added to the
+  measured angle of the surface behind the same filter (incremental dynamic inversion). The law
+  therefore has integral action without an integrator that could wind up at a limit.
 
-The stick's roll command is a rate about the direction of flight.  It is reduced at large angles of
-attack of both signs, so that the pitch axis keeps its control power.  With the stick centred, the
-aircraft flies straight, and it holds its altitude in turns up to 45 deg of bank.
+The stick's roll command is a rate about the direction of flight. The rate is reduced at large
+positive and negative angles of attack, so that the pitch axis keeps its control power. With the
+stick centred, the aircraft flies straight, and holds its altitude in turns up to 45 deg of bank.
 
-With the gear lever down, the upper limit of the angle of attack is lower, so that the tail does not
-strike the runway.  While the wheels carry the aircraft, the stick moves elevator and ailerons
-directly.  The autopilot replaces single commands.
+With the gear lever down, the upper limit of the angle of attack is lower, so that the tail does
+not strike the runway. While the wheels carry the aircraft, the stick moves elevator and ailerons
+directly.
 
-The autopilot of the F-16 by hand: it holds altitude, heading and speed, each by itself.
+The autopilot has independent modes for altitude, heading and speed, which replace single commands.
+A mode engages when its input rises from 0 to 1. The mode disengages when the input falls to 0,
+when the stick or the throttle is moved, at large angles of roll or pitch, and on the ground. To
+engage again, the input must fall to 0 and rise again.
 
-A mode engages when its input rises from 0 to 1, and holds the value of that moment.  It disengages
-when the input falls to 0, when the stick or the throttle is moved, at large angles of roll or
-pitch, and on the ground.  After that, the input must fall to 0 and rise again.
-
-Engagement has no bump: the commanded load factor, the commanded roll rate and the power begin at
-their present values.  The held altitude, heading and speed are those that the aircraft reaches by
-itself within two seconds, so that it need not turn back.
+Engagement causes no bump: the commanded load factor, roll rate and power begin at their present
+values. A mode holds the altitude, heading or speed that the aircraft would reach within two
+seconds, so that the aircraft need not turn back.
 """
 
 from __future__ import annotations
@@ -43,8 +42,6 @@ from rtsim.equations.compiling import compiled
 from rtsim.models.f16.controller import limited
 from rtsim.models.f16.stevens_lewis import throttle_gearing
 from rtsim.models.units import DEG
-
-# The autopilot of the F-16 by hand: it holds altitude, heading and speed, each by itself.
 
 BREAKOUT = 0.15
 """Deflection of the stick that disengages altitude and heading hold."""
@@ -63,7 +60,7 @@ _LAG = 0.5  # s
 _SLOWEST = 30.0
 
 
-_PRESSURE = 13400.0  # dynamic pressure of the effectiveness of the surfaces below, Pa
+_PRESSURE = 13400.0  # dynamic pressure for the next constants, Pa
 _LEAST, _MOST = 0.2, 4.0
 _ELEVATOR_PER_DEG, _AILERON_PER_DEG = -0.177, -0.686  # rad/s2 per deg at _PRESSURE
 _LIFT = 16.0  # n_alpha at _PRESSURE, g/rad
@@ -79,7 +76,7 @@ _ROLL_PITCHING = 0.4
 _R, _SIDESLIP, _AILERON_YAW, _COUPLED = 36.0, 40.0, -0.5, 11.7
 _ELEVATOR, _AILERON, _RUDDER = 24.0, 21.5, 30.0
 _BANKED, _LEVEL = 0.7, 0.4
-_CARRIED = 0.2  # load of the wheels over the weight from which the stick is direct
+_CARRIED = 0.2  # wheel load / weight above which the stick is direct
 _FALLS, _FALLS_BAND = 3.0, 4.0  # deg/s
 _ROTATES, _ROTATES_BAND, _ROTATES_RATE = 12.0, 4.0, 0.7  # deg, deg, s
 
@@ -100,7 +97,8 @@ def around(angle: float) -> float:
 def switched(held: float, before: float, asked: float, free: bool) -> tuple[float, float, bool]:
     """Return a mode and its input, both 0 or 1, and whether the mode engages now.
 
-    ``held`` and ``before`` are the mode and its input before; ``free``: nothing disengages it.
+    ``held`` and ``before`` are the previous values of the mode and its input. ``free`` is true if
+    nothing disengages the mode.
     """
     on = asked > 0.5
     rises = on and before < 0.5
@@ -123,9 +121,9 @@ def level_load(roll: float, pitch: float) -> float:
 
 @compiled
 def roll_share(alpha: float, pressure: float, stick: float) -> float:
-    """Return the share of the full roll rate that the pitch axis can bear.
+    """Return the share of the full roll rate at which the pitch axis keeps its control power.
 
-    ``alpha`` is in deg, ``pressure`` the dynamic pressure in Pa, ``stick`` the pitch stick.
+    ``alpha`` is in deg, ``pressure`` is the dynamic pressure in Pa, ``stick`` is the pitch stick.
     """
     above = (alpha - _ROLL_ALPHA) / _ROLL_ALPHA_BAND
     below = (_ROLL_BELOW - alpha) / _ROLL_BELOW_BAND
@@ -138,9 +136,9 @@ def roll_share(alpha: float, pressure: float, stick: float) -> float:
 def rotation(stick: float, alpha: float, pitch_rate: float) -> float:
     """Return the elevator (deg) for a pitch ``stick`` while the wheels carry the aircraft.
 
-    An aft stick raises the nose to about 12 deg of the angle of attack ``alpha`` (rad), which
-    leaves room for the tail.  The nose falls at about 4 deg/s at most, so that the nose leg bears
-    it; ``pitch_rate`` is in rad/s.
+    An aft stick raises the nose to an angle of attack ``alpha`` (rad) of about 12 deg, so that the
+    tail stays clear of the ground. The nose falls at about 4 deg/s at most, to limit the load on
+    the nose leg. ``pitch_rate`` is in rad/s.
     """
     if stick > 0.0:
         room = (_ROTATES - (alpha + _ROTATES_RATE * pitch_rate) / DEG) / _ROTATES_BAND
@@ -150,7 +148,7 @@ def rotation(stick: float, alpha: float, pitch_rate: float) -> float:
 
 
 class ByWire(rt.Controller, compile=True):
-    """Computes surface angles (deg) and power (%) from the stick."""
+    """Controller that computes surface angles (deg) and power (%) from the stick."""
 
     stick_pitch = rt.input(low=-1.0, high=1.0, description="aft is positive: nose up")
     stick_roll = rt.input(low=-1.0, high=1.0, description="right is positive")
@@ -242,8 +240,8 @@ class ByWire(rt.Controller, compile=True):
     def hold_altitude(self, new: bool, banked: float, present: float) -> float:
         """Return the commanded load factor (g) beyond that of the centred stick.
 
-        ``banked`` is the load factor that level flight needs beyond that of the centred stick, and
-        ``present`` the command without the autopilot, g.
+        ``banked`` is the load factor that level flight needs beyond that of the centred stick, g.
+        ``present`` is the command without the autopilot, g.
         """
         climb = -self.velocity_down
         if new:
@@ -256,7 +254,7 @@ class ByWire(rt.Controller, compile=True):
         return self.climb_load
 
     def hold_heading(self, new: bool, speed: float, present: float) -> float:
-        """Return the commanded roll rate (rad/s); ``speed`` in m/s.
+        """Return the commanded roll rate (rad/s); ``speed`` is in m/s.
 
         ``present`` is the command without the autopilot, rad/s.
         """
@@ -273,7 +271,7 @@ class ByWire(rt.Controller, compile=True):
         return self.bank_rate
 
     def hold_speed(self, new: bool) -> float:
-        """Return the commanded power, %, with or without the mode."""
+        """Return the commanded power, %, from the speed hold or from the throttle."""
         speed = self.equivalent_airspeed
         by_lever = throttle_gearing(limited(self.stick_throttle, 0.0, 1.0))
         power = by_lever

@@ -1,18 +1,17 @@
-"""NASA's controller for the F-16 and its lateral guidance, without memory.
+"""NASA's controller for the F-16 and its lateral guidance, both without memory.
 
-Source: ``F16_control.dml`` revision F (NASA/TM-2015-218675).  Two linear-quadratic regulators hold
-airspeed, pitch, roll and sideslip.  The autopilot converts altitude and course errors to commands
-for pitch and roll.  Units are those of the source: deg, ft, kt, rad/s and fractions of travel.
+Source: ``F16_control.dml`` revision F (NASA/TM-2015-218675). Two linear-quadratic regulators hold
+airspeed, pitch, roll and sideslip. The autopilot converts altitude and course errors to commands
+for pitch and roll. The units are as in the source: deg, ft, kt, rad/s and fractions of travel.
 
-The controller corrects deviations from a trim, which ``theta_trim`` … ``throttle_trim`` declare.
-Each simulation of NASA uses trim values of its own (:mod:`rtsim.models.f16.scenario`); the defaults
-are those of the source file.
+The controller corrects deviations from a trim, which the parameters ``theta_trim`` to
+``throttle_trim`` define. Each of NASA's simulations uses its own trim values
+(:mod:`rtsim.models.f16.scenario`). The defaults are from the source file.
 
-Lateral guidance: compute the deviation from a track, and the course of the track.
-
-``Circle`` is NASA's (``F16_gnc.dml``, NASA/TM-2015-218675): a circle of 3 nautical miles about the
-north pole, or about the intersection of the equator and the date line.  ``Course`` holds a course
-or a straight track; NASA does not define this computation.  Both have no memory.
+The guidance computes the deviation from a track, and the course of the track. ``Circle`` is NASA's
+(``F16_gnc.dml``, NASA/TM-2015-218675): a circle of 3 nautical miles about the north pole, or about
+the intersection of the equator and the date line. ``Course`` holds a course or a straight track;
+NASA does not define this computation.
 """
 
 from __future__ import annotations
@@ -32,12 +31,11 @@ _ON = 0.5
 
 @compiled
 def limited(value: float, low: float, high: float) -> float:
-    """Return ``value`` limited to ``low`` … ``high``."""
     return max(low, min(high, value))
 
 
 class ControlLaw(rt.Controller, compile=True):
-    """Computes surface angles and power from sticks, commands and sensors."""
+    """Controller that computes surface angles and power from sticks, commands and sensors."""
 
     throttle = rt.input(low=0.0, high=1.0)
     long_stick = rt.input(low=-1.0, high=1.0, description="aft is positive")
@@ -145,8 +143,6 @@ class ControlLaw(rt.Controller, compile=True):
         self.power = 100.0 * limited(self.throttle_trim + throttle, 0.0, 1.0)
 
 
-# Lateral guidance: compute the deviation from a track, and the course of the track.
-
 _FT_PER_NM = 6076.12
 _FT_PER_DEG = 60.0 * _FT_PER_NM
 _RADIUS_FT = 3.0 * _FT_PER_NM
@@ -156,7 +152,7 @@ _E2 = FLATTENING * (2.0 - FLATTENING)
 
 
 class Guidance(rt.Controller, compile=True):
-    """Computes the deviation from a track, and the course of the track, for the control law."""
+    """Base of controllers that compute the deviation from a track and the course of the track."""
 
     latitude_deg = rt.input("deg", kind="angle")
     longitude_deg = rt.input("deg", kind="angle")
@@ -186,10 +182,10 @@ class Circle(Guidance):
 
 
 class Course(Guidance):
-    """A line of constant course; the deviation is 0 if the guidance holds only the course.
+    """A line of constant course. The deviation is 0 if the guidance holds only the course.
 
-    Distances use the WGS-84 ellipsoid at the middle latitude, which is accurate for tracks of tens
-    of kilometres away from the poles.
+    Distances use the WGS-84 ellipsoid at the middle latitude. The distances are accurate for tracks
+    of tens of kilometres away from the poles.
     """
 
     course_command = rt.input("deg", kind="angle")

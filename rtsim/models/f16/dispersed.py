@@ -1,9 +1,9 @@
-"""The F-16 of check case 13.1 with dispersed figures, as a study of closed-loop runs.
+"""A study of the F-16 of check case 13.1 with dispersed parameters, in closed loop.
 
-The aircraft climbs by 100 ft after 5 s.  A run differs from the check case in mass, centre of
-gravity, moments of inertia, gain and latency of the autopilot, and in a gust during the climb.  The
-autopilot keeps the trim of the check case, so that an aircraft with another mass or centre of
-gravity does not start in trim.  The dispersions are chosen for this example and are not published.
+The aircraft climbs by 100 ft after 5 s. A run differs from the check case in mass, centre of
+gravity, moments of inertia, gain and latency of the autopilot, and in a gust during the climb. The
+autopilot keeps the trim of the check case, so an aircraft with another mass or centre of gravity
+does not start in trim. The dispersions are chosen for this example and are not published.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ with needs("study", "this study"):
     from scipy import stats
 
 TARGET_FT = 10113.0
-"""The commanded altitude of check case 13.1 after 5 s."""
+"""Commanded altitude of check case 13.1 after 5 s, ft."""
 _INERTIA = ("mass", "ixx", "iyy", "izz")
 
 
 def _near(signals: Signals, name: str, share: float) -> object:
-    """Return a normal distribution about a default, with that share of it as deviation."""
+    """Return a normal distribution about a default value.
+
+    ``share`` is the standard deviation divided by the value.
+    """
     value = float(signals.initial()[signals.slice(name).start])
     return stats.norm(value, share * abs(value))
 
 
 def study() -> Study:
-    """Return 10,000 runs of 20 s of check case 13.1."""
+    """Return a study of check case 13.1 with 10,000 runs of 20 s."""
     return Study(
         scenario="f16",
         settings={"case": "13.1"},

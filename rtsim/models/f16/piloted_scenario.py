@@ -40,9 +40,9 @@ from rtsim.scenario.shown import Cue, Sound
 RUNWAY = AIRFIELD
 """Latitude and longitude of the middle of the runway, and its direction, deg."""
 GUSTS_S = 0.01
-"""The period of the turbulence, s."""
+"""Period of the turbulence, s."""
 STARTS = ("air", "final", "runway")
-"""Where a flight can begin: 9 km before the runway, on the final approach, or on the runway."""
+"""Starts of a flight: 9 km before the runway, on the final approach, or on the runway."""
 _BEFORE_M = 9000.0
 _EARTH_M = 6371000.0
 _FINAL_M, _GLIDE, _AIMED_M = 3.0 * 1852.0, 3.0, 300.0
@@ -55,7 +55,7 @@ STALL = Cue(
     horn=_STALL - 3.0 * DEG,
     band=0.5 * DEG,
 )
-"""The warning of a large angle of attack; it begins below the controller's limit."""
+"""Warning of a large angle of attack. The warning begins below the controller's limit."""
 PUSHED = Cue(
     "pushed",
     "f16.alpha",
@@ -65,7 +65,7 @@ PUSHED = Cue(
     below=True,
     band=0.5 * DEG,
 )
-"""The warning of a negative angle of attack near the controller's lower limit."""
+"""Warning of a negative angle of attack near the controller's lower limit."""
 _POWER = "f16.engine_power"
 SOUNDS = (
     Sound(
@@ -78,7 +78,8 @@ SOUNDS = (
         level=((60.0, 0.0), (300.0, 0.2), (600.0, 0.5)), width=300.0,
     ),
 )  # fmt: skip
-"""The engine by its power, % (above 50 with afterburner), and the wind by the airspeed."""
+"""Sounds of the engine by its power in % (afterburner above 50), and of the wind by the airspeed.
+"""
 
 
 PULL_UP = Cue(
@@ -90,7 +91,7 @@ PULL_UP = Cue(
     below=True,
     band=15.0,
 )
-"""The warning of the ground: a pull-up that begins in 1.5 s would be too late."""
+"""Warning of the ground, shown if a pull-up that begins in 1.5 s would be too late."""
 
 
 SCRIPTED = {
@@ -102,19 +103,18 @@ TASK_SIGNALS = {
     name: f"f16.{name}"
     for name in ("pitch", "roll", "latitude", "longitude", "altitude", "airspeed")
 }
-"""The signals of the aircraft that tasks need."""
+"""Signals of the aircraft that tasks need."""
 _TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
-"""The result of :func:`rtsim.models.f16.trim.trim` for the default altitude and speed."""
+"""Result of :func:`rtsim.models.f16.trim.trim` for the default altitude and speed."""
 
 
 def _beginning_with(signals: Signals, **values: float) -> Signals:
-    """Return ``signals`` with other initial values."""
     return Signals(*(replace(s, initial=values.get(s.name, s.initial)) for s in signals))
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """The first state of a flight: states by name, controls (4,) as ``CONTROLS``, and levers."""
+    """Initial state of a flight: states by name, controls (4,) as ``CONTROLS``, and levers."""
 
     states: Mapping[str, Any]
     controls: Vector
@@ -123,12 +123,12 @@ class Beginning:
 
     @property
     def weight(self) -> float:
-        """The load factor (g) of level flight, with the share of the Earth's curvature."""
+        """Load factor (g) of level flight, which includes the effect of the Earth's curvature."""
         outputs = self.outputs()
         return outputs["load_factor"] / math.cos(outputs["pitch"])
 
     def outputs(self) -> dict[str, float]:
-        """Return the outputs of the aircraft in the first state, by name."""
+        """Return the initial outputs of the aircraft by name."""
         model: Any = PILOTED_F16
         x, z = model.states.initial(self.states), model.discrete.initial()
         u, p, y = model.inputs.initial(), model.parameters.initial(), model.outputs.initial()
@@ -174,7 +174,7 @@ def _in_flight(
 
 
 def _more_power(power: float, force: float, altitude: float, mach: float) -> float:
-    """Return the power (%) with ``force`` N more thrust than ``power``; at most 100."""
+    """Return the power (%) for ``force`` N more thrust than at ``power``; at most 100."""
     wanted = thrust_lbf(power, altitude / FT, mach) + force / LBF
     low, high = power, 100.0
     for _ in range(40):
@@ -198,7 +198,7 @@ def _on_the_runway() -> Beginning:
 
 
 def _beginning(start: str, altitude_ft: float | None, speed_kt: float | None) -> Beginning:
-    """Return the first state for ``start``; raises :class:`ScenarioError` for wrong settings."""
+    """Return the initial state for ``start``; raise :class:`ScenarioError` for wrong settings."""
     if start not in STARTS:
         raise UnknownName("start", start, STARTS, "f16-by-hand")
     if start != "air" and altitude_ft is not None:
@@ -240,18 +240,23 @@ def scenario(
 ) -> rt.Scenario:
     """Fly the F-16 with a stick, take off and land; the controller runs at ``rate`` Hz.
 
-    ``until`` 0 is the end of the task, or 3600 s.  ``start``: ``air`` (level flight, 9 km before
-    the runway, at ``altitude_ft`` ft, 1500, and ``speed_kt`` kt, 300), ``final`` (3 nautical miles
-    before the runway, on a glide path of 3 deg, gear down, 170 kt) or ``runway`` (at rest).  The
-    stick is the external input ``stick``.  ``turbulence`` is the probability of exceedance of the
-    Dryden gusts of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.  The wind of
-    ``wind_kt`` kt comes from ``wind_from`` deg; with turbulence it is the mean wind 20 ft above the
-    ground, and causes gusts near the ground.
-
-    ``task`` is what the pilot has to do: a name that ``rtsim tasks`` lists, or a TOML file.
-    ``latency`` (s) delays the stick.  ``by`` is ``person``, or ``script`` for a scripted pilot with
-    the density ``remnant`` of the noise that is added to the error (docs/tasks.md).
-    ``realisation`` selects the phases of a tracking task; 0 leaves those of the task.
+    Args:
+        until: end of the run. 0 is the end of the task, or 3600 s without a task.
+        step: step of the aircraft, s.
+        altitude_ft: initial altitude in ft for the start ``air``; the default is 1500.
+        speed_kt: initial speed in kt; the default is 300, or 170 for the start ``final``.
+        turbulence: probability of exceedance of the Dryden gusts of MIL-F-8785C:
+            1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
+        start: ``air`` (level flight, 9 km before the runway), ``final`` (3 nautical miles before
+            the runway, on a glide path of 3 deg, gear down) or ``runway`` (at rest).
+        wind_kt: speed of the wind in kt. With turbulence it is the mean wind 20 ft above the
+            ground, and causes gusts near the ground.
+        wind_from: direction from which the wind comes, deg.
+        task: task of the pilot: a name that ``rtsim tasks`` lists, or a TOML file.
+        latency: delay of the stick, s.
+        by: ``person``, or ``script`` for a scripted pilot (docs/tasks.md).
+        remnant: density of the noise that is added to the error of the scripted pilot.
+        realisation: phases of a tracking task; 0 keeps the phases of the task.
     """
     chosen = task_named(task, realisation) if task else None
     begins = _beginning(start, altitude_ft, speed_kt)
@@ -290,7 +295,7 @@ def scenario(
 
 
 def _show(out: rt.Scenario, task: Task | None) -> None:
-    """Declare what viewers show: the warnings, the ground, and what ``task`` adds."""
+    """Declare the warnings, the ground, the sounds and the scene of ``task`` for viewers."""
     ground = Ground(ground_grid(), RUNWAY[0], RUNWAY[1])
     scene, more = ("", {}) if task is None else (task.scene, task.shown())
     aircraft = drawn("f16", "aircraft", 15.0)
@@ -299,7 +304,6 @@ def _show(out: rt.Scenario, task: Task | None) -> None:
 
 
 def _plot(out: rt.Scenario) -> None:
-    """Declare the plots of reports and viewers."""
     out.plot("altitude [ft]", "f16.altitude_ft")
     out.plot("height above the ground [m]", "f16.height")
     out.plot("equivalent airspeed [kt]", "f16.equivalent_airspeed_kt")
@@ -315,7 +319,7 @@ def _plot(out: rt.Scenario) -> None:
 
 
 def _task_values(begins: Beginning) -> dict[str, object]:
-    """Return the parameters of tasks: the runway, the aircraft's place, attitude and speed."""
+    """Return the parameters of tasks: runway, and the aircraft's position, attitude and speed."""
     outputs = begins.outputs()
     latitude0, longitude0, course = (angle * DEG for angle in RUNWAY)
     north, east, down = place(
@@ -339,9 +343,10 @@ def _add_aircraft(
     out: rt.Scenario, states: Mapping[str, Any], step: Duration, turbulence: float,
     wind: float, wind_from: float, stick: str,
 ) -> None:  # fmt: skip
-    """Add the plant ``f16``, and the plant ``air`` if there is turbulence; ``wind`` in m/s, rad.
+    """Add the plant ``f16``, and the plant ``air`` if there is turbulence.
 
-    Brake, gear and pedals come from the component ``stick``.
+    ``wind`` is in m/s, ``wind_from`` in rad. Brake, gear and pedals come from the component
+    ``stick``.
     """
     if turbulence != 0.0:
         values = {"exceedance": turbulence, "wind_20ft": wind, "wind_from": wind_from}

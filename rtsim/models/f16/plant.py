@@ -1,13 +1,12 @@
 """The F-16 of NASA's check cases: aerodynamic and engine loads on the common rigid body.
 
-The inputs are control surface angles in degrees and engine power in percent.  The outputs are those
-of the rigid body in SI units, the thrust, and the sensors in the units that NASA's controller
-reads.  Source: see ``f16.json``; loads are summed as in NASA/TM-2015-218675.
+The inputs are control surface angles in degrees and engine power in percent. The outputs are the
+outputs of the rigid body in SI units, the thrust, and sensor values in the units that NASA's
+controller reads. Source: see ``f16.json``; loads are summed as in NASA/TM-2015-218675.
 
-A discrete gust: the air moves against one aircraft for a short time.
-
-The speed of the air rises and falls as (1 - cos) / 2, the shape of MIL-F-8785C (3.7.2.3) and of 14
-CFR 25.341.  Its components are in body axes, as in MIL-F-8785C, and equal over the whole aircraft.
+The parameters can add a discrete gust. The speed of the air rises and falls as (1 - cos) / 2, the
+shape of MIL-F-8785C (3.7.2.3) and of 14 CFR 25.341. The components of the gust are in body axes,
+as in MIL-F-8785C, and equal over the whole aircraft.
 """
 
 from __future__ import annotations
@@ -39,14 +38,12 @@ from rtsim.models.f16.aerodynamics import (
 )
 from rtsim.models.units import DEG, FT, KT, LBF, SLUG, SLUG_FT2
 
-# A discrete gust: the air moves against one aircraft for a short time.
-
 GUST_ASSUMPTION = "the gust of the parameters is uniform over the aircraft: it has no rates"
 
 
 @compiled
 def gust_shape(t: float, start: float, duration: float) -> float:
-    """Return the speed of the air at ``t`` s as a fraction of its peak; 0 outside the gust."""
+    """Return the speed of the gust at ``t`` s as a fraction of its peak; 0 outside the gust."""
     since = t - start
     if since <= 0.0 or since >= duration:
         return 0.0
@@ -55,14 +52,14 @@ def gust_shape(t: float, start: float, duration: float) -> float:
 
 AT_ONCE = "surfaces and engine follow their commands at once and have no stops of their own"
 STANDARD_GRAVITY = 9.80665
-"""m/s^2, exact (ISO 80000-3)."""
+"""Standard gravity, m/s^2, exact (ISO 80000-3)."""
 
 
 AirLoads = tuple[
     float, float, float, float, float, float, float, float, float,
     float, float, float, float, float, float,
 ]  # fmt: skip
-"""Nine direction cosines from ECI to body, three forces (N) and three moments (N m)."""
+"""Nine direction cosines from ECI to body axes, three forces (N) and three moments (N m)."""
 
 
 @compiled
@@ -72,8 +69,8 @@ def loads(
 ) -> tuple[float, float, float, float, float, float]:  # fmt: skip
     """Return forces (N) and moments (N m) about the centre of mass, in body axes.
 
-    Arguments: velocity (m/s) and rates (rad/s) relative to the air, altitude in m, surfaces in deg,
-    power in %, ``cg`` as a fraction of the mean chord.
+    Velocity (m/s) and rates (rad/s) are relative to the air. ``altitude`` is in m, surface angles
+    are in deg, ``power`` is in %, and ``cg`` is a fraction of the mean chord.
     """
     density, sound, _, _ = standard_atmosphere(altitude)
     airspeed = max(math.sqrt(ub * ub + vb * vb + wb * wb), LOWEST_AIRSPEED)
@@ -154,9 +151,9 @@ class Aircraft(RigidBody, name="f16"):
     def loads_in_air(
         self, elevator: float, aileron: float, rudder: float, power: float
     ) -> AirLoads:
-        """Return the direction cosines, and the loads (N, N m) of the motion through the air.
+        """Return the direction cosines, and the forces (N) and moments (N m) of air and engine.
 
-        Surfaces in deg, power in %.
+        Surface angles are in deg, ``power`` is in %.
         """
         c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = (
             self.air_flow()
@@ -205,6 +202,6 @@ class Aircraft(RigidBody, name="f16"):
 
 
 F16 = Aircraft.model()
-"""The aircraft for functions that take a :class:`rtsim.Model`."""
+"""The aircraft as a :class:`rtsim.Model`."""
 CONTROLS = F16.inputs
 PARAMETERS = F16.parameters

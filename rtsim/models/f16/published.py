@@ -1,7 +1,7 @@
 """NASA's published trajectories (``sim_05``), and the comparison of a recording with them.
 
 The tolerances allow for the difference between a controller sampled at 50 Hz and NASA's
-simulations, which evaluate the controller continuously.  NASA's simulations differ from each other
+simulations, which evaluate the controller continuously. NASA's simulations differ from each other
 by the same amounts.
 """
 
@@ -23,19 +23,18 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.models.units import FT, KT
 from rtsim.record.views import Published
 
-if TYPE_CHECKING:  # a flight that is not compared starts without the reader of recordings
+if TYPE_CHECKING:  # not loaded if no recording is compared
     from rtsim.record.reading import Recording
 
-# NASA's published trajectories of the check cases (``sim_05``), from ``published.json``.
 
 SOURCE = "NASA, simulation 05"
 _COLUMNS = ("time", "altitude_ft", "yaw_deg", "pitch_deg", "roll_deg", "true_airspeed_kt")
 
 
 def published_rows(case: str) -> Vector:
-    """Return the published values (n, 6).
+    """Return the published values (n, 6) of a check case.
 
-    Columns: time s, altitude ft, yaw deg, pitch deg, roll deg, true airspeed kt.
+    The columns are time (s), altitude (ft), yaw, pitch and roll (deg), and true airspeed (kt).
     """
     cases = _cases()
     if case not in cases:
@@ -53,8 +52,9 @@ def _cases() -> dict[str, list[list[float]]]:
 def published(case: str, column: str, name: str = SOURCE) -> Sequence[Published]:
     """Return one quantity of a published trajectory, for :meth:`Scenario.plot`.
 
-    ``column`` is ``altitude_ft``, ``yaw_deg``, ``pitch_deg``, ``roll_deg`` or ``true_airspeed_kt``.
-    Returns nothing for a case without a published trajectory in this package.
+    ``column`` is ``altitude_ft``, ``yaw_deg``, ``pitch_deg``, ``roll_deg`` or
+    ``true_airspeed_kt``. The result is empty if the package has no published trajectory of the
+    case.
     """
     if case not in _cases():
         return []
@@ -75,13 +75,13 @@ TOLERANCES: dict[str, tuple[float, ...]] = {
 LEAST_S = 10.0
 """Shortest meaningful comparison, s.
 
-The aircraft is trimmed at the start, so every model agrees with the published values there.
+Every model agrees with the published values at the start, because the aircraft is trimmed.
 """
 
 
 @dataclass(frozen=True)
 class Comparison(Judged):
-    """The comparison of one quantity of a recording with the published values."""
+    """Comparison of one quantity of a recording with the published values."""
 
     quantity: str
     unit: str
@@ -90,24 +90,24 @@ class Comparison(Judged):
     allowed: float
     times: int
     until_s: float = 0.0
-    """The last published time that was compared, s; the first published time is 0 s."""
+    """Last published time that was compared, s; the first published time is 0 s."""
     of_s: float = 0.0
-    """The last published time, s."""
+    """Last published time, s."""
 
     def _judge(self) -> Outcome:
-        """Failed beyond the allowed difference; undecided if the recording is too short."""
+        """Return failed for a difference above the limit, undecided for a short recording."""
         if not self.within:
             return Outcome.FAILED
         return Outcome.PASSED if self.enough else Outcome.UNDECIDED
 
     @property
     def within(self) -> bool:
-        """True if no difference is too large; also true of a recording that is too short."""
+        """True if no difference is too large, even if the recording is too short."""
         return self.worst <= self.allowed
 
     @property
     def in_words(self) -> str:
-        """The largest difference, and what is allowed."""
+        """Largest difference and its limit, in words."""
         return (
             f"{self.quantity}: {self.worst:.6g} {self.unit} at {self.at_s:g} s, allowed "
             f"{self.allowed:.6g}; compared up to {self.until_s:g} s"
@@ -120,7 +120,10 @@ class Comparison(Judged):
 
 
 def case_of(recording: Recording) -> str:
-    """Return the check case of a recording of the ``f16`` scenario; raises RecordingError."""
+    """Return the check case of a recording of the ``f16`` scenario.
+
+    Raises :class:`RecordingError` for another scenario.
+    """
     name = str(recording.header.get("scenario", {}).get("name", ""))
     if not name.startswith("f16 case "):
         raise RecordingError(
@@ -132,7 +135,7 @@ def case_of(recording: Recording) -> str:
 def compare_with_nasa(recording: Recording, rows: Vector | None = None) -> list[Comparison]:
     """Return the largest difference of each quantity over the published times in the recording.
 
-    ``rows`` (n, 6) in the layout of :func:`published_rows` replace the published values.  Raises
+    ``rows`` (n, 6), in the layout of :func:`published_rows`, replace the published values. Raises
     :class:`RecordingError` if the recording has no state at a published time, or ends before the
     first published time.
     """

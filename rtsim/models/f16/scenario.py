@@ -1,9 +1,8 @@
-"""NASA's F-16 check cases as scenarios: aircraft, controller, and the bus between them.
+"""NASA's F-16 check cases 11, 12, 13.1 to 13.4, 15 and 16 as scenarios.
 
-NASA's check cases for the F-16 as data for scenarios: 11, 12, 13.1 to 13.4, 15, 16.
-
-Source: NASA/TM-2015-218675 and its ``initial_conditions_atmospheric.csv``.  The trim values of the
-controller in each simulation are not published; they were found by reproducing the trajectories.
+Source: NASA/TM-2015-218675 and its ``initial_conditions_atmospheric.csv``. The trim values of the
+controller in each simulation are not published. The values in this module reproduce the
+trajectories.
 """
 
 from __future__ import annotations
@@ -35,19 +34,16 @@ from rtsim.models.units import DEG, FT
 from rtsim.models.wind import DRYDEN_INPUTS, DRYDEN_OUTPUTS, dryden, in_moving_air
 from rtsim.record.views import Published
 
-# NASA's check cases for the F-16 as data for scenarios: 11, 12, 13.1 to 13.4, 15, 16.
-
 Command = tuple[float, str, float]
-"""A command: the time in s, an input signal of the controller or the guidance, and its new value.
-"""
+"""A command: time in s, name of an input of controller or guidance, and new value."""
 
 
 @dataclass(frozen=True)
 class FlightCondition:
-    """The start of a case: angles in deg, altitude in ft, speed in ft/s; wings level.
+    """Initial condition of a case with level wings: angles in deg, altitude in ft, speed in ft/s.
 
-    ``trim`` is the solution of :func:`rtsim.models.f16.trim.trim` for this condition.  It is stored
-    so that a run needs no search and starts from the same bits on every machine.
+    ``trim`` is the solution of :func:`rtsim.models.f16.trim.trim` for this condition. The solution
+    is stored so that a run needs no search and starts from the same bits on every machine.
     """
 
     latitude: float
@@ -62,10 +58,10 @@ class FlightCondition:
 class F16Case:
     """One check case.
 
-    ``state`` (13,) and ``inputs`` are the trim, ``parameters`` the parameters of the plant that
-    differ from its defaults, and ``duration`` is in s.  If ``guidance`` is not "none", the case has
-    a controller: ``law_inputs`` are its constant inputs and initial commands, ``commands`` the
-    later changes, and ``law_parameters`` its parameters.
+    ``state`` (13,) and ``inputs`` contain the trimmed values. ``parameters`` are the plant's
+    parameters that differ from their defaults. ``duration`` is in s. A case has a controller unless
+    ``guidance`` is "none". The controller has the constant inputs and initial commands
+    ``law_inputs``, the later changes ``commands``, and the parameters ``law_parameters``.
     """
 
     name: str
@@ -82,7 +78,7 @@ class F16Case:
 
 
 _KFFA = (36.0 + 1.15 / 60.0, -(75.0 + 40.0 / 60.0 + 28.0 / 3600.0))
-"""First Flight Airport, Kitty Hawk, latitude and longitude"""
+"""Latitude and longitude of First Flight Airport, Kitty Hawk, deg."""
 SUBSONIC = FlightCondition(
     *(*_KFFA, 10013.0, 400.0 * math.sqrt(2.0), 45.0),
     trim=(0.04605816451379736, -3.232757696509428, 13.873817829558037),
@@ -125,7 +121,7 @@ def _commands(name: str, airspeed: float) -> tuple[Command, ...]:
 
 @cache
 def case(name: str) -> F16Case:
-    """Return the trimmed case ``name``; raises :class:`UnknownName` if it is not in ``NAMES``."""
+    """Return the trimmed case ``name``; raise :class:`UnknownName` if it is not in ``NAMES``."""
     if name not in _CASES:
         raise UnknownName("F-16 case", name, NAMES)
     start, duration, guidance = _CASES[name]
@@ -144,7 +140,8 @@ def case(name: str) -> F16Case:
         "altitude_command": start.altitude,
     }
     if guidance == "course":
-        # Case 13 uses the trim of this aircraft; cases 15 and 16 use theta and alpha of the file.
+        # Case 13 uses the trim of this aircraft; cases 15 and 16 use theta and alpha of NASA's
+        # file.
         references |= {
             "theta_trim": found.theta_deg,
             "alpha_trim": found.outputs["alpha_deg"],
@@ -176,7 +173,7 @@ def case(name: str) -> F16Case:
 
 
 def trimmed(start: FlightCondition, parameters: Mapping[str, float] | None = None) -> Trim:
-    """Return the level trim at ``start``; ``parameters`` of the plant override its defaults."""
+    """Return the level trim at ``start``; ``parameters`` override the defaults of the plant."""
     return trim(
         latitude=start.latitude * DEG,
         longitude=start.longitude * DEG,
@@ -189,7 +186,7 @@ def trimmed(start: FlightCondition, parameters: Mapping[str, float] | None = Non
 
 
 GUSTS_S = 0.01
-"""The period of the turbulence, s."""
+"""Period of the turbulence, s."""
 
 
 def autopilot(chosen: F16Case) -> rt.PythonController:
@@ -212,10 +209,15 @@ def scenario(
 ) -> rt.Scenario:
     """Run F-16 check case 11, 12, 13.1 to 13.4, 15 or 16 with the controller at ``rate`` Hz.
 
-    ``compute`` and ``latency`` are the compute and transport latency of the controller, s.
-    ``autopilot_on=False`` leaves only stability augmentation.  ``until`` 0 means the duration of
-    the case.  Cases 11 and 12 have no controller.  ``turbulence`` is the probability of exceedance
-    of the Dryden gusts of MIL-F-8785C: 1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
+    Args:
+        case: check case. Cases 11 and 12 have no controller.
+        until: end of the run. 0 is the duration of the case.
+        step: step of the aircraft, s.
+        compute: compute latency of the controller, s.
+        latency: transport latency of the controller, s.
+        autopilot_on: False leaves only stability augmentation.
+        turbulence: probability of exceedance of the Dryden gusts of MIL-F-8785C:
+            1e-2 light, 1e-3 moderate, 1e-5 severe, 0 none.
     """
     chosen = _check_case(case)
     out = rt.Scenario(
@@ -259,7 +261,6 @@ def scenario(
 
 
 def _connect(out: rt.Scenario, names: Iterable[str], source: str, target: str) -> None:
-    """Connect signals of ``source`` to the inputs of ``target`` that have the same ``names``."""
     for name in names:
         out.connect(f"{source}.{name}", f"{target}.{name}")
 
@@ -267,7 +268,7 @@ def _connect(out: rt.Scenario, names: Iterable[str], source: str, target: str) -
 def _plot(out: rt.Scenario, case: str, augmented: bool) -> None:
     """Declare the views: flight path, attitude, loads, then surfaces with their commands.
 
-    ``case``: the check case whose published trajectory is shown; empty for none.
+    The plots show the published trajectory of ``case``, unless ``case`` is empty.
     """
 
     def commands(*names: str) -> tuple[str, ...]:
@@ -307,15 +308,15 @@ def _plot(out: rt.Scenario, case: str, augmented: bool) -> None:
 
 COURSE = Guidance.signals("output").names
 SENSED = tuple(name for name in LAW_INPUTS.names if name in F16.outputs)
-"""The inputs of the control law that the aircraft has as outputs."""
+"""Inputs of the control law that are outputs of the aircraft."""
 
 
 def _add_guidance(
     out: rt.Scenario, chosen: F16Case, period: Period, autopilot_on: bool
 ) -> list[str]:
-    """Add the pilot's settings and commands, and the guidance, which computes a course.
+    """Add the pilot's settings and commands, and the guidance.
 
-    Return the names of the settings of the control law.
+    Return the names of the settings that the control law reads.
     """
     kind = Course if chosen.guidance == "course" else Circle
     inputs = kind.signals("input")

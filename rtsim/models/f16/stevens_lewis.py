@@ -1,8 +1,8 @@
 """The F-16 of Stevens and Lewis: flat Earth, 13 states, engine lag, in feet and slugs.
 
-Source: Stevens, Lewis and Johnson, *Aircraft Control and Simulation*, sections 3.5 and 3.6.  The
-aerodynamics are those of :mod:`rtsim.models.f16.aerodynamics` with the rolling-moment tables of the
-book.  Tests compare the result with table 3.5-2 and the trims of the book.
+Source: Stevens, Lewis and Johnson, *Aircraft Control and Simulation*, sections 3.5 and 3.6. The
+aerodynamics are from :mod:`rtsim.models.f16.aerodynamics` with the rolling-moment tables of the
+book. Tests compare the result with table 3.5-2 and the trims of the book.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _C6, _C7, _C8, _C9 = 1.759e-2, 1.792e-5, -0.7336, 1.587e-5
 
 @compiled
 def throttle_gearing(throttle: float) -> float:
-    """Return the commanded power in % for a throttle position 0..1."""
+    """Return the commanded power in % for a throttle position from 0 to 1."""
     if throttle <= 0.77:
         return 64.94 * throttle
     return 217.38 * throttle - 117.38
@@ -38,7 +38,7 @@ def throttle_gearing(throttle: float) -> float:
 
 @compiled
 def throttle_for(power: float) -> float:
-    """Return the throttle position 0..1 that commands ``power`` in %."""
+    """Return the throttle position, from 0 to 1, that commands ``power`` in %."""
     if power <= 50.0:
         return power / 64.94
     return (power + 117.38) / 217.38
@@ -46,7 +46,7 @@ def throttle_for(power: float) -> float:
 
 @compiled
 def power_rate(power: float, command: float) -> float:
-    """Return the rate of the engine's power, %/s; the lag differs with and without afterburner."""
+    """Return the rate of the engine's power, %/s. The lag differs with and without afterburner."""
     if command >= 50.0:
         if power >= 50.0:
             return 5.0 * (command - power)
@@ -76,7 +76,7 @@ def air_data(airspeed: float, altitude: float) -> tuple[float, float]:
 
 
 class StevensLewis(rt.Plant, name="f16_stevens_lewis"):
-    """The F-16 by the book's equations of motion."""
+    """The F-16 with the book's equations of motion."""
 
     airspeed = rt.state("ft/s", 502.0)
     alpha = rt.state("rad", 0.03691, kind="angle")
@@ -167,7 +167,6 @@ STEVENS_LEWIS = StevensLewis.model()
 
 @cache
 def bound_stevens_lewis() -> BoundModel:
-    """Return the compiled F-16 of Stevens and Lewis."""
     return bind(STEVENS_LEWIS)
 
 
@@ -180,9 +179,9 @@ def level_trim(
 ) -> tuple[Vector, Vector]:
     """Return the state (13,) and inputs (4,) of steady wings-level flight.
 
-    ``airspeed`` is in ft/s, ``altitude`` in ft, ``cg`` as a fraction of the mean chord.  ``guess``
-    may give ``throttle``, ``alpha`` (rad) and ``elevator`` (deg) as the start of the search.
-    Raises :class:`ModelError` if the search finds no steady state.
+    ``airspeed`` is in ft/s, ``altitude`` in ft, and ``cg`` is a fraction of the mean chord.
+    ``guess`` can contain ``throttle``, ``alpha`` (rad) and ``elevator`` (deg), from which the
+    search starts. Raises :class:`ModelError` if the search finds no steady state.
     """
     start = {"throttle": 0.2, "alpha": 0.1, "elevator": -1.0, **(guess or {})}
 

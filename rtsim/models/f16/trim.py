@@ -1,4 +1,4 @@
-"""Trim of the F-16: steady level flight with constant Euler angles."""
+"""Trim of the F-16: steady flight with constant Euler angles."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rtsim.models.body import BODY_STATES, direction_cosines, initial_state
 from rtsim.models.f16.plant import CONTROLS, F16
 
 _cosines = getattr(direction_cosines, "py_func", direction_cosines)
-"""The uncompiled Python function: compiling it in each process would take longer."""
+"""The plain Python function, because compiling it in each process would take longer."""
 Solution = tuple[float, float, float]
-"""Pitch angle rad, elevator deg, power %."""
+"""Pitch angle (rad), elevator (deg) and power (%)."""
 _PARTS = [BODY_STATES.slice(name) for name in ("position", "velocity", "attitude", "rates")]
 _STEADY = 1e-8
 """Largest acceleration (m/s2, rad/s2) of a trimmed flight."""
@@ -28,7 +28,7 @@ _STEADY = 1e-8
 
 @dataclass(frozen=True)
 class Trim:
-    """A trimmed flight condition: state (13,), controls (4,) as ``CONTROLS``, outputs by name."""
+    """Trimmed flight condition: state (13,), controls (4,) as ``CONTROLS``, outputs by name."""
 
     state: Vector
     controls: Vector
@@ -40,19 +40,17 @@ class Trim:
 
     @property
     def inputs(self) -> dict[str, float]:
-        """Controls by name."""
         return dict(zip(CONTROLS.names, map(float, self.controls), strict=True))
 
     @property
     def values(self) -> dict[str, object]:
-        """States and controls by name, as :func:`rtsim.linearise` takes them."""
+        """States and controls by name, as :func:`rtsim.linearise` expects them."""
         states = {s.name: self.state[F16.states.slice(s.name)] for s in F16.states}
         return {**states, **self.inputs}
 
 
 @cache
 def bound_f16() -> BoundModel:
-    """Return the compiled F-16."""
     return bind(F16)
 
 
@@ -67,16 +65,25 @@ def trim(
     known: Solution | None = None,
     climb: float = 0.0,
 ) -> Trim:
-    """Find pitch angle, elevator and power for level flight at ``speed`` m/s over the Earth.
+    """Find pitch angle, elevator and power for steady flight.
 
-    ``climb`` is the angle (rad) of the flight path above the horizon, 0 in level flight.
+    Roll is zero and yaw is ``course``. The Euler angles are constant relative to north, east and
+    down, so the body turns with the transport rate. The solution has no acceleration along the
+    course or down, and no pitch acceleration. As in NASA's check cases, the small side force and
+    moments due to the Earth's rotation remain.
 
-    Angles are in rad, ``altitude`` in m.  Roll is zero and yaw is ``course``.  The Euler angles are
-    constant relative to north, east and down, so the body turns with the transport rate.  The
-    solution has no acceleration along the course or down, and no pitch acceleration.  As in NASA's
-    check cases, the small side force and moments due to the Earth's rotation remain.  ``known`` is
-    used without a search if it is a solution.  Raises :class:`ModelError` if the aircraft cannot
-    hold this flight with power 0 to 100 %.
+    Args:
+        latitude: geodetic latitude in rad.
+        longitude: longitude in rad.
+        altitude: altitude in m.
+        speed: speed over the Earth in m/s.
+        course: direction of flight in rad.
+        parameters: parameters of the plant that override its defaults.
+        known: solution that is used without a search if its accelerations are small enough.
+        climb: angle of the flight path above the horizon in rad.
+
+    Raises:
+        ModelError: the aircraft cannot hold this flight with power 0 to 100 %.
     """
     p = F16.parameters.initial(parameters)
     values = dict(zip(F16.parameters.names, map(float, p), strict=True))
@@ -116,7 +123,7 @@ def trim(
 
 
 def _solved(state_at: Callable[[float], Vector], parameters: Mapping[str, float]) -> Vector:
-    """Return pitch angle, elevator and power; raises :class:`ModelError` if there is no trim."""
+    """Return pitch angle, elevator and power; raise :class:`ModelError` if there is no trim."""
 
     def place(free: Mapping[str, float]) -> dict[str, object]:
         x = state_at(free["theta"])
@@ -151,8 +158,9 @@ def _controls(unknown: Vector) -> Vector:
 def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) -> Vector:
     """Return the accelerations along the course and down (m/s2), and in pitch (rad/s2).
 
-    The accelerations are the derivative of the velocity over the Earth in the local frame.  Because
-    the Euler angles are constant, the rates in the state are those of the local frame in body axes.
+    The accelerations are the derivative of the velocity over the Earth in the local frame. Because
+    the Euler angles are constant, the rates in the state are those of the local frame in body
+    axes.
     """
     dx = np.zeros(F16.states.size)
     bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)

@@ -1,4 +1,4 @@
-"""Tasks that measure a pilot: tracking, gates, approach and formation; scripted pilots.
+"""Scripted pilots, and tasks that measure a pilot: tracking, gates, approach and formation.
 
 docs/tasks.md has examples.
 """

@@ -24,18 +24,20 @@ if TYPE_CHECKING:
     from rtsim.record.reading import Recording
 
 _LEAST_M = 30.0
-"""The least distance with which deviations become angles."""
+"""Lower limit of the distance that is used to convert deviations to angles, m."""
 
 
 @dataclass(frozen=True)
 class Approach(TaskData):
-    """Follow a glide path of ``glide`` deg to an aim point, and touch down.
+    """Task to follow a glide path of ``glide`` deg to an aim point and touch down.
 
     The aim point is ``aim`` m along the course from the reference point of the scenario, at
-    ``height`` m.  Deviations count from ``entry`` m before the aim point to ``exit`` m before it.
-    ``speed`` is the wanted airspeed, m/s.  ``touchdown`` names the signal of the aircraft that
-    rises above 0.5 when a wheel carries load, such as ``"f16.on_ground"``.  Without it, the
-    aircraft touches down when its height above the aim point falls below ``wheels`` m.
+    ``height`` m. Deviations are measured between ``entry`` m and ``exit`` m before the aim point.
+    ``speed`` is the target airspeed, m/s.
+
+    ``touchdown`` is a signal of the aircraft, such as ``"f16.on_ground"``, that exceeds 0.5 when a
+    wheel carries load. Without this signal, the aircraft touches down when its height above the
+    aim point falls to ``wheels`` m.
     """
 
     kind: ClassVar[str] = "approach"
@@ -74,11 +76,11 @@ class Approach(TaskData):
 
     @property
     def signals(self) -> Mapping[str, str]:
-        """The signals that the task's data names itself."""
+        """Signals of the aircraft that the task selects by its own data."""
         return {"touchdown": self.touchdown} if self.touchdown else {}
 
     def model(self) -> rt.Model:
-        """Return the plant ``task``: the deviations, and the touchdown."""
+        """Return the plant ``task``, which computes the deviations and the touchdown."""
         return with_values(
             TouchdownPath if self.touchdown else GlidePath,
             glide=math.radians(self.glide), aim=self.aim, aim_height=self.height,
@@ -133,7 +135,7 @@ class Approach(TaskData):
 
 
 class GlidePath(Placed, name="approach"):
-    """The deviations from a glide path, and the first touchdown."""
+    """Plant that computes the deviations from a glide path and records the first touchdown."""
 
     airspeed = rt.input("m/s")
     glide = rt.parameter("rad")
@@ -158,9 +160,11 @@ class GlidePath(Placed, name="approach"):
     above_aim = rt.output("m")
 
     def deviations(self) -> tuple[float, float, float, float, float]:
-        """Return distance before the aim point and height above it (m), across (m), two angles.
+        """Return the aircraft's position relative to the glide path as five numbers.
 
-        The angles (deg) are above the glide path and to the right of the course.
+        The first three are the distance before the aim point, the height above it and the offset to
+        the right (m). The others are the angles (deg) above the glide path and to the right of the
+        course.
         """
         north, east, down = self.place()
         along, across = along_across(north, east, self.course)
@@ -172,11 +176,11 @@ class GlidePath(Placed, name="approach"):
         return before, height, across, glide, course
 
     def touches(self, height: float) -> bool:
-        """Return whether the wheels touch the ground, at a height (m) above the aim point."""
+        """Return whether the wheels touch the ground at ``height`` m above the aim point."""
         return height <= self.wheels
 
     def update(self) -> None:
-        """Note the first touchdown: where, how fast, and with which rate of descent."""
+        """Record position, speed and sink rate of the first touchdown."""
         before, height, across, _, _ = self.deviations()
         if self.before_at >= 0.0 and self.t > self.before_at:
             self.sink_rate = (self.height_before - height) / (self.t - self.before_at)
@@ -199,7 +203,7 @@ class GlidePath(Placed, name="approach"):
 
 
 class TouchdownPath(GlidePath, name="approach"):
-    """The same with a signal that says when the wheels touch the ground."""
+    """Glide path with a signal of the aircraft for the touchdown."""
 
     touchdown = rt.input()
 

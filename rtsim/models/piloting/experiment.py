@@ -1,16 +1,14 @@
-"""Experiments with pilots: participants, conditions, a balanced order, questions, one table.
+"""Experiments with pilots: participants, conditions, a balanced order, questions, and one table.
 
-The folder of an experiment: recordings and results of trials, which are never overwritten.
+The folder of an experiment has ``experiment.toml`` (a copy of the declaration),
+``recordings/NAME.mcap`` and ``results/NAME.json``. NAME consists of the participant and the number
+of the trial. A trial is done when its result exists. The result is written in one step, after all
+measures and answers are available, and is never overwritten. An aborted trial leaves only a
+recording; the next attempt is recorded in ``NAME-attempt2.mcap``.
 
-The folder has ``experiment.toml`` (a copy of the declaration), ``recordings/NAME.mcap`` and
-``results/NAME.json``, where NAME is participant and number.  A trial is done when its result
-exists.  A result is written whole, after the measures and the answers are known.  A trial that was
-aborted leaves a recording only; it is flown again into ``NAME.2.mcap``.
-
-The order of conditions: balanced Latin squares, after E. J. Williams.
-
-Source: E. J. Williams, "Experimental Designs Balanced for the Estimation of Residual Effects of
-Treatments", Australian Journal of Scientific Research A 2 (1949).
+The conditions are in the order of balanced Latin squares. Source: E. J. Williams, "Experimental
+Designs Balanced for the Estimation of Residual Effects of Treatments", Australian Journal of
+Scientific Research A 2 (1949).
 """
 
 from __future__ import annotations
@@ -50,14 +48,12 @@ from rtsim.core.toml import (
 )
 from rtsim.record.table import SignalTable
 
-# The order of conditions: balanced Latin squares, after E. J. Williams.
-
 
 def williams(count: int) -> list[list[int]]:
-    """Return rows of the numbers 0 to ``count`` - 1 in balanced orders.
+    """Return the rows of a balanced square with the numbers 0 to ``count`` - 1.
 
-    Each number is at each position equally often, and follows each other number equally often.  An
-    even ``count`` needs ``count`` rows, an odd one twice as many.
+    Each number is at each position equally often, and follows each other number equally often. The
+    square has ``count`` rows if ``count`` is even, otherwise twice as many.
     """
     first = [0]
     for k in range(1, count):
@@ -71,8 +67,9 @@ def williams(count: int) -> list[list[int]]:
 def orders(count: int, participants: int, blocks: int, seed: int) -> list[list[list[int]]]:
     """Return the order of ``count`` conditions for each participant and block.
 
-    The result depends on the arguments only.  Each block of a participant has each condition once.
-    The rows of the square are given out in a random order, and all of them before one repeats.
+    The order depends only on the arguments. Each block of a participant contains each condition
+    once. Participants receive the rows of the square in random order, and no row repeats before
+    all rows have been used.
     """
     rows = williams(count)
     stream = RandomStreams(seed).stream("experiment/order")
@@ -85,8 +82,6 @@ def orders(count: int, participants: int, blocks: int, seed: int) -> list[list[l
         for p in range(participants)
     ]
 
-
-# The questions that a participant answers after each trial.
 
 SCALE, CHOICE, TEXT = "scale", "choice", "text"
 KINDS = (SCALE, CHOICE, TEXT)
@@ -104,9 +99,10 @@ Answer = float | str | None
 
 @dataclass(frozen=True)
 class Question:
-    """A question of one of the :data:`KINDS`; an empty answer skips it.
+    """A question that the participant answers after each trial, of one of the :data:`KINDS`.
 
-    A ``scale`` takes a number from ``low`` to ``high``, a ``choice`` one of ``choices``.
+    The answer to a ``scale`` is a number from ``low`` to ``high``. The answer to a ``choice`` is
+    one of ``choices``. The participant can skip a question with an empty answer.
     """
 
     name: str
@@ -118,7 +114,10 @@ class Question:
 
     @classmethod
     def of(cls, row: Entries) -> Self:
-        """Return the question of a table ``[[questions]]``; raises :class:`ScenarioError`."""
+        """Return the question of a table ``[[questions]]``.
+
+        Raises :class:`ScenarioError` if the table is invalid.
+        """
         kind, low, high = row["kind"], row["low"], row["high"]
         if not row["name"].isidentifier():
             raise row.error(
@@ -134,7 +133,7 @@ class Question:
 
     @property
     def prompt(self) -> str:
-        """The question with the answers that it takes."""
+        """Text of the question, followed by the valid answers."""
         if self.kind == SCALE:
             return f"{self.text} ({self.low:g} to {self.high:g}, Enter to skip)"
         if self.kind == CHOICE:
@@ -142,9 +141,9 @@ class Question:
         return f"{self.text} (Enter to skip)"
 
     def read(self, typed: str) -> Answer:
-        """Return the answer; ``None`` for an empty text.
+        """Return the answer, or ``None`` for an empty text.
 
-        Raises :class:`ScenarioError`, with what is allowed, for an answer that is not valid.
+        Raises :class:`ScenarioError` for an invalid answer; the message lists what is allowed.
         """
         given = typed.strip()
         if not given:
@@ -179,7 +178,7 @@ def _value(given: Any) -> Value:
 
 
 class _Nested(TableKey):
-    """A table of values with full names: TOML reads ``f16.cg`` as a table in a table."""
+    """A table whose keys can contain dots, which TOML reads as nested tables: ``f16.cg``."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         flat = dict(_flat("", given)) if isinstance(given, Mapping) else given
@@ -205,9 +204,10 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Trial:
-    """One flight: the participant's ``number``-th (from 1), in ``block`` (from 1), with settings.
+    """One flight of a participant.
 
-    ``condition`` has the value of each condition; ``seed`` is the seed of the run.
+    ``number`` counts the participant's trials from 1, and ``block`` counts the repetitions from 1.
+    ``condition`` contains the value of each condition. ``seed`` is the seed of the run.
     """
 
     participant: str
@@ -223,10 +223,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment; ``conditions`` has the values of each condition by its name.
+    """An experiment with a scenario, participants, conditions and questions.
 
-    The name of a condition is an argument of the scenario, such as ``latency``, or a value of a
-    component, such as ``f16.cg``.  ``settings`` are the same for all trials.
+    ``conditions`` contains the values of each condition by name. The name of a condition is an
+    argument of the scenario, such as ``latency``, or a value of a component, such as ``f16.cg``.
+    ``settings`` apply to all trials.
     """
 
     scenario: str
@@ -239,7 +240,7 @@ class Experiment:
     until: str | None = None
     questions: tuple[Question, ...] = ()
     text: str = ""
-    """The text of the file."""
+    """Text of the experiment's TOML file."""
 
     @property
     def digest(self) -> str:
@@ -247,7 +248,7 @@ class Experiment:
 
     @property
     def cells(self) -> list[dict[str, Value]]:
-        """The combinations of all conditions."""
+        """All combinations of the conditions' values."""
         names = list(self.conditions)
         return [
             dict(zip(names, values, strict=True))
@@ -255,10 +256,10 @@ class Experiment:
         ]
 
     def trials(self, participant: str) -> list[Trial]:
-        """Return the trials of ``participant`` in their order.
+        """Return the trials of ``participant`` in the order of the flights.
 
-        All conditions of a block have the same seed, so that they are compared with the same gusts.
-        Raises :class:`UnknownName` for a name that is not declared.
+        All trials of a block have the same seed, so the conditions are compared with the same
+        gusts. Raises :class:`UnknownName` for a name that is not declared.
         """
         if participant not in self.participants:
             raise UnknownName("participant", participant, self.participants, "the experiment")
@@ -273,7 +274,7 @@ class Experiment:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """Return the experiment of a TOML file; raises :class:`ScenarioError` with what to type."""
+    """Return the experiment of a TOML file; raise :class:`ScenarioError` if the file is invalid."""
     file = toml.open_toml(path, "a file of an experiment")
     return _experiment(read(file.data, _KEYS, file.place), file.text)
 
@@ -326,7 +327,7 @@ def _experiment(top: Entries, text: str) -> Experiment:
 
 
 def _flat(prefix: str, found: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the entries with full names: TOML reads ``f16.cg`` as a table in a table."""
+    """Return the entries of nested tables with dotted names, such as ``f16.cg``."""
     out: list[tuple[str, Any]] = []
     for key, value in found.items():
         if isinstance(value, Mapping):
@@ -336,22 +337,20 @@ def _flat(prefix: str, found: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return out
 
 
-# The folder of an experiment: recordings and results of trials, which are never overwritten.
-
 _COPY = "experiment.toml"
 _MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class ExperimentFolder:
-    """The folder ``path`` of ``experiment``; :meth:`open` makes or checks it."""
+    """Folder of recordings and results of ``experiment``."""
 
     path: Path
     experiment: Experiment
 
     @classmethod
     def open(cls, path: Path, experiment: Experiment) -> ExperimentFolder:
-        """Make the folder, or continue in it.
+        """Create the folder, or continue in an existing one.
 
         Raises :class:`ScenarioError` if the folder belongs to another experiment.
         """
@@ -378,7 +377,7 @@ class ExperimentFolder:
         return self.path / "results" / f"{trial.name}.json"
 
     def new_recording(self, trial: Trial) -> Path:
-        """Return the file of the next attempt at ``trial``, which does not exist yet."""
+        """Return the path for the recording of the next attempt at ``trial``."""
         folder, attempt = self.path / "recordings", 1
         while True:
             name = trial.name if attempt == 1 else f"{trial.name}-attempt{attempt}"
@@ -395,7 +394,7 @@ class ExperimentFolder:
         return [t for t in self.experiment.trials(participant) if not self.result_path(t).is_file()]
 
     def keep(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        """Write the result of ``trial``; raises :class:`RecordingError` if it exists already."""
+        """Write the result of ``trial``; raise :class:`RecordingError` if it already exists."""
         path = self.result_path(trial)
         try:
             _write_new(path, json.dumps(result, indent=1, sort_keys=True, allow_nan=False) + "\n")
@@ -407,7 +406,7 @@ class ExperimentFolder:
             raise RecordingError(f"cannot write {path}: {error.strerror}") from error
 
     def results(self) -> list[tuple[Trial, Mapping[str, Any]]]:
-        """Return all trials with a result, by participant and number."""
+        """Return all trials that have a result, ordered by participant and number."""
         out: list[tuple[Trial, Mapping[str, Any]]] = []
         for participant in self.experiment.participants:
             for trial in self.done(participant):
@@ -428,7 +427,7 @@ class ExperimentFolder:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a whole new file; raises :class:`FileExistsError` if ``path`` exists."""
+    """Write ``path`` in one step; raise :class:`FileExistsError` if the file exists."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -436,7 +435,7 @@ def _write_new(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(name, path)  # atomic, and refuses an existing file
+            os.link(name, path)  # atomic, and fails if the file exists
         except FileExistsError:
             raise
         except OSError:  # a file system without links
@@ -446,15 +445,12 @@ def _write_new(path: Path, text: str) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-# One table of an experiment: a row for each trial, for statistics in other programs.
-
-
 def trial_table(folder: ExperimentFolder) -> SignalTable:
-    """Return a row for each trial that is done; its time is the simulated end of the trial.
+    """Return a table with one row for each completed trial.
 
-    The columns are participant, number, block, the conditions, the measures of the task, the
-    answers, and the file of the recording.  A value that is not known is NaN, or an empty text.
-    Raises :class:`ScenarioError` if no trial is done.
+    The time of a row is the simulated end of the trial. The columns are participant, number,
+    block, the conditions, the measures of the task, the answers, and the file of the recording. A
+    missing value is NaN or an empty text. Raises :class:`ScenarioError` if no trial is complete.
     """
     found = folder.results()
     if not found:
@@ -490,7 +486,7 @@ def _row(trial: Trial, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:
-    """Return numbers as doubles or integers, and anything with a text as texts."""
+    """Return an array of numbers, or of texts if any value is a text."""
     if any(isinstance(v, str) for v in values):
         return np.array(["" if v is None else str(v) for v in values], object)
     if all(isinstance(v, int) for v in values):
@@ -499,7 +495,7 @@ def _column(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def write_table(folder: ExperimentFolder, path: Path) -> SignalTable:
-    """Write :func:`trial_table` in the format of the suffix of ``path``."""
+    """Write :func:`trial_table` to ``path``, in the format of its suffix."""
     from rtsim.record.export import export
 
     table = trial_table(folder)

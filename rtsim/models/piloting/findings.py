@@ -1,4 +1,4 @@
-"""The measures of a task in a recording."""
+"""Measures of a task, computed from a recording."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """One measure of a task: its name, value and unit; ``value`` is None if it is not known."""
+    """One measure of a task. ``value`` is None if the measure could not be computed."""
 
     name: str
     value: float | None
     unit: str = ""
     title: str = ""
-    """What the report prints; if empty, the name."""
+    """Name in the report. If empty, the report prints ``name``."""
 
     @property
     def said(self) -> str:
-        """The name for a reader."""
+        """Name that the report prints."""
         return self.title or self.name
 
     @property
     def shown(self) -> str:
-        """The value for a reader, without a unit."""
+        """Value that the report prints, without its unit."""
         return "not known" if self.value is None else f"{self.value:.4g}"
 
     def to_plain(self) -> dict[str, Any]:
@@ -46,29 +46,27 @@ class Row:
 
 @dataclass(frozen=True)
 class Findings:
-    """The measures of one task in one recording, with remarks, marked times and plots."""
+    """Measures of one task in one recording, with remarks, marked intervals and charts."""
 
     kind: str
     complete: bool
-    """Whether the run contains the whole task; if not, the measures are those of a part."""
+    """Whether the run contains the whole task. If not, the measures cover only a part."""
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     marks: tuple[Mapping[str, Any], ...] = ()
-    """Marked stretches, such as oscillations, as plain data with ``what`` and ``text``."""
+    """Marked intervals, such as oscillations, as plain data with ``what`` and ``text``."""
     charts: tuple[Chart, ...] = ()
-    """Charts for the report."""
     details: tuple[Any, ...] = ()
-    """What a kind gives beside its measures: a tracking task, its axes."""
+    """Further results of a kind of task. A tracking task stores its axes here."""
 
     def __getitem__(self, name: str) -> float | None:
-        """Return the value of the measure ``name``; raises :class:`UnknownName`."""
+        """Return the value of the measure ``name``; raise :class:`UnknownName` if missing."""
         for row in self.rows:
             if row.name == name:
                 return row.value
         raise UnknownName("measure", name, [r.name for r in self.rows], f"task {self.kind}")
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the findings as plain data, for ``--json``."""
         return {
             "kind": self.kind,
             "complete": self.complete,
@@ -79,11 +77,11 @@ class Findings:
 
 
 class TaskError(RtsimError):
-    """Error: a recording does not have what the measures of its task need."""
+    """Raised if a recording lacks the data that the measures of its task need."""
 
 
 def with_values(plant: type[rt.Plant], **values: float | Sequence[float]) -> rt.Model:
-    """Return the model of the class ``plant``, in which parameters begin with ``values``."""
+    """Return the model of ``plant``, with ``values`` as initial values of its parameters."""
     model = plant.model()
     begin = {
         name: float(value) if isinstance(value, float | int) else tuple(map(float, value))
@@ -100,13 +98,13 @@ def parameters_of(recording: Recording, name: str) -> dict[str, Any]:
 
 
 def source_of(recording: Recording, name: str, signal: str) -> str:
-    """Return the signal to which the input ``signal`` of the component ``name`` is wired."""
+    """Return the signal to which the input ``signal`` of the component ``name`` is connected."""
     found: str = recording.header["scenario"]["parts"][name]["inputs"][signal]
     return found
 
 
 def last_values(recording: Recording, name: str) -> dict[str, float]:
-    """Return the last values of the plant ``name`` by column."""
+    """Return the last recorded value of each column of the plant ``name``."""
     track = recording.track(name)
     return {c: float(track.column(c)[-1]) for c in track.signals.columns}
 
@@ -116,27 +114,29 @@ def elements(values: dict[str, float], name: str, count: int) -> Vector:
 
 
 def rms_of(values: Vector) -> float | None:
-    """Return the RMS of ``values`` (n,), or ``None`` if there are none."""
+    """Return the RMS of ``values`` (n,), or ``None`` if the array is empty."""
     return math.sqrt(float(np.mean(values**2))) if len(values) else None
 
 
 class TaskData:
-    """A kind of task whose fields are plain data: the base of dataclasses.
+    """Base of dataclasses that describe a task by plain data.
 
-    The type of a field shows what it takes: a number, a text, a list of either, or a list of rows
-    of numbers.
+    Each field has the type number, text, list of numbers or texts, or list of rows of numbers.
     """
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
-        """Return the task from plain data, such as a TOML file; raises :class:`ScenarioError`."""
+        """Return the task from plain data, such as a TOML file.
+
+        Raises :class:`ScenarioError` if the data is invalid.
+        """
         return read_as(cls, data, Place(where))
 
     @property
     def scene(self) -> str:
-        """The scene of the window; empty for that of the scenario."""
+        """Scene of the window. If empty, the window shows the scene of the scenario."""
         return ""
 
     def shown(self) -> Mapping[str, Any]:
-        """Return options of the scene."""
+        """Return the options of the scene."""
         return {}

@@ -1,4 +1,4 @@
-"""Formation: the pilot keeps a place relative to a lead aircraft, which weaves gently."""
+"""Formation: the pilot keeps a position relative to a lead aircraft, which weaves gently."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Formation(TaskData):
-    """Keep a place ``behind`` m behind the lead, ``beside`` m to its right and ``below`` m below.
+    """Task to stay at a fixed position relative to a lead aircraft.
 
-    The lead flies along the course of the scenario with the aircraft's initial speed.  It weaves by
-    ``weave`` m to each side in ``period`` s, and by ``climb`` m up and down in 0.7 of that time.
-    The error counts from ``begin`` s for ``measured`` s.  The aircraft starts in its place.
+    The position is ``behind`` m behind the lead, ``beside`` m to its right and ``below`` m below
+    it. The aircraft starts in this position. The lead flies along the course of the scenario with
+    the aircraft's initial speed. The lead moves by ``weave`` m to the side and back in ``period``
+    s, and by ``climb`` m up and down in 0.7 of that time. The error is measured from ``begin`` s
+    for ``measured`` s.
     """
 
     kind: ClassVar[str] = "formation"
@@ -59,7 +61,7 @@ class Formation(TaskData):
         return PLACE_NEEDS
 
     def model(self) -> rt.Model:
-        """Return the plant ``task``: the place of the lead, and the errors of the own place."""
+        """Return the plant ``task``, which computes the lead's path and the aircraft's errors."""
         return with_values(
             Lead,
             behind=self.behind, beside=self.beside, below=self.below,
@@ -69,7 +71,7 @@ class Formation(TaskData):
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return the RMS errors of the place beside the lead."""
+        """Return the RMS errors of the position relative to the lead."""
         from rtsim.models.piloting.tracking_measures import latency_rows
 
         p = parameters_of(recording, name)
@@ -95,7 +97,7 @@ class Formation(TaskData):
 
 
 class Lead(Placed, name="formation"):
-    """The lead aircraft on its path, and the errors of the own place beside it."""
+    """Plant that computes the lead's path, and the aircraft's errors relative to the lead."""
 
     lead_speed = rt.parameter("m/s")
     along_start = rt.parameter("m")
@@ -118,7 +120,7 @@ class Lead(Placed, name="formation"):
     assumptions = ("the lead follows its path exactly, and has no wake",)
 
     def lead(self) -> tuple[float, float, float]:
-        """Return the place of the lead: along the course, to the right of it, and height (m)."""
+        """Return the position of the lead (m): along the course, to the right of it, and height."""
         turn = 2.0 * math.pi * self.t / self.period
         along = self.along_start + self.behind + self.lead_speed * self.t
         across = self.across_start - self.beside + self.weave * 0.5 * (1.0 - math.cos(turn))

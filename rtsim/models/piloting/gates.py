@@ -1,7 +1,7 @@
 """A course of gates: the pilot flies through a row of squares in the air, in their order.
 
-The gates are part of the run: the plant ``task`` decides which gates were passed, and how far from
-their middle.  A window only draws them.
+The gates are part of the run. The plant ``task`` determines which gates were passed and how far
+from their middle. A window only draws the gates.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ if TYPE_CHECKING:
     from rtsim.record.reading import Recording
 
 _FARTHEST_M = 2000.0
-"""A place that is further from the last one is a jump, which passes no gate."""
+"""Distance between two samples, m, above which the motion is a jump that passes no gate."""
 
 
 @dataclass(frozen=True)
 class Gates(TaskData):
-    """Fly through ``gates``: rows of distance along the course, across it, height (m), turn (deg).
+    """Task to fly through ``gates`` in their order.
 
-    The distances begin at the reference point of the scenario, for example the middle of a runway;
-    ``turn`` is relative to the course.  ``half`` is half the side of a gate, m.
+    A row of ``gates`` has the distance along the course, the distance to the right of it, the
+    height (m), and the turn relative to the course (deg). The distances begin at the reference
+    point of the scenario, such as the middle of a runway. ``half`` is half the side of a gate, m.
     """
 
     kind: ClassVar[str] = "gates"
@@ -73,7 +74,7 @@ class Gates(TaskData):
         return {"gates": [list(row) for row in self.gates], "half": self.half}
 
     def model(self) -> rt.Model:
-        """Return the plant ``task``: which gate is next, which were passed, and how exactly."""
+        """Return the plant ``task``, which determines the next gate and the gates passed."""
         along, across, height, turn = zip(*self.gates, strict=True)
         return with_values(
             _row_of(len(self.gates)),
@@ -83,7 +84,7 @@ class Gates(TaskData):
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return passed and missed gates, the time from the first to the last, and how exactly."""
+        """Return the gates passed and missed, their time, and the distance from their middle."""
         from rtsim.models.piloting.tracking_measures import latency_rows
 
         n = len(parameters_of(recording, name)["along"])
@@ -107,7 +108,10 @@ class Gates(TaskData):
 
 
 class GateRow(Placed, name="gates"):
-    """A row of gates: which was passed, and how exactly; derived classes have ``COUNT`` gates."""
+    """Plant that records for each gate whether, when and where it was passed.
+
+    Derived classes have ``COUNT`` gates.
+    """
 
     COUNT = 1
     half = rt.parameter("m", low=0.0)
@@ -133,7 +137,10 @@ class GateRow(Placed, name="gates"):
     def relative(
         self, i: int, north: float, east: float, down: float
     ) -> tuple[float, float, float]:
-        """Return the distances (m) behind (-) or beyond gate ``i``, to its right, and above it."""
+        """Return the distances (m) beyond gate ``i``, to its right and above it.
+
+        The first distance is negative before the gate.
+        """
         course = self.course
         c, s = math.cos(course), math.sin(course)
         dn = north - (c * self.along[i] - s * self.across[i])
@@ -144,7 +151,7 @@ class GateRow(Placed, name="gates"):
         return ahead, right, -down - self.height[i]
 
     def update(self) -> None:
-        """Pass the first gate, from the next one on, through which the last piece of path leads."""
+        """Record the first remaining gate on the path since the last call as passed."""
         north, east, down = self.place()
         jump = max(abs(north - self.north), abs(east - self.east), abs(down - self.down))
         if self.started > 0.5 and jump <= _FARTHEST_M:
@@ -177,7 +184,6 @@ class GateRow(Placed, name="gates"):
 
 @cache
 def _row_of(count: int) -> type[GateRow]:
-    """Return the class of a row of ``count`` gates."""
     size = (count,)
 
     class Sized(GateRow, name="gates"):

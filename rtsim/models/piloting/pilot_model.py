@@ -1,24 +1,24 @@
-"""A scripted pilot, McRuer's model of a human with a stick, and the link behind the stick.
+"""A scripted pilot, and the link that delays the stick on its way to the aircraft.
 
-For each axis the pilot's transfer function from the seen error to the stick is
+The scripted pilot is McRuer's model of a human with a stick. For each axis the transfer function
+from the error to the stick is
 
     Y_p(s) = gain * (lead s + 1) / (lag s + 1) * exp(-delay s) * w^2 / (s^2 + 2 z w s + w^2)
 
-with the neuromuscular system (w, z).  The pilot chooses gain, lead and lag so that the open loop
-resembles ``w_c exp(-tau s) / s`` near its crossover: the crossover model.  The pilot samples the
-error at fixed ticks.  Lead, lag and neuromuscular system are discretised by the bilinear transform.
-White noise that is added to the error is the pilot's remnant.
+where (w, z) describe the neuromuscular system. A human chooses gain, lead and lag so that the open
+loop near its crossover resembles the crossover model ``w_c exp(-tau s) / s``. The pilot samples
+the error at fixed ticks. Lead, lag and neuromuscular system are discretised by the bilinear
+transform. White noise that is added to the error is the pilot's remnant.
 
 Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot Models", IEEE Transactions on
 Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E. S. Krendel, AGARDograph 188 (1974).
 
-The link between stick and aircraft: it delays the stick by a latency that can be changed.
+The link is a controller that samples the stick at fixed ticks, stores the last samples, and sends
+the stick as it was ``latency`` s ago. Between two samples the link interpolates linearly.
+``latency`` is a parameter, so ``rtsim ctl set link.latency 0.2`` changes it in flight.
 
-The link is a controller that samples the stick at fixed ticks, keeps the last samples, and sends
-the stick as it was ``latency`` s ago.  Between two samples it interpolates linearly.  ``latency``
-is a parameter, so ``rtsim ctl set link.latency 0.2`` changes it in flight.
-
-Pilot and link are functions of vectors, not classes: the stick of a scenario names the signals.
+Pilot and link are functions of vectors instead of classes, because their signals depend on the
+stick of the scenario.
 """
 
 from __future__ import annotations
@@ -36,17 +36,15 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.compiling import compiled
 
-# The link between stick and aircraft: it delays the stick by a latency that can be changed.
-
 SAMPLES = 128
-"""Samples that link and scripted pilot keep of each signal."""
+"""Number of samples that link and scripted pilot store for each signal."""
 
 
 @compiled
 def pushed(past: Vector, first: int, value: float) -> None:
-    """Put ``value`` in front of the samples at ``past[first:first + SAMPLES]``; the last one goes.
+    """Insert ``value`` before the samples at ``past[first:first + SAMPLES]``, and drop the last.
 
-    All samples move, instead of an index, so that a linear model sees the delay.
+    The samples move, instead of an index, so that a linear model contains the delay.
     """
     for i in range(first + SAMPLES - 1, first, -1):
         past[i] = past[i - 1]
@@ -66,9 +64,10 @@ def delayed(past: Vector, first: int, back: float) -> float:
 
 
 def carry(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Keep the stick ``u`` (n,) in the memory, and send it as it was ``p[1]`` s ago.
+    """Store the stick ``u`` (n,), and output the stick of ``p[1]`` s ago.
 
-    ``p`` is the period and the latency, s.  ``y`` (n + 1,) is the delayed stick and the latency.
+    ``p`` contains the period and the latency, s. ``y`` (n + 1,) receives the delayed stick and the
+    latency.
     """
     for i in range(u.size):
         pushed(s, i * SAMPLES, u[i])
@@ -77,9 +76,9 @@ def carry(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
 
 
 def link(stick: Signals, period: float, latency: float = 0.0) -> PythonController:
-    """Return the controller for the signals ``stick``, with ticks every ``period`` s.
+    """Return the link for the signals ``stick``, with ticks every ``period`` s.
 
-    Raises :class:`ScenarioError` for a latency that is negative or longer than the kept samples.
+    Raises :class:`ScenarioError` for a latency that is negative or longer than the stored samples.
     """
     longest = (SAMPLES - 2) * period
     if not 0.0 <= latency <= longest:
@@ -107,17 +106,21 @@ def link(stick: Signals, period: float, latency: float = 0.0) -> PythonControlle
 
 
 _OF_AXIS = 9
-"""Parameters of one axis: gain, lead, lag, delay, frequency, damping, rest, low, high."""
+"""Number of parameters of one axis.
+
+The parameters are gain, lead, lag, delay, frequency, damping, rest, low and high.
+"""
 _STATES = 6
-"""Memory of one axis beside its samples: previous values of the filters."""
+"""Number of filter states of one axis."""
 
 
 @dataclass(frozen=True)
 class PilotModel:
-    """The pilot's parameters of one axis; ``gain`` is in stick per unit of the error.
+    """Parameters of a pilot for one axis.
 
-    ``lead``, ``lag`` and ``delay`` are in s, ``neuromuscular`` in rad/s; ``damping`` is a ratio.
-    The defaults of delay and neuromuscular system are typical values of McRuer and Krendel.
+    ``gain`` is in units of the stick per unit of the error. ``lead``, ``lag`` and ``delay`` are in
+    s, ``neuromuscular`` is in rad/s, and ``damping`` is a ratio. The defaults of delay and
+    neuromuscular system are typical values of McRuer and Krendel.
     """
 
     gain: float
@@ -134,7 +137,7 @@ class PilotModel:
             )
 
     def response(self, frequencies: Vector) -> NDArray[np.complex128]:
-        """Return Y_p (k,) at ``frequencies`` (k,), rad/s, of the continuous pilot."""
+        """Return the response Y_p (k,) of the continuous pilot at ``frequencies`` (k,), rad/s."""
         s = 1j * np.asarray(frequencies, float)
         w, z = self.neuromuscular, self.damping
         linear = self.gain * (self.lead * s + 1.0) / (self.lag * s + 1.0)
@@ -144,15 +147,16 @@ class PilotModel:
 
     @property
     def effective_delay(self) -> float:
-        """The delay with which the crossover model replaces delay and neuromuscular lag, s."""
+        """Delay and neuromuscular lag together, as the delay of a crossover model, s."""
         return self.delay + 2.0 * self.damping / self.neuromuscular
 
 
 def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Move the stick ``y`` (n,) by targets ``u[:n]``, answers ``u[n:2n]`` and remnant ``u[2n:]``.
+    """Compute the stick ``y`` (n,) from targets, answers and remnant.
 
-    ``p`` is the period (s) and nine parameters for each axis; ``s`` has six
-    filter states for each axis, then the last samples of each axis.
+    ``u`` contains n targets, then n answers, then n values of the remnant. ``p`` contains
+    the period (s) and nine parameters for each axis. ``s`` contains six filter states for each
+    axis, then the last samples of each axis.
     """
     n = y.size
     for i in range(n):
@@ -169,7 +173,8 @@ def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
         s[f + 1] = smooth
         pushed(s, past, gain * smooth)
         late = delayed(s, past, delay / p[0])
-        # w^2 (lead s + 1) / (s^2 + 2 z w s + w^2), in one section because a lead alone is no filter
+        # One section for w^2 (lead s + 1) / (s^2 + 2 z w s + w^2), because a lead alone is not
+        # proper.
         w2 = w * w
         led = (lead * c + 1.0) * late + 2.0 * s[f + 2] + (1.0 - lead * c) * s[f + 3]
         back = (2.0 * w2 - 2.0 * c * c) * s[f + 4] + (c * c - 2.0 * z * w * c + w2) * s[f + 5]
@@ -182,12 +187,12 @@ def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
 
 
 def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> PythonController:
-    """Return a pilot who moves the signals ``stick``, with ticks every ``period`` s.
+    """Return a scripted pilot who moves the signals ``stick``, with ticks every ``period`` s.
 
-    ``models`` has the pilot's parameters by signal of the stick; other signals stay at their
-    initial values.  The inputs are ``NAME_target``, ``NAME_answer`` and ``NAME_remnant`` for each
-    signal.  The pilot sees the difference of the first two only.  The two are separate inputs, so
-    that the pilot samples both at the same tag.
+    ``models`` contains the pilot's parameters by signal of the stick. Other signals stay at their
+    initial values. For each signal the pilot has the inputs ``NAME_target``, ``NAME_answer`` and
+    ``NAME_remnant``. The pilot sees only the difference of target and answer, plus the remnant.
+    Target and answer are separate inputs, so that the pilot samples both at the same tag.
     """
     for name in models:
         if name not in stick:
@@ -225,7 +230,10 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
 
 
 def crossover_gain(frequency: float, plant: complex, model: PilotModel) -> float:
-    """Return the gain that puts the crossover at ``frequency`` (rad/s), where ``plant`` is Y_c."""
+    """Return the pilot's gain for a crossover at ``frequency`` (rad/s).
+
+    ``plant`` is the vehicle's response at this frequency.
+    """
     at = model.response(np.array([frequency]))[0] / model.gain
     return 1.0 / (abs(complex(at)) * abs(plant))
 

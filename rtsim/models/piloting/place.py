@@ -1,4 +1,4 @@
-"""Places on a flat world around a reference point, as the tasks of flight need them."""
+"""Positions on a flat world around a reference point, for tasks of flight."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rtsim.equations.compiling import compiled
 
 _RADIUS, _FLATTENING = 6378137.0, 1.0 / 298.257223563
 _E2 = _FLATTENING * (2.0 - _FLATTENING)
-"""WGS 84."""
+"""Square of the eccentricity of the WGS 84 ellipsoid."""
 
 
 class Placed(rt.Plant):
-    """A task that sees the place of an aircraft; altitude is above the ellipsoid."""
+    """Base of tasks that read the position of an aircraft. Altitude is above the ellipsoid."""
 
     latitude = rt.input("rad")
     longitude = rt.input("rad")
@@ -23,7 +23,7 @@ class Placed(rt.Plant):
     course = rt.parameter("rad")
 
     def place(self) -> tuple[float, float, float]:
-        """Return north, east and down (m) of the reference point."""
+        """Return the aircraft's position north, east and down of the reference point, m."""
         return place(self.latitude, self.longitude, self.altitude, self.latitude0, self.longitude0)
 
 
@@ -34,7 +34,10 @@ PLACE_NEEDS = Placed.signals("input").names
 def place(
     latitude: float, longitude: float, altitude: float, latitude0: float, longitude0: float
 ) -> tuple[float, float, float]:
-    """Return north, east and down (m) of a reference point; angles in rad, altitude in m."""
+    """Return a position relative to a reference point: north, east and down, m.
+
+    Angles are in rad, ``altitude`` is in m.
+    """
     sine = math.sin(latitude0)
     root = math.sqrt(1.0 - _E2 * sine * sine)
     normal = _RADIUS / root

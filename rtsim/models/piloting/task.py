@@ -1,12 +1,12 @@
 """Tasks: what a pilot has to do in a run, and how well the pilot did it.
 
-A task is data that becomes a plant of the run, named ``task``.  The plant reads signals of the
-aircraft, and computes targets, errors and scores.  All of them are recorded and replayed, and every
-viewer can show them.  A kind of task is a class with the members of :class:`Task`; other packages
-add kinds by entry points of the group ``rtsim.tasks``.
+A task is data that becomes the plant ``task`` of a run. The plant reads signals of the aircraft,
+and computes targets, errors and scores. Targets, errors and scores are recorded and replayed, and
+every viewer can show them. A kind of task is a class with the members of :class:`Task`. Other
+packages add kinds by entry points of the group ``rtsim.tasks``.
 
-The stick is an external input, which a person moves, or a scripted pilot of the same name and
-signals.  Only this component changes from one to the other.
+The component ``stick`` is an external input that a person moves, or a scripted pilot with the same
+signals. The rest of the scenario is the same in both cases.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ if TYPE_CHECKING:
 
 
 NAME = "task"
-"""The name of the plant that a task becomes."""
+"""Name of the plant that a task becomes."""
 SHIPPED = Path(__file__).parent / "shipped"
-"""The folder of the tasks that come with rtsim, one TOML file each."""
+"""Folder of rtsim's own tasks, one TOML file each."""
 STEP_S = 0.01
 
 
 class Task(Protocol):
-    """What a class needs to be a kind of task.
+    """Members of a kind of task.
 
-    ``kind`` is the name of the kind, and must be the name of :meth:`model` too: a recording names
-    its task by it.  ``needs`` are the signals of the aircraft that the model reads, which are the
-    names of the model's inputs.  ``duration`` is the length of the task, s.  ``scene`` is the scene
-    of the window, or empty for that of the scenario; :meth:`shown` are options of the scene.
+    ``kind`` is the name of the kind and must also be the name of :meth:`model`, because a
+    recording identifies its task by it. ``needs`` are the signals of the aircraft that the model
+    reads; they are the names of the model's inputs. ``duration`` is the length of the task, s.
+    ``scene`` is the scene of the window, or empty for the scenario's scene. :meth:`shown` returns
+    options of the scene.
     """
 
     kind: ClassVar[str]
@@ -103,21 +104,22 @@ KINDS: ExtensionPoint[type[Task]] = ExtensionPoint(
     _OWN,
     _checked,
 )
-"""The kinds of tasks by name."""
+"""Kinds of tasks by name."""
 
 
 def known_tasks() -> dict[str, str]:
-    """Return the title of each task that has a name: rtsim's own, then kinds of other packages."""
+    """Return the title of each named task: first rtsim's own, then kinds of other packages."""
     names = [path.stem for path in sorted(SHIPPED.glob("*.toml"))]
     names += [name for name in KINDS if name not in names and name not in _OWN]
     return {name: task_named(name).title for name in names}
 
 
 def task_named(reference: str, realisation: int = 0) -> Task:
-    """Return the task ``reference``: a name, a kind of another package, or a TOML file.
+    """Return the task for ``reference``: a name, a kind of another package, or a TOML file.
 
-    A file may be followed by ``#`` and the beginning of its SHA-256, which is then checked.
-    ``realisation`` > 0 replaces that of a tracking task; other tasks have none.
+    A file can be followed by ``#`` and the beginning of its SHA-256, which is then checked.
+    ``realisation`` > 0 replaces the realisation of a tracking task. Other tasks have no
+    realisation.
     """
     task = _found(reference)
     if realisation <= 0:
@@ -155,7 +157,11 @@ def _hash(path: Path) -> str:
 
 
 def pinned(reference: str) -> str:
-    """Return ``reference`` so that a replay in any folder finds the same task, or refuses."""
+    """Return ``reference`` with the absolute path and the hash of a TOML file.
+
+    A replay in any folder then finds the same task, or fails if the file has changed. Other
+    references are returned unchanged.
+    """
     path = Path(reference)
     if path.suffix != ".toml" or "#" in reference or not path.is_file():
         return reference
@@ -163,7 +169,7 @@ def pinned(reference: str) -> str:
 
 
 def read_task(path: Path) -> Task:
-    """Return the task of a TOML file; raises :class:`ScenarioError` with the file's name."""
+    """Return the task of a TOML file; raise :class:`ScenarioError` if it is invalid."""
     file = toml.open_toml(path, "a file of a task")
     data = file.data
     kind = data.pop("kind", None)
@@ -184,9 +190,14 @@ def add_task(
 ) -> None:
     """Add ``task`` to ``scenario`` as the plant ``task``.
 
-    ``signals`` gives for each signal that the task needs the signal of the aircraft:
-    ``{"pitch": "f16.pitch"}``.  ``values`` are parameters of the task's model, such as
-    ``pitch_centre``.  Raises :class:`ScenarioError` if a needed signal is not given.
+    Args:
+        signals: the aircraft's signal for each signal that the task needs, such as
+            ``{"pitch": "f16.pitch"}``.
+        values: parameters of the task's model, such as ``pitch_centre``.
+        step: step of the plant, s.
+
+    Raises:
+        ScenarioError: ``signals`` lacks a signal that the task needs.
     """
     signals = {**signals, **getattr(task, "signals", {})}
     missing = [need for need in task.needs if need not in signals]
@@ -209,7 +220,7 @@ def add_task(
 
 
 def kind_of(recording: Recording) -> str:
-    """Return the kind of the task in ``recording``; empty if the run has no task."""
+    """Return the kind of the task in ``recording``, or an empty text if the run has no task."""
     parts = recording.header.get("scenario", {}).get("parts", {})
     part = parts.get(NAME, {}) if isinstance(parts, Mapping) else {}
     plant = isinstance(part, Mapping) and part.get("kind") == PlantComponent.kind
@@ -219,7 +230,7 @@ def kind_of(recording: Recording) -> str:
 def measure(recording: Recording) -> Findings:
     """Return the measures of the task in ``recording``.
 
-    Raises :class:`ScenarioError` if there is no task, or none of a known kind.
+    Raises :class:`ScenarioError` if the recording has no task, or a task of an unknown kind.
     """
     kind = kind_of(recording)
     if not kind:
@@ -229,18 +240,15 @@ def measure(recording: Recording) -> Findings:
     return KINDS.get_or_raise(kind, recording.source).findings(recording, NAME)
 
 
-# The section of a task in the report of a recording.
-
-
 def task_section(recording: Recording) -> Section | None:
-    """Return the section of the task in ``recording``, or ``None`` if there is no task.
+    """Return the report section of the task in ``recording``, or ``None`` if there is no task.
 
-    A task that cannot be measured has a section that says why.
+    If the task cannot be measured, the section contains the reason.
     """
     from rtsim.record.markup import table, text
     from rtsim.record.reports.charts import grid
 
-    if kind_of(recording) not in KINDS:  # a plant called task may be anything
+    if kind_of(recording) not in KINDS:  # another plant can also have the name task
         return None
     try:
         found = measure(recording)
@@ -253,14 +261,12 @@ def task_section(recording: Recording) -> Section | None:
     return "task", "Task", body + notes + grid(found.charts)
 
 
-# What a scenario adds for a pilot: the stick, the link behind it, and the task.
-
 PERSON, SCRIPT = "person", "script"
 WHO = (PERSON, SCRIPT)
 
 
 class Untouched:
-    """A stick that does not move; the run uses it until a viewer connects a stick."""
+    """A stick that does not move. A run uses it until a viewer connects a stick."""
 
     def poll(self) -> Vector | None:
         return None
@@ -268,11 +274,11 @@ class Untouched:
 
 @dataclass(frozen=True)
 class Flying:
-    """Who moves the signals ``stick``, and how late they arrive at the aircraft.
+    """Settings of the stick: its signals, who moves it, and its latency.
 
-    ``period`` is the period of link and scripted pilot, s; ``latency`` that of the link, s.  ``by``
-    is ``person`` or ``script``.  ``models`` are the scripted pilot's parameters by axis, and
-    ``remnant`` is the density of the noise that is added to the error, in its unit per sqrt(Hz).
+    ``period`` is the period of link and scripted pilot, s. ``latency`` is the latency of the link,
+    s. ``by`` is ``person`` or ``script``. ``models`` are the scripted pilot's parameters by axis.
+    ``remnant`` is the density of the noise added to the error, in the error's unit per sqrt(Hz).
     """
 
     stick: Signals
@@ -290,10 +296,11 @@ def add_flying(
     signals: Mapping[str, str],
     values: Mapping[str, object] | None = None,
 ) -> None:
-    """Add ``stick``, ``link`` and, if there is one, ``task`` to ``scenario``.
+    """Add ``stick``, ``link`` and, if given, ``task`` to ``scenario``.
 
-    The aircraft of the scenario reads the stick from ``link``.  ``signals`` and ``values`` are
-    those of :func:`rtsim.models.piloting.task.add_task`.  Raises :class:`ScenarioError`.
+    The aircraft of the scenario reads the stick from ``link``. ``signals`` and ``values`` are
+    passed to :func:`add_task`. Raises :class:`ScenarioError` for an invalid pilot or a missing
+    signal.
     """
     if flying.by not in WHO:
         raise UnknownName("pilot", flying.by, WHO, "the argument by")
@@ -320,7 +327,7 @@ def _add_script(
     signals: Mapping[str, str],
     period: Period,
 ) -> None:
-    """Add a scripted pilot as the controller ``stick``, and its remnant."""
+    """Add a scripted pilot as the controller ``stick``, and its remnant as noise."""
     axes = () if task is None else getattr(task, "axes", ())
     models = {axis: flying.models[axis] for axis in axes if axis in flying.models}
     if task is None or not models:

@@ -1,14 +1,14 @@
 """Tracking tasks: the pilot follows a sum of sines with one or more axes of an aircraft.
 
-The target of each axis is a sum of sines whose frequencies are whole multiples of one base
-frequency, so that each measured interval has a whole number of periods of every sine.  The axes
-have no frequency in common.  The error of an axis at the frequencies of the other axes is therefore
-cross coupling, and not an answer to its own target.
+The target of each axis is a sum of sines. The frequencies of the sines are whole multiples of one
+base frequency, so the measured interval contains whole periods of every sine. No two axes have a
+frequency in common. An error at the frequencies of another axis is therefore cross coupling.
 
 Source of the method: D. T. McRuer and E. S. Krendel, "Mathematical Models of Human Pilot
 Behavior", AGARDograph 188 (1974).
 
-The equations are functions of vectors, not methods of a class: the task's data name the signals.
+The equations are functions of vectors instead of methods, because the names of the signals depend
+on the task's data.
 """
 
 from __future__ import annotations
@@ -34,27 +34,30 @@ if TYPE_CHECKING:
 COMPENSATORY, PURSUIT = "compensatory", "pursuit"
 DISPLAYS = (COMPENSATORY, PURSUIT)
 MULTIPLES = (3, 5, 8, 13, 19, 29, 43, 67, 103, 163)
-"""The sines of the first axis, in periods per measured interval.
+"""Sines of the first axis, in periods per measured interval.
 
-With 60 s they lie between 0.31 and 17 rad/s, the range of McRuer's experiments.
+For 60 s they are between 0.31 and 17 rad/s, the range of McRuer's experiments.
 """
 _GRID_S = 0.01
-"""The measures sample a recording at this period, s."""
+"""Sampling period of the measures, s."""
 _FASTEST = 60.0
-"""The fastest sine, rad/s: a tenth of what the samples could show, and beyond any hand."""
+"""Highest frequency of a sine, rad/s.
+
+The limit is about a tenth of the sampling frequency, and faster than any hand.
+"""
 _SHARES = 5
-"""Parameters before the arrays: begin, fade, measured, compensatory, and the number of axes."""
+"""Number of scalar parameters: begin, fade, measured, compensatory, and the number of axes."""
 
 
 @dataclass(frozen=True)
 class Tracking(TaskData):
-    """Follow a sum of sines with the axes ``axes``, which name signals such as ``pitch``.
+    """Task to follow a sum of sines with ``axes``, which are signals such as ``pitch``.
 
-    ``rms`` is the RMS of the target of each axis, in ``unit``.  Sines above ``bandwidth`` (rad/s)
-    have the share ``shelf`` of the amplitude of the others.  The target fades in over ``fade`` s;
-    the measured interval begins at ``begin`` s and lasts ``measured`` s.  ``realisation`` selects
-    the phases.  With the ``display`` compensatory the pilot sees the error only; with pursuit,
-    target and answer.
+    ``rms`` is the RMS of the target of each axis, in ``unit``. Sines above ``bandwidth`` (rad/s)
+    have the amplitude of the others times ``shelf``. The target fades in over ``fade`` s. The
+    measured interval begins at ``begin`` s and lasts ``measured`` s. ``realisation`` selects the
+    phases. A ``compensatory`` ``display`` shows the pilot only the error; a ``pursuit`` display
+    shows target and answer.
     """
 
     kind: ClassVar[str] = "tracking"
@@ -130,24 +133,27 @@ class Tracking(TaskData):
         return {"axes": list(self.axes), "display": self.display, "rms": list(self.rms)}
 
     def frequencies(self) -> Vector:
-        """Return the frequencies (axes, k), rad/s: those of axis i are shifted by i periods."""
+        """Return the frequencies (axes, k), rad/s.
+
+        The sines of axis i have i more periods per interval than the sines of the first axis.
+        """
         shifts = np.arange(len(self.axes))[:, None]
         periods = np.asarray(np.array(self.multiples, float) + shifts, np.float64)
         return periods * (math.tau / self.measured)
 
     def amplitudes(self) -> Vector:
-        """Return the amplitudes (axes, k), in ``unit``, whose sum of sines has the RMS ``rms``."""
+        """Return amplitudes (axes, k), in ``unit``, for targets with the RMS ``rms``."""
         shape = np.where(self.frequencies() <= self.bandwidth, 1.0, self.shelf)
         level = np.sqrt(0.5 * (shape**2).sum(axis=1))
         return np.asarray(shape * (np.array(self.rms) / level)[:, None], np.float64)
 
     def phases(self) -> Vector:
-        """Return the phases (axes, k), rad, drawn from a hash of ``realisation``."""
+        """Return the phases (axes, k), rad, computed from a hash of ``realisation``."""
         count = len(self.axes) * len(self.multiples)
         return math.tau * uniform(f"tracking/{self.realisation}", count).reshape(len(self.axes), -1)
 
     def model(self) -> Model:
-        """Return the plant ``task``: target, error and its integrated square for each axis."""
+        """Return the plant ``task``, which computes target and error of each axis."""
         n, k = len(self.axes), len(self.multiples)
         arrays = {
             "frequencies": (self.frequencies(), "rad/s"),
@@ -191,7 +197,7 @@ class Tracking(TaskData):
 
 
 def uniform(name: str, count: int) -> Vector:
-    """Return ``count`` numbers in [0, 1) that depend on ``name`` only, on every machine."""
+    """Return ``count`` numbers in [0, 1) that depend only on ``name``, on every machine."""
     words = (hashlib.sha256(f"{name}/{i}".encode()).digest()[:7] for i in range(count))
     return np.array([int.from_bytes(word, "little") / 2.0**56 for word in words])
 
@@ -210,7 +216,7 @@ def target(t: float, axis: int, axes: int, p: Vector) -> float:
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` (axes,) with the squared error in the measured interval, and 0 outside."""
+    """Set ``dx`` (axes,) to the squared error in the measured interval, and to 0 outside."""
     on = p[0] <= t < p[0] + p[2]
     for i in range(u.size):
         error = target(t, i, u.size, p) - u[i]
@@ -218,7 +224,7 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Fill ``y`` with the targets, the errors and the centres of all axes."""
+    """Set ``y`` to the targets, the errors and the centres of all axes."""
     for i in range(u.size):
         y[i] = target(t, i, u.size, p)
         y[u.size + i] = y[i] - u[i]
@@ -226,5 +232,5 @@ def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> N
 
 
 def stick_axes(axes: Sequence[str], stick: Sequence[str]) -> list[str]:
-    """Return the signal of the stick that moves each axis: of the same name, or the only one."""
+    """Return the stick signal that moves each axis: the one of the same name, or the only one."""
     return [a if a in stick else stick[0] if len(stick) == 1 else "" for a in axes]

@@ -1,18 +1,19 @@
-"""The measures of a tracking task, its charts, and marks of pilot-induced oscillation.
+"""Measures and charts of a tracking task, and marks of pilot-induced oscillation.
 
-**Identification of the pilot-vehicle system.** All spectra are taken over whole periods of every
-sine of the target.  At the frequencies of the sines, the ratio of two spectra is therefore a
-describing function, without leakage and without a window.  Everything else in the pilot's stick is
-remnant.  Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot Models", IEEE
+**Identification of the pilot-vehicle system.** The spectra are computed over whole periods of
+every sine of the target. Therefore, at the frequencies of the sines, the ratio of two spectra is a
+describing function without leakage, and no window is needed. The rest of the stick's power is
+remnant. Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot Models", IEEE
 Transactions on Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E. S. Krendel,
 "Mathematical Models of Human Pilot Behavior", AGARDograph 188 (1974).
 
-**Marks of pilot-induced oscillation.** Stretches in which error and stick swing against each other.
-The rule looks at consecutive extremes of the error, as ROVER does: D. G. Mitchell, A. J. Arencibia
-and S. Munoz, "Real-Time Detection of Pilot-Induced Oscillations", AIAA 2004-4700.  An extreme
-belongs to an oscillation if the half period before it and its swing are within limits, and the
-stick swings too.  The limit of the swing is the task's own: an error whose RMS is larger than that
-of the target, so that the pilot would do better without the stick.
+**Marks of pilot-induced oscillation.** An oscillation is an interval in which error and stick
+swing against each other. The rule uses consecutive extremes of the error, as ROVER does: D. G.
+Mitchell, A. J. Arencibia and S. Munoz, "Real-Time Detection of Pilot-Induced Oscillations", AIAA
+2004-4700. An extreme belongs to an oscillation if the half period before it is within limits, its
+swing is large enough, and the stick swings too. The limit of the swing is specific to these tasks:
+the RMS of the error exceeds the RMS of the target, so the error would be smaller without the
+stick.
 """
 
 from __future__ import annotations
@@ -39,17 +40,20 @@ if TYPE_CHECKING:
 
 Spectrum = NDArray[np.complex128]
 _COHERENT = 4.0
-"""The power at a frequency of the target, in powers of the remnant beside it, that counts."""
+"""Least ratio of the power at a target frequency to the remnant beside it.
+
+Frequencies with a smaller ratio are not trusted.
+"""
 _BESIDE = 6
-"""Lines of the spectrum on each side from which the remnant beside a frequency is taken."""
+"""Number of spectral lines on each side of a frequency that estimate its remnant."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where the open loop has the magnitude 1: frequency (rad/s) and phase margin (deg).
+    """Crossover of the open loop: frequency (rad/s) and phase margin (deg).
 
-    ``between`` are the trusted frequencies between which both are interpolated.  ``sure`` is false
-    if a frequency between them was left out.
+    Frequency and phase margin are interpolated between the two trusted frequencies ``between``.
+    ``sure`` is false if a frequency between these two was left out.
     """
 
     frequency: float
@@ -60,7 +64,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class DescribingFunctions:
-    """The describing functions at the frequencies (k,), rad/s, of the target.
+    """Describing functions at the target's frequencies (k,), rad/s.
 
     ``open_loop`` is answer / error, ``pilot`` is stick / error, ``vehicle`` is answer / stick.
     ``trusted`` (k,) marks the frequencies at which error and stick exceed the remnant beside them.
@@ -72,16 +76,17 @@ class DescribingFunctions:
     vehicle: Spectrum
     trusted: NDArray[np.bool_]
     spread: Vector
-    """The relative standard deviation (k,) of the pilot's describing function by the remnant."""
+    """Relative standard deviation (k,) of the pilot's describing function due to the remnant."""
     remnant: float
-    """The remnant: the share of the power of the stick that no frequency of the target has."""
+    """Share of the stick's power that is at no frequency of the targets."""
     own_error: float
-    """The RMS of the error that the remnant causes, in the unit of the error."""
+    """RMS of the error that the remnant causes, in the unit of the error."""
 
     def crossing(self) -> Crossing | None:
-        """Return the crossover of the open loop, or ``None`` if it is not within the frequencies.
+        """Return the crossover of the open loop, or ``None`` if it is outside the frequencies.
 
-        Magnitude and phase are interpolated over the logarithm of the frequency.
+        The magnitude is interpolated over the logarithm of the frequency, the phase over the
+        frequency.
         """
         w, loop = self.frequencies[self.trusted], self.open_loop[self.trusted]
         if len(w) < 2:
@@ -93,7 +98,8 @@ class DescribingFunctions:
         i = int(down[-1])
         share = size[i] / (size[i] - size[i + 1])
         at = math.exp((1.0 - share) * math.log(w[i]) + share * math.log(w[i + 1]))
-        # A delay turns the phase in proportion to the frequency, so this interpolation is linear.
+        # The phase of a delay is proportional to the frequency, so the phase is interpolated
+        # linearly.
         part = (at - w[i]) / (w[i + 1] - w[i])
         found = float(phase[i] + part * (phase[i + 1] - phase[i]))
         ends = float(w[i]), float(w[i + 1])
@@ -117,7 +123,7 @@ class DescribingFunctions:
 
 
 def unwrapped(values: Spectrum) -> Vector:
-    """Return the phases (k,), rad, without jumps, from -180 deg +- 180 deg at the first one."""
+    """Return the phases (k,), rad, without jumps; the first is between -270 and 90 deg."""
     phase = np.unwrap(np.angle(values))
     while phase[0] > 0.5 * math.pi:
         phase = phase - math.tau
@@ -129,10 +135,10 @@ def describing_functions(
     error: Vector, stick: Vector, answer: Vector, multiples: NDArray[np.int64], seconds: float,
     others: NDArray[np.int64] | None = None,
 ) -> DescribingFunctions:  # fmt: skip
-    """Return the describing functions of signals (n,) over ``seconds`` s, without the last sample.
+    """Return the describing functions of signals (n,) over an interval of ``seconds`` s.
 
-    ``multiples`` (k,) are the target's sines in periods per interval, ``others`` those of the
-    targets of other axes, which are no remnant of this axis.
+    ``multiples`` (k,) are the target's sines in periods per interval. ``others`` are the sines of
+    the other axes' targets, which are not counted as remnant.
     """
     n = len(error)
     spectra = [np.fft.rfft(v - v.mean())[: n // 2] * (2.0 / n) for v in (error, stick, answer)]
@@ -169,7 +175,7 @@ def describing_functions(
 
 
 def _floor(power: Vector, aside: NDArray[np.bool_], at: int) -> float:
-    """Return the mean power of the lines beside ``at`` that belong to no target."""
+    """Return the mean power of the spectral lines beside ``at`` that belong to no target."""
     first, last = max(1, at - _BESIDE), min(len(power), at + _BESIDE + 1)
     lines = power[first:last][~aside[first:last]]
     return float(lines.mean()) if len(lines) else 0.0
@@ -177,25 +183,25 @@ def _floor(power: Vector, aside: NDArray[np.bool_], at: int) -> float:
 
 @dataclass(frozen=True)
 class PilotFit:
-    """The parameters of a pilot who fits the measured describing function."""
+    """Pilot model that fits the measured describing function."""
 
     model: PilotModel
     error: float
-    """RMS of the relative error of the describing function; surer frequencies count more."""
+    """RMS of the relative error of the describing function, weighted by certainty."""
 
 
 _STRUCTURES = ((False, False), (True, False), (False, True))
-"""Whether the pilot leads, and whether the pilot lags."""
+"""Structures of the fit: whether the pilot has a lead, and whether the pilot has a lag."""
 _SURE = 0.02
-"""Below this relative standard deviation, all frequencies count the same in the fit."""
+"""Relative standard deviation below which all frequencies have the same weight in the fit."""
 _BETTER = 0.7
-"""A structure with more parameters must reduce the RMS of the error to this share."""
+"""Factor by which a structure with more parameters must reduce the RMS of the error."""
 
 
 def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
     """Return the pilot who fits the trusted frequencies, or ``None`` if they are fewer than five.
 
-    A pilot without lead and lag is preferred, unless lead or lag fits clearly better.
+    A pilot without lead and lag is preferred unless lead or lag fits clearly better.
     """
     w, measured = found.frequencies[found.trusted], found.pilot[found.trusted]
     weight = _SURE / np.hypot(_SURE, found.spread[found.trusted])
@@ -210,7 +216,7 @@ def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
 
 
 def _fitted(w: Vector, measured: Spectrum, weight: Vector, leads: bool, lags: bool) -> PilotFit:
-    """Return the best pilot of one structure, from several starts."""
+    """Return the best pilot of one structure, from several starting points."""
     with needs("scipy", "the identification of a pilot"):
         from scipy.optimize import least_squares
     sign = 1.0 if np.cos(np.angle(measured[0])) >= 0.0 else -1.0
@@ -250,21 +256,19 @@ def closed_loop_error(loop: Spectrum, amplitudes: Vector) -> float:
     return math.sqrt(0.5 * float((np.abs(amplitudes / (1.0 + loop)) ** 2).sum()))
 
 
-# Marks of pilot-induced oscillation: stretches in which error and stick swing against each other.
-
 SLOWEST, FASTEST = 1.0, 15.0
-"""The frequencies of pilot-induced oscillations, rad/s."""
+"""Range of frequencies of pilot-induced oscillations, rad/s."""
 HALF_PERIODS = 4
-"""Consecutive half periods after which a stretch is marked."""
+"""Number of consecutive half periods after which an interval is marked."""
 _STICK_SIGNAL = 0.1
-"""The swing of the stick that counts, as a share of its whole travel."""
+"""Least swing of the stick, as a share of its whole travel."""
 
 
 @dataclass(frozen=True)
 class Oscillation:
-    """A marked stretch: first and last time (s), mean frequency (rad/s), largest swing, and lag.
+    """An oscillation: first and last time (s), mean frequency (rad/s), largest swing, and lag.
 
-    ``swing`` is peak to peak, in the unit of the error.  ``lag`` is the phase (deg) by which the
+    ``swing`` is peak to peak, in the unit of the error. ``lag`` is the phase (deg) by which the
     aircraft's answer follows the stick.
     """
 
@@ -284,9 +288,10 @@ class Oscillation:
 def oscillations(
     time: Vector, error: Vector, stick: Vector, answer: Vector, swing: float, travel: float
 ) -> list[Oscillation]:
-    """Return the marked stretches of signals (n,) at ``time`` (n,), s.
+    """Return the oscillations in the signals (n,) at ``time`` (n,), s.
 
-    ``swing``: the least swing of the error, peak to peak; ``travel``: of the stick, end to end.
+    ``swing`` is the least swing of the error, peak to peak. ``travel`` is the whole travel of the
+    stick.
     """
     at = extremes(error, 0.5 * swing)
     out, run = [], [at[0]] if len(at) else []
@@ -309,7 +314,7 @@ def oscillations(
 def _marked(
     run: list[int], time: Vector, error: Vector, stick: Vector, answer: Vector
 ) -> list[Oscillation]:
-    """Return the stretch of the extremes ``run``, if they are enough half periods."""
+    """Return the oscillation with the extremes ``run``, if it has enough half periods."""
     if len(run) - 1 < HALF_PERIODS:
         return []
     first, last = run[0], run[-1] + 1
@@ -324,7 +329,7 @@ def _marked(
 
 
 def extremes(values: Vector, least: float) -> list[int]:
-    """Return the indices of alternating extremes that differ from each other by ``least``."""
+    """Return the indices of alternating extremes that differ by at least ``least``."""
     out: list[int] = []
     if not len(values):
         return out
@@ -344,12 +349,9 @@ def extremes(values: Vector, least: float) -> list[int]:
     return out
 
 
-# The measures of one axis of a tracking task.
-
-
 @dataclass(frozen=True)
 class TrackedAxis:
-    """The measures of one axis; ``found`` is ``None`` if the measured interval is incomplete."""
+    """Measures of one axis. ``found`` is ``None`` if the measured interval is incomplete."""
 
     name: str
     unit: str
@@ -365,15 +367,13 @@ class TrackedAxis:
     stick: Vector
 
 
-# The charts of a tracking task: error, target and stick over time, and the open loop.
-
 _STICK, _MARKED = 2, 3
-"""Numbers of colours of the stick and of marked stretches."""
+"""Colour numbers of the stick and of marked oscillations."""
 _HIGH = 300
 
 
 def axis_charts(axis: TrackedAxis) -> list[Chart]:
-    """Return target, error and stick of one axis over time, and the open loop over frequency."""
+    """Return charts of target, error and stick over time, and of the open loop over frequency."""
     found = axis.found
     loop = [] if found is None or not found.trusted.any() else [_gain(axis), _lag(axis)]
     return [_error(axis), _stick(axis), *loop]
@@ -399,7 +399,7 @@ def _stick(axis: TrackedAxis) -> Chart:
 
 
 def _gain(axis: TrackedAxis) -> Chart:
-    """Return the magnitude of the open loop: measured, and of the crossover model."""
+    """Return a chart of the open loop's magnitude, measured and from the crossover model."""
     found = axis.found
     assert found is not None
     w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
@@ -411,7 +411,7 @@ def _gain(axis: TrackedAxis) -> Chart:
 
 
 def _lag(axis: TrackedAxis) -> Chart:
-    """Return the phase lag of the open loop: measured, and of the crossover model."""
+    """Return a chart of the open loop's phase lag, measured and from the crossover model."""
     found = axis.found
     assert found is not None
     w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
@@ -430,14 +430,14 @@ def _said(model: tuple[float, float]) -> str:
 
 _RATE = 100.0
 _SWINGS = 4.0
-"""The swing of an oscillation, peak to peak, in RMS of the target.
+"""Least swing of an oscillation, peak to peak, as a multiple of the target's RMS.
 
-A sine of this swing has an RMS of 1.4 RMS of the target.
+A sine with this swing has 1.4 times the RMS of the target.
 """
 
 
 def tracked_axes(recording: Recording, name: str) -> tuple[list[TrackedAxis], bool]:
-    """Return the measures of all axes, and whether the run has the whole measured interval."""
+    """Return the measures of all axes, and whether the run contains the whole measured interval."""
     p = parameters_of(recording, name)
     inputs = recording.header["scenario"]["parts"][name]["inputs"]
     order = [s.name.removesuffix("_target") for s in recording.track(name).signals
@@ -460,11 +460,11 @@ def tracked_axes(recording: Recording, name: str) -> tuple[list[TrackedAxis], bo
 
 
 _SAMPLED = "messages/link.inputs"
-"""The track of what the link sampled: the stick, whoever moved it."""
+"""Track with the stick as the link sampled it, from a person or a script."""
 
 
 def _stick_of(recording: Recording, axis: str) -> str:
-    """Return the signal of the stick that moves ``axis``: of the same name, or the only one."""
+    """Return the stick signal that moves ``axis``: the one of the same name, or the only one."""
     track = recording.tracks.get(_SAMPLED)
     names = [] if track is None else list(track.signals.columns)
     if axis in names:
@@ -497,7 +497,7 @@ def _axis(
     c = np.nan_to_num(table[stick])
     here = (time >= begin - 1e-9) & (time < begin + measured - 1e-9) & known
     target, m = table[wanted], table[answer]
-    e = target - m  # both at one tag; the task itself holds the answer of its last step
+    e = target - m  # both at one tag, unlike the error that the task records
     found = fit = None
     if complete:
         found = describing_functions(e[here], c[here], m[here], sines, measured, others)
@@ -529,7 +529,7 @@ def _axis(
 
 
 def _travel(recording: Recording, stick: str) -> tuple[float, float]:
-    """Return the ends of the stick's travel; -1 and 1 if the signal declares no limits."""
+    """Return the ends of the stick's travel, or -1 and 1 if the signal declares no limits."""
     found = recording.track(_SAMPLED).signals[stick.rpartition(".")[2]]
     finite = math.isfinite(found.low) and math.isfinite(found.high)
     return (found.low, found.high) if finite else (-1.0, 1.0)
@@ -540,7 +540,7 @@ def _rms(values: Vector) -> float:
 
 
 def latencies(recording: Recording) -> list[tuple[float, float]]:
-    """Return the latency of the link at the start and after each change: time (s), latency (s)."""
+    """Return time (s) and latency (s) of the link, at the start and after each change."""
     if "messages/link" not in recording.tracks:
         return []
     table = signal_table(recording, ("link.used_latency",))

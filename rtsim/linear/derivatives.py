@@ -53,12 +53,11 @@ class Jacobian:
 def jacobian(
     function: Function, at: Vector, rows: int, complex_function: Callable[[Any], Any] | None = None
 ) -> Jacobian:
-    """Return the derivatives of ``function`` at ``at`` (n,). Its result must have the shape
-    (rows,).
+    """Return the derivatives of a vector function at the point ``at`` (n,).
 
-    ``complex_function`` computes the same function for complex arguments, and may raise any
-    exception. Raises :class:`ModelError`, with the index of the variable, if a value near ``at`` is
-    not finite.
+    The result of ``function`` has the shape (rows,). ``complex_function`` computes the same
+    function for complex arguments, and may raise any exception. Raises :class:`ModelError`, with
+    the index of the variable, if a value near ``at`` is not finite.
     """
     n = at.size
     matrix, errors = np.zeros((rows, n)), np.zeros((rows, n))

@@ -224,9 +224,7 @@ class Assembling:
         )  # fmt: skip
 
     def _law(self, controller: PythonController, u: Vector, name: str) -> Matrix:
-        """Return the derivatives of the next memory s' and the outputs y by the memory s and inputs
-        u.
-        """
+        """Return the derivatives of the next memory and the outputs by memory and inputs."""
         t, p, k = self.system.ns / NS_PER_S, np.array(controller.p), controller.memory.size
         r = controller.outputs.size
         last = np.array(controller.save()["y"])

@@ -370,9 +370,7 @@ Rows = list[int]
 
 @dataclass(frozen=True)
 class Link:
-    """Connection from the rows ``out`` of ``port`` to the rows ``into`` of another component's
-    inputs.
-    """
+    """Connection from the rows ``out`` of ``port`` to the rows ``into`` of a component's inputs."""
 
     port: str
     into: Rows

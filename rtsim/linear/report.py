@@ -54,9 +54,7 @@ class LoopReport:
         }
 
     def _searched(self) -> float | None:
-        """Return the largest delay of an unsuccessful search for a delay margin, s; otherwise
-        ``None``.
-        """
+        """Return the largest delay (s) of an unsuccessful search, or ``None`` after a success."""
         failed = self.delay is None and not self.delay_problem and self.approximate is None
         return self.delay_searched if failed else None
 

@@ -197,11 +197,11 @@ class Explored:
 def explore(
     slope: Slope, begin: tuple[float, Vector], h: float, end: float, rtol: float, atol: Vector
 ) -> Explored:
-    """Repeat the failed advance with up to :data:`TRIALS` steps of ``dp54``, to find sudden
-    changes.
+    """Repeat the failed advance with up to :data:`TRIALS` steps, to find sudden changes.
 
     ``begin`` contains the time (s) and the state at the start. ``h`` is the length of the first
-    step (s). Only steps that the tolerance shortens are searched for sudden changes.
+    step (s). The method is ``dp54``. Only steps that the tolerance shortens are searched for sudden
+    changes.
     """
     table, out = DP54_TABLEAU, Explored()
     a, c = lower_triangle(table.a), weights(table.c)

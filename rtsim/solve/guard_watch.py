@@ -416,9 +416,7 @@ class GuardWatch:
         native.call(i, self._seconds(ns), *vectors)
 
     def _seconds(self, ns: int) -> float:
-        """Return the time (s) of the plant's state at the tag ``ns``, which can be up to 1 ns
-        earlier.
-        """
+        """Return the time (s) of the plant's state at the tag ``ns``, up to 1 ns before the tag."""
         return ns / NS_PER_S - float(self._here[LATE, 0])
 
     def _mode(self, z: Vector) -> str:

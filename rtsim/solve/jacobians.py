@@ -61,9 +61,7 @@ def wanted(bound: BoundModel) -> bool:
 
 
 def spread(n: int) -> Vector:
-    """Return a vector (n,) of irregular numbers, for the difference quotient that checks a
-    Jacobian.
-    """
+    """Return a vector (n,) of irregular numbers, which is used to check a Jacobian."""
     part: Vector = np.arange(1, n + 1, dtype=np.float64) * ((math.sqrt(5.0) - 1.0) / 2.0) % 1.0
     signs: Vector = np.where(np.arange(n) % 2, -1.0, 1.0)
     return (0.5 + part) * signs

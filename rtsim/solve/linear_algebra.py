@@ -250,8 +250,7 @@ def back_by_one(lu: Any, b: Any, below: int, above: int) -> None:
 
 
 def substitute(lu: Any, pivots: Any, b: Any, below: int, above: int) -> None:
-    """Solve the linear system with the right-hand side ``b``, shape (n,), and store the result in
-    it.
+    """Replace the right-hand side ``b``, shape (n,), by the solution of the linear system.
 
     :func:`factor` must have computed the factors in ``lu`` before.
     """

@@ -220,9 +220,7 @@ class _Plain:
 
     @property
     def unbounded(self) -> int | None:
-        """Number of committed steps that ignored the tolerance, or ``None`` if they are not
-        counted.
-        """
+        """Number of committed steps that ignored the tolerance; ``None`` if not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 
@@ -231,9 +229,7 @@ class _Plain:
         self._notes[PHASE] = 0.0
 
     def stall(self) -> Stall | None:
-        """Return the internal step that failed last, or ``None`` if the method has no internal
-        steps.
-        """
+        """Return the last failed internal step, or ``None`` if the method has no internal steps."""
         inner, notes = self._method.inner, self._notes
         if inner is None:
             return None

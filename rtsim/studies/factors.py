@@ -45,8 +45,9 @@ class Spread(ABC):
 
     @abstractmethod
     def levels(self, count: int) -> list[Value]:
-        """Return ``count`` values from low to high for a grid. A list of values returns all of
-        them.
+        """Return ``count`` values from low to high for a grid.
+
+        For a list, the result contains all values.
         """
 
     @abstractmethod

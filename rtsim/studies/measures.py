@@ -229,8 +229,9 @@ class Series:
         return self._changes(arrivals[:known, 0], values[:known])
 
     def rows(self, spec: TrackSpec, words: NDArray[np.int64]) -> Points:
-        """Return the rows within the window. The time of a message is the time at which it was
-        sent.
+        """Return the rows within the window.
+
+        The time of a message is the time at which it was sent.
         """
         ns, values = words[:, 0], self.column.of(spec, words)
         inside = ns >= self._begin

@@ -197,8 +197,9 @@ class Runner:
         return self.ready or self._spent_ns >= _ENGINE_NS or engine_kept()
 
     def _prepared(self, made: _Made, order: Ordered) -> _Done:
-        """Run the prepared scenario. After an error, run the ordinary scenario, which reports the
-        error.
+        """Run the prepared scenario.
+
+        After an error, run the ordinary scenario, which reports the error.
         """
         assert made.prepared is not None
         measures: list[Measures] = []
@@ -249,8 +250,9 @@ class Runner:
         return {**self.job.settings, **order.factors}
 
     def _set(self, order: Ordered) -> dict[str, Value]:
-        """Return the factors that :meth:`Scenario.set` sets; the others are arguments of the
-        function.
+        """Return the factors that :meth:`Scenario.set` sets.
+
+        The other factors are arguments of the scenario's function.
         """
         values = {name: value for name, value in self._values(order).items() if "." in name}
         for name, value in values.items():

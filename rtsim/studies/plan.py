@@ -202,9 +202,7 @@ class Job:
         return replace(self, scenario=scenario, study=study)
 
     def _functions_in(self, given: str) -> str:
-        """Return a reference to the study's function in the file of ``given`` instead of its own
-        file.
-        """
+        """Return a reference to the study's function in the file ``given``."""
         path, (_, _, function) = file_of(given), self.study.partition(".py:")
         if path is None:
             raise ScenarioError(

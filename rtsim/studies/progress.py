@@ -127,7 +127,7 @@ class Tally:
         return [(name, estimate) for name, estimate in found if estimate is not None]
 
     def rate(self, requirement: str) -> Rate | None:
-        """Return the fraction of runs that meet a requirement; ``None`` if it is not an estimate."""
+        """Return the fraction of runs that meet a requirement, or ``None`` if not an estimate."""
         if not self.estimated or not self.decided:
             return None
         return rate(self.passed[requirement], self.decided, self._level)
@@ -194,9 +194,7 @@ class StudyProgress:
         self._display.write(text, tally.rows / max(1, tally.runs))
 
     def recordings(self, done: int, wanted: int) -> None:
-        """Show that ``done`` of ``wanted`` recordings have been written, if it is time for an
-        update.
-        """
+        """Show how many of the ``wanted`` recordings exist, if it is time for an update."""
         due = self._pulse.due()
         if self._display is not None and (due or not self._records):
             self._display.write(f"{done} / {wanted} recordings written", done / wanted)

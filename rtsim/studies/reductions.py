@@ -160,8 +160,9 @@ def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector],
 
 
 def _added(so_far: float, v: Vector) -> float:
-    """Add the elements of ``v`` one by one, so that the sum does not depend on the grouping of
-    rows.
+    """Add the elements of ``v`` one by one.
+
+    The sum then does not depend on the grouping of rows.
     """
     return float(np.cumsum(np.concatenate(([so_far], v)))[-1])
 

@@ -185,9 +185,7 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
 
 
 def rows_of(columns: Columns, which: Marks) -> Columns:
-    """Select the rows for which ``which`` (n,) is true. If all rows are selected, nothing is
-    copied.
-    """
+    """Return the rows for which ``which`` (n,) is true, without a copy if all are selected."""
     return columns if which.all() else {name: column[which] for name, column in columns.items()}
 
 

@@ -256,8 +256,7 @@ class RunEnding:
     asked_ns: int | None
     """The requested end [ns]; ``None`` if not recorded."""
     reason: str
-    """Reason from the footer, ``cut off`` without a footer, or ``unknown`` for data not from a run.
-    """
+    """Reason from the footer, or ``cut off``, or ``unknown`` if no run wrote the recording."""
     error: str = ""
     """The error that ended the run, or the failure that a terminal guard declares."""
 

@@ -224,7 +224,6 @@ class Assembling:
         )  # fmt: skip
 
     def _law(self, controller: PythonController, u: Vector, name: str) -> Matrix:
-        """Return the derivatives of the next memory and the outputs by memory and inputs."""
         t, p, k = self.system.ns / NS_PER_S, np.array(controller.p), controller.memory.size
         r = controller.outputs.size
         last = np.array(controller.save()["y"])
@@ -303,7 +302,6 @@ class Assembling:
         return out
 
     def _change(self, plant: RunningPlant, change: Any, period: Period) -> Matrix:
-        """Return the derivatives of the new values (x', z') by the old ones (x, z, u) at a tick."""
         at = point_in(self.system, plant.name)
         plant.read_wires()
         if plant.wiring is not None:
@@ -523,7 +521,6 @@ class Loop:
         return self._worst(delay, slow)[0]
 
     def _worst(self, delay: float, slow: float) -> tuple[float, complex]:
-        """Return the largest growth rate (1/s) of the poles above ``slow``, and the pole (1/s)."""
         values = self.poles(delay)
         rates = np.log(values[np.abs(values) > 1e-300]) / self.period.seconds
         rates = rates[np.abs(rates) >= slow]
@@ -629,7 +626,6 @@ def _pruned(
 ) -> tuple[
     NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], Signals
 ]:
-    """Remove the states that affect neither outputs nor other states from the matrices."""
     kept = np.arange(len(found.state))
     while True:
         block = np.vstack((found.state[np.ix_(kept, kept)], found.output_state[:, kept]))

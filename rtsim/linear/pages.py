@@ -27,7 +27,6 @@ _STYLE = """
 """Styles that fit the plots to a phone and keep their texts readable on a dark page."""
 _CLEAR = "rgba(0,0,0,0)"
 _GAIN_RANGE = 60.0
-"""Range of gains in the Nichols plot, dB above and below 0."""
 _RINGS = (0.5, 1.0, 3.0, 6.0, 12.0)
 
 
@@ -134,7 +133,6 @@ def _nichols(loop: StateSpace, slow: float) -> str:
 
 
 def _contour(ring: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return phase (deg) and gain (dB) of the open loops whose closed-loop gain is ``ring`` dB."""
     angle = np.linspace(1e-3, 2.0 * np.pi - 1e-3, 200)
     closed = 10.0 ** (ring / 20.0) * np.exp(1j * angle)
     opened = closed / (1.0 - closed)

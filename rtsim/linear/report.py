@@ -54,7 +54,6 @@ class LoopReport:
         }
 
     def _searched(self) -> float | None:
-        """Return the largest delay (s) of an unsuccessful search, or ``None`` after a success."""
         failed = self.delay is None and not self.delay_problem and self.approximate is None
         return self.delay_searched if failed else None
 

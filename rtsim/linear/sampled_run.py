@@ -190,7 +190,6 @@ class SampledRun:
         self, at: Time, step: int, ticking: list[LinearTask], triggered: frozenset[str],
         later: set[str],
     ) -> list[tuple[str, Rows, Matrix]]:  # fmt: skip
-        """Run the tasks, and return the writes that take effect at the end of the microstep."""
         writes: list[tuple[str, Rows, Matrix]] = []
         changed: list[tuple[PlantValues, Matrix]] = []
         now = set(triggered)
@@ -254,7 +253,6 @@ class SampledRun:
         return [*parts, (rows, payload[rows], cut.delay_ns)]
 
     def _use(self, at: Time, value: Matrix) -> Matrix:
-        """Store ``value`` of the cut signal, and return the inputs that replace it."""
         rows = len(value)
         if at not in self.uses:
             self.uses[at] = len(self.taken)
@@ -382,7 +380,6 @@ def _cut_source(run: SampledRun) -> bool:
 
 
 def _slots(run: SampledRun) -> Iterator[_Slot]:
-    """Yield the elements of the state, in an order that depends only on the network."""
     for name, values in run.plants.items():
         n, d, _, _ = values.plant.sizes
         names = _labels(run, name)

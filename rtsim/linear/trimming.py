@@ -205,7 +205,6 @@ def _is_value(model: Model, name: str) -> bool:
 
 
 def _with(model: Model, start: Point, values: Mapping[str, object]) -> Point:
-    """Return ``start`` with some values replaced, by name, after a check of their ranges."""
     for signals in layouts_of(model).values():
         signals.initial({name: value for name, value in values.items() if name in signals})
     return _placed(model, start, values)
@@ -268,7 +267,6 @@ def _wanted_outputs(model: Model, wanted: Mapping[str, object]) -> list[tuple[in
 
 
 _RANK = 1e-7
-"""Singular values below this fraction of the largest are treated as 0."""
 _POLISHINGS = 6
 
 
@@ -358,7 +356,6 @@ def _depends(equations: Equations, at: Vector, row: int) -> bool:
 
 
 def _quality(equations: Equations, slopes: Matrix, at: Vector) -> tuple[float, tuple[Vector, ...]]:
-    """Return the condition number and the undetermined directions of the unknowns."""
     scale = np.maximum(1.0, np.abs(at))
     scaled = slopes * scale
     lengths = np.linalg.norm(scaled, axis=1)
@@ -389,7 +386,6 @@ def _quality(equations: Equations, slopes: Matrix, at: Vector) -> tuple[float, t
 
 
 _SAME = 1e-6
-"""Two solutions with a smaller relative distance are treated as the same solution."""
 
 
 @dataclass(frozen=True)

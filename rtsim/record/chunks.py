@@ -562,7 +562,6 @@ class StoredWords:
         return out
 
     def _column(self, column: int) -> NDArray[np.int64]:
-        """Return a view of one column. A column that is not cached is read first."""
         all_rows = self._messages.count
         kept = self._messages.chunks.columns
         first, block = kept.get(id(self._messages), (0, _NONE))
@@ -576,7 +575,6 @@ class StoredWords:
         return block[self._first : self._stop, column - first]
 
     def _read(self, low: int, high: int, first: int, stop: int, order: Any) -> NDArray[np.int64]:
-        """Read columns ``low`` to ``high`` of the rows ``first`` to ``stop`` of the whole track."""
         out = np.empty((max(0, stop - first), high - low), np.int64, order)
         for at, rows in self._records(first, stop):
             begin = max(0, first - at)
@@ -590,7 +588,6 @@ class StoredWords:
         return out
 
     def _records(self, first: int, stop: int) -> Iterator[tuple[int, NDArray[np.void]]]:
-        """Yield blocks of messages, each with the number of its first message."""
         if first >= stop:
             return
         layout = [("record", f"V{RECORD.size + 6}"), ("time", "<u8"), ("published", "<u8")]

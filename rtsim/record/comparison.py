@@ -93,7 +93,6 @@ class Comparison(Judged):
     covered: ComparedRows = ComparedRows()
 
     def _judge(self) -> Outcome:
-        """Return failed if a signal failed, or undecided if rows could not be compared."""
         if self.failures:
             return Outcome.FAILED
         if self.undecided or all(r.empty for r in self.results):

@@ -204,7 +204,6 @@ def _set(recording: Recorded) -> Iterator[Values]:
 def _rows(
     name: str, first: Mapping[Signal, Vector], changes: Mapping[str, Sequence[Event]]
 ) -> _Set:
-    """Return the values of a component from its initial values and its recorded changes."""
     layout = Signals(*first)
     told = sorted(
         (

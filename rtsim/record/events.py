@@ -353,7 +353,6 @@ def in_words(died: Event | None) -> str:
 
 
 def _is_lack(name: str) -> bool:
-    """Return whether ``name`` is the exception type of a missing resource, such as a file."""
     known = getattr(builtins, name, None)
     return isinstance(known, type) and issubclass(known, LACKING)
 

@@ -26,7 +26,6 @@ Export = Callable[[SignalTable, Path], object]
 """Function that writes a table to a new file."""
 _ROWS = 10_000
 _MATLAB_NAME = 63
-"""Maximum length of a name in MATLAB."""
 
 
 def to_csv(table: SignalTable, path: Path) -> None:

@@ -48,7 +48,6 @@ from rtsim.timing.policy import CaughtUp
 # Queue of the frames for the writing process. If many frames wait, a thread sends them.
 
 _MOST_FRAMES = 128
-"""Maximum number of frame parts in one system call."""
 _LOOK_NS = 1_000_000_000
 _SEND_POLL_S = 0.05
 
@@ -95,7 +94,6 @@ class _Outbox:
         return self.waiting == 0
 
     def _send(self) -> bool:
-        """Send until the socket accepts no more data. Return True if the queue is empty."""
         while self._frames:
             # Access by index, because an iterator raises an error if another thread appends frames.
             many = 1 if sys.platform == "win32" else min(len(self._frames), _MOST_FRAMES)
@@ -255,7 +253,6 @@ class FileRecorder:
         self._keep_aside = keep_aside
         self._tracks = Tracks()
         self._events: list[tuple[FrameKind, int, bytes]] = []
-        """Kind of frame, number of events, and data of each frame."""
         self._lent: deque[tuple[int, Track, Batch]] = deque()
         """Batches whose rows may still be in the queue. A batch has been sent when the number of
         sent bytes reaches the number in its tuple.
@@ -412,7 +409,6 @@ class FileRecorder:
         self.close()
 
     def _hand_over(self, wait: bool) -> None:
-        """Send all rows and events. One system call sends many frames."""
         self._tracks.due, rows = False, 0
         for number, track in enumerate(self._tracks.by_name.values()):
             for batch in track.take_blocks():
@@ -479,7 +475,6 @@ class FileRecorder:
         self._fail(f"the writing process read no data for {self._patience:g} s")
 
     def _listen(self, patience: float) -> None:
-        """Wait up to ``patience`` s for messages of the writing process, and process them."""
         if self.failed:
             return
         if patience and not select.select([self._socket], [], [], patience)[0]:
@@ -512,7 +507,6 @@ class FileRecorder:
                 self.on_failure(cause + self._how_it_died())
 
     def _how_it_died(self) -> str:
-        """Return a text with the signal that killed the writing process, or ""."""
         status = self._process.poll()
         return f" (killed by signal {-status})" if status is not None and status < 0 else ""
 

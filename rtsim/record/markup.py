@@ -10,7 +10,6 @@ from typing import Any
 
 _LONGEST_WORD = 30
 _QUANTITY = re.compile(r"-?[0-9][0-9.,]*( \S{1,4})?\Z")
-"""Matches a number with or without a unit."""
 
 PLOT = "<div class=plot>"
 """Start of each plotly plot. A page that contains this text must load the plotly script."""

@@ -126,7 +126,6 @@ def _track(recording: Recording, controller: str) -> TrackData:
 
 
 def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDArray[np.int64], str]:
-    """Return the latency of each answer [ns], and the event at which the latencies end."""
     sent, about = track.integer("sent"), _about(recording, controller)
     if about.get("received") == ARRIVED or _waited_for(recording, controller):
         return track.integer("received") - sent, ANSWER
@@ -166,7 +165,6 @@ def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
 
 BATCHES = 20
 _FEWEST = 10 * BATCHES
-"""Minimum number of messages for a confidence interval."""
 
 
 class Output(NamedTuple):

@@ -37,7 +37,7 @@ class SignalsByName(ABC):
 
     @abstractmethod
     def _signals_from(self) -> Recorded:
-        """Return the recording; raise :class:`RecordingError` if the run was not recorded."""
+        pass
 
     @abstractmethod
     def facts(self) -> Mapping[str, object]:

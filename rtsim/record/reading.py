@@ -47,7 +47,6 @@ _LEAST_EVENTS = 1 << 20
 _EVENTS_DENSEST = 16
 """The events may take 1 MiB plus this factor times the size of the file."""
 _MOST_COLUMNS = 2 * MOST_COLUMNS
-"""Maximum number of columns of all tracks together."""
 
 
 def _declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:

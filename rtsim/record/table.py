@@ -294,7 +294,6 @@ def _first_of(recording: Recorded, one: Values, name: str) -> Any:
 
 
 def _end_ns(recording: Recorded) -> int:
-    """Return the end time of the run [ns]; without a footer, the time of the last row."""
     footer = recording.footer or {}
     ended = footer.get("ended")
     if isinstance(ended, int):
@@ -365,7 +364,6 @@ def _chosen(
 
 
 def _text_of(name: object) -> str:
-    """Return ``name``, or the name of a handle's signal."""
     text = name if isinstance(name, str) else getattr(name, "__name__", None)
     if not isinstance(text, str):
         raise ScenarioError(
@@ -380,7 +378,6 @@ def _titled(one: Values) -> dict[str, str]:
 
 
 def _named(known: Sequence[Values], name: str) -> list[tuple[int, dict[str, str]]]:
-    """Return the columns of the component or signal ``name``, with the index of its component."""
     whole = [(at, _titled(one)) for at, one in enumerate(known) if one.name == name]
     signal = _signal(known, name)
     return whole or ([] if signal is None else [signal])

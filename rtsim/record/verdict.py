@@ -292,7 +292,6 @@ def ranges(x: Matrix) -> Matrix:
 
 
 def _remark(used: Matrix, allowed: Matrix, moved: Matrix) -> str:
-    """Return a remark if the signal passed only with a tolerance above a tenth of its range."""
     most = np.where(used > 0, allowed, 0.0)
     large = np.flatnonzero(most > LARGE * moved)
     if not len(large):
@@ -325,7 +324,6 @@ def _integer_gap(a: Values, b: Values) -> Matrix:
 
 
 def _gap(x: Matrix, y: Matrix, kind: Kind, unit: str) -> Matrix:
-    """Return the distance of each element; infinite if only one of the two values is finite."""
     with np.errstate(invalid="ignore", over="ignore"):
         if kind == "quaternion":
             flipped = np.abs(x + y).max(axis=1) < np.abs(x - y).max(axis=1)
@@ -455,7 +453,6 @@ def _key_text(track: TrackData, rows: Index, at: int) -> str:
 
 
 def _last_rows(ns: NDArray[np.int64]) -> Index:
-    """Return the index of the last row at each time, in order of time."""
     _, from_end = np.unique(ns[::-1], return_index=True)
     return len(ns) - 1 - from_end
 

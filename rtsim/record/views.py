@@ -220,7 +220,6 @@ def with_unit(title: str, unit: str) -> str:
 _COMMAND = re.compile(
     r"(?P<stem>.*?)_?(command|commanded|cmd|setpoint|set_point|reference|target|demand|wanted)\Z"
 )
-"""Matches the name of an input that is a command. ``stem`` is the name of the quantity."""
 _NO_MEASUREMENT = ("controller", "source")
 """Kinds of components whose signals are not treated as measurements of a controller."""
 
@@ -278,7 +277,6 @@ class _Defaults:
         yield from chain.from_iterable(orders)
 
     def _of_controllers(self) -> Iterator[View]:
-        """Yield views of each controller's inputs: commands with responses, then measurements."""
         for controller in self._named("controller"):
             wires = [w for w in self._wires if w.reader == controller]
             for command, response in self._pairs(wires):
@@ -288,7 +286,6 @@ class _Defaults:
                     yield from self._view(wire.source)
 
     def _pairs(self, wires: Sequence[_Wire]) -> Iterator[tuple[str, str]]:
-        """Yield each command with the response of the same quantity and unit."""
         commands = [w for w in wires if _COMMAND.match(w.input)]
         others = [w for w in wires if w not in commands]
         for command in commands:
@@ -303,7 +300,6 @@ class _Defaults:
                 yield command.source, found[0].source
 
     def _sent_by_controllers(self) -> Iterator[View]:
-        """Yield views of controller outputs, each with the plant input to which it is connected."""
         for controller in self._named("controller"):
             for name in self._of(controller):
                 driven = [
@@ -397,7 +393,6 @@ def places(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, P
 
 
 def _sources(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
-    """Return the places of the signals that controllers sampled, by ``component.signal``."""
     out: dict[str, Place] = {}
     for name, part in described(header).items():
         track = f"{MESSAGES}{name}{SAMPLED}"

@@ -88,7 +88,6 @@ class _ChunkIndices:
         self._folder = folder
         self._spool: IO[bytes] | None = None
         self._spilled = 0
-        """Number of valid bytes in the temporary file."""
 
     def append(self, index: ChunkIndex) -> None:
         builder = RecordBuilder()
@@ -98,7 +97,6 @@ class _ChunkIndices:
             self._spill(self._folder)
 
     def _spill(self, folder: Path) -> None:
-        """Move the bytes to the temporary file. On failure, keep all bytes in memory."""
         try:
             if self._spool is None:
                 self._spool = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115

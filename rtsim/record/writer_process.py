@@ -29,7 +29,6 @@ HEAD = struct.Struct("<BHI")
 LONGEST = 1 << 26
 LONGEST_STATUS = 1 << 16
 _LEAST_ROOM = 1 << 20
-"""Minimum free space for received data [bytes]."""
 
 
 class FrameKind(IntEnum):

@@ -204,9 +204,7 @@ MOST_TRIANGLES = 2000
 """
 SUFFIXES = (".obj", ".glb", ".gltf", ".stl", ".ply")
 _LARGEST = 1e6
-"""Limit of coordinates, m."""
 _MOST_BYTES = 64 << 20
-"""Limit of the file size, bytes."""
 _AXES = {f"{sign}{name}": (k, 1.0 if sign == "+" else -1.0)
          for sign in "+-" for k, name in enumerate("xyz")}  # fmt: skip
 _GREY = (170, 176, 184)
@@ -368,7 +366,6 @@ def _read(path: Path, changed_ns: int, size: int) -> tuple[Triangles, Colours]: 
 
 
 def _colours(part: Any) -> Colours:
-    """Return the colours (n, 3) of the triangles, or the material's colour for all triangles."""
     many = len(part.faces)
     visual = part.visual
     try:

@@ -250,7 +250,6 @@ class Component(ABC):
 
 
 def _place_of(cls: type[Component], name: str) -> int:
-    """Return the position of the class that defines ``name`` in the method resolution order."""
     return next(i for i, one in enumerate(cls.__mro__) if name in vars(one))
 
 

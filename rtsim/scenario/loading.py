@@ -143,7 +143,6 @@ def find_maker(reference: str) -> Maker:
 
 
 def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
-    """Return an error that suggests a file of this name, a recording or a similar name."""
     beside = Path(f"{reference}.py")
     if beside.is_file():
         return ScenarioError(
@@ -328,7 +327,6 @@ def _check_complete(
 
 
 def _as_text(value: object) -> str:
-    """Return a value as text for the command line. Numbers keep all digits."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(map(str, value))
     return str(value)

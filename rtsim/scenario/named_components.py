@@ -193,7 +193,6 @@ class NamedComponents:
         self._connect(source, target)
 
     def _common(self, one: str, other: str) -> list[tuple[str, str]]:
-        """Return the pairs of signals and inputs with equal names of two components."""
         if one == other:
             raise ScenarioError(f"{one} cannot be connected to itself by names; give the signals")
         return [
@@ -204,11 +203,9 @@ class NamedComponents:
         ]
 
     def _given(self, name: str) -> tuple[str, ...]:
-        """Return the names of the signals of component ``name`` that other components can read."""
         return readable(self.component(name), self.components).names
 
     def _inputs(self, name: str) -> tuple[dict[str, Any], Signals]:
-        """Return the sources and the declarations of the inputs of component ``name``."""
         component = self.component(name)
         inputs: dict[str, Any] = getattr(component, "inputs", {})
         found = (v.signals for v in component.settable() if v.values is inputs)
@@ -242,7 +239,6 @@ class NamedComponents:
 
 
 def _is_component(given: object) -> bool:
-    """Return whether ``given`` is a component or its name, not a signal or a number."""
     if isinstance(given, str):
         return "." not in given
     return isinstance(given, NamedSignals | Handle)

@@ -135,7 +135,6 @@ def _check_options(method: str, unknown: Mapping[str, object], options: type) ->
 
 
 def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
-    """Return the name and the object of a component. The default name is that of its class."""
     if part is not None or isinstance(name, str):
         if part is None:
             raise ScenarioError(f"{kind} {name} has no model; give scenario.{kind}({name!r}, ...)")

@@ -189,7 +189,6 @@ def check_scalar(name: str, plants: Mapping[str, Signals], where: str) -> None:
 def _points(
     given: float | Sequence[Sequence[float]], low: float, high: float, where: str
 ) -> Points:
-    """Convert ``given`` to a tuple of points. A number becomes one point."""
     if isinstance(given, int | float):
         given = ((0.0, given),)
     found = tuple((float(x), float(y)) for x, y in given)

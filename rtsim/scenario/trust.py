@@ -72,7 +72,6 @@ def project() -> Path | None:
 
 
 def _homes() -> tuple[Path, ...]:
-    """Return the user's home folder and its parents, or nothing if the user has no home."""
     try:
         home = Path.home().resolve()
     except (RuntimeError, KeyError):
@@ -81,7 +80,6 @@ def _homes() -> tuple[Path, ...]:
 
 
 def _everybodys(folder: Path) -> bool:
-    """Return whether every user can write to ``folder``; always False on Windows."""
     return os.name == "posix" and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
@@ -129,7 +127,6 @@ def check_device(url: str, source: str) -> None:
 
 
 def _why_not(path: Path, recorded: object, hash_of: Hash | None) -> str:
-    """Return the reason why ``path`` may not run, or an empty string if it may."""
     if _GIVEN.get().everything:
         return ""
     root = project()

@@ -155,7 +155,6 @@ def _beside(slope: Slope, a: Point, b: Point, i: int) -> float:
 
 
 def _edge(slope: Slope, first: Point, a: Point, b: Point) -> Change | None:
-    """Find the place between ``a`` and ``b`` at which the derivative ceases to be finite."""
     if not a.finite:
         return None
     for _ in range(_BISECTIONS):
@@ -244,7 +243,6 @@ def explore(
 
 
 def _sudden(slope: Slope, points: list[Point], scale: Vector) -> Change | None:
-    """Search between the two stages of a step whose derivatives differ most."""
     for point in points[1:]:
         if not np.isfinite(point.x).all():
             return None

@@ -116,7 +116,6 @@ def state_within(table: Any, part: float, taken: float) -> int:
 
 
 _TURNS, _TRIALS = 12, 100
-"""Limits on the iterations of the searches for a turning point and for a flip."""
 _STRAIGHT = 2.0 * (PARTS[2] - PARTS[1]) / PARTS[1]
 """Ratio that the differences between the first points of :data:`PARTS` have for a linear guard."""
 _CLOSER = 16.0

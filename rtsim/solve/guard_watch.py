@@ -165,7 +165,6 @@ class Crossings:
     def __init__(self, guards: int) -> None:
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in range(guards)]
         self._at_once = [0] * guards
-        """How often each guard fired at its latest crossing time."""
         self._close = [0] * guards
         """Number of consecutive intervals below :data:`ZENO_NS`, for each guard."""
         self._began_ns = [0] * guards
@@ -274,7 +273,6 @@ class GuardWatch:
         self._then = tuple(vector.copy() for vector in vectors)
         """Copies of x, z, u and p from before the latest reset."""
         self._moves = np.zeros((2, 2, len(guards)))
-        """All guards and their change over a short interval, before and after the reset."""
         states = zip((self._then, vectors), self._moves, strict=True)
         self._ways = [moving(bound, of, into) for of, into in states]
         self._end, self._held = end, np.zeros((2, len(guards)))
@@ -287,7 +285,6 @@ class GuardWatch:
         """
         self._noted: set[int] = set()
         self._crossed: dict[int, float] = {}
-        """The guards that fired at the present tag, with their signs when they fired."""
         self._own = OwnResets(bound, vectors)
         self._starting: set[int] = set()
         """Guards that are beyond zero at the start of the run and have not fired yet."""
@@ -357,7 +354,6 @@ class GuardWatch:
             self._note_fired()
 
     def _note_fired(self) -> None:
-        """Store the plant's vectors and the data of the fired guards before their resets run."""
         known = self._here.tolist()
         for i in self.fired:
             if i in self._noted:

@@ -66,7 +66,6 @@ _NEAR = 1 / 16
 _CORRECTIONS = 6
 """Number of Newton corrections before the search for the crossing uses a bracket."""
 _BEFORE, _AFTER = 0, 1
-"""Rows of ``g``: all guards just before and just after the crossing."""
 _REFINEMENTS, _FIRST_MOVE = 8, 1e-7
 """Number of attempts to end the internal step just after the crossing, and the distance of the
 first attempt from the estimated crossing (ns). Later attempts allow for larger rounding errors.

@@ -83,7 +83,6 @@ class Jacobian:
         self._kept: Sparsity | None = self._declared
         """The sparsity after the last commit; ``None`` before probing."""
         self._dense = self._kept_dense = False
-        """True if the probed pattern is so full that the solver uses its own Jacobian."""
         self.sparsity = self._kept
         self._settled = np.zeros(n, dtype=bool)
         """Rows that failed the check in this advance although their sparsity is correct."""
@@ -136,7 +135,6 @@ class Jacobian:
         return {"jac": lambda t, y: self.at(slope, t, y)}
 
     def _by_band(self, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Return the options of LSODA, whose only sparse matrices are bands."""
         assert self.sparsity is not None
         if self.sparsity.count == x.size**2:
             return self._by_function(slope)
@@ -550,7 +548,6 @@ def matrix_arrays(bound: BoundModel, typical: Vector) -> Mapping[str, NDArray[np
 
 
 def _probed(bound: BoundModel, typical: Vector) -> Sparsity | None:
-    """Probe the sparsity at the declared initial values; return ``None`` for a full matrix."""
     model, x = bound.model, bound.model.states.initial()
     at, out = x.copy(), np.zeros(x.size)
     z, u, p = (s.initial() for s in (model.discrete, model.inputs, model.parameters))

@@ -190,7 +190,6 @@ class _Plain:
         )  # fmt: skip
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Create the argument table for the vectors x, z, u, p and out."""
         arrays = {**self._arrays, **dict(zip(_VECTORS, vectors, strict=True))}
         if self._method.settle is not None:
             self._method.settle(arrays)

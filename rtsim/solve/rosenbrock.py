@@ -225,7 +225,6 @@ the partial derivative of the model's derivative with respect to t. ``right`` is
 of a stage, in the order of the matrix.
 """
 _SHRINK, _GROW = 0.2, 6.0
-"""Smallest and largest ratio of the lengths of two consecutive steps."""
 _EPSILON = 2.3e-16
 _SHORTEST = 1e-15
 """Time (s) from which the shortest step is computed at earlier times."""

@@ -62,7 +62,6 @@ is ``FINER`` times the given one. The first steps of 100 advances then cause the
 ordinary step.
 """
 _LEAST_RTOL = 100 * 2.3e-16
-"""The smallest relative tolerance that SciPy accepts."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,6 @@ class SciPyStepper:
             self._jacobian = Jacobian(bound, solver.of_states(bound) / solver.rtol)
         self._native, self._project = bound.derivative, bound.project
         self._derivative: Any = None
-        """The derivative as a function of t, bound to the arrays of :meth:`_settle`."""
         self._sizes = model_sizes(bound)
         n = bound.model.states.size
         self._at, self._slope, self._zeros = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -171,7 +169,6 @@ class SciPyStepper:
         self._solver: Any = None
         self._dense: Any = None
         self._at_once = False
-        """True if the solver may take all internal steps in one call."""
         self._took = 0.0
         """Length of the internal step before the last one (s)."""
 
@@ -324,7 +321,6 @@ class SciPyStepper:
         return TOO_SMALL if self._bad == GOOD else self._bad
 
     def _tolerances(self) -> dict[str, Any]:
-        """Return smaller tolerances for a multistep method after a short advance, else nothing."""
         if not (self._multistep and 0 < self._memory[RECENT] < SHORT_ADVANCE):
             return {}
         rtol, atol = self._options["rtol"], self._options["atol"]

@@ -90,7 +90,6 @@ class _Steps:
         self.y = self.whole = y
         self.step_size = first_step
         self._looked_back = False
-        """True if a state within the last step was requested."""
         self.taken = 0
         """Approximate number of steps, estimated from the times of the evaluations."""
         self._latest, self._gaps = start, (0.0, 0.0)
@@ -132,7 +131,6 @@ class _Steps:
             raise _Stuck
 
     def _solve(self, to: float, how: str) -> None:
-        """Continue towards ``to`` (s); ``how`` is the mode of SUNDIALS."""
         try:
             with redirect_stdout(None):  # SUNDIALS prints its errors
                 found = self._solver.step(to, how, self._end)

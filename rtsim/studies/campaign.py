@@ -113,7 +113,6 @@ class InProcess:
 
 
 _BATCH_S = 0.5
-"""Target wall-clock time of a batch, s."""
 _GROWTH = 4
 _MOST = 1000
 _TRIES = 12
@@ -235,7 +234,6 @@ class Campaign:
             self._take(outcome)
 
     def _next(self, todo: Iterator[Ordered]) -> Batch | None:
-        """Return the next batch. Runs that failed before come first, then batches to repeat."""
         if self._suspects:
             suspect = self._suspects.popleft()
             self._attempts[suspect.order.run] = suspect
@@ -329,7 +327,6 @@ class Searching:
         self._rows[row.order.run] = row.columns()
 
     def _margins(self, generation: int, candidates: list[Candidate]) -> list[float]:
-        """Execute the candidates of a generation as the next runs, and return their margins."""
         first, self._runs = self._runs, self._runs + len(candidates)
         orders = {
             run: Ordered(run, self._seed, candidate, {"generation": generation})

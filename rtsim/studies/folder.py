@@ -392,7 +392,6 @@ class Folder:
         return {"plan": self.plan.digest, "name": f"{path.parent.name}/{path.name}"}
 
     def _part(self, path: Path, columns: list[str], remedy: str) -> Any:
-        """Read columns of a file, or raise :class:`StudyError` if the file was changed."""
         arrow = pyarrow()
         try:
             table = read(path, columns)

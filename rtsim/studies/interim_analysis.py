@@ -103,7 +103,6 @@ def needed(folder: Folder) -> int:
 
 
 def _interval_at(folder: Folder, stop: Stop, columns: dict[str, Any]) -> tuple[float, float]:
-    """Return the confidence interval at an interim analysis from the rows in ``columns``."""
     plan, level = folder.plan, stop.corrected
     ended = decided(columns["state"])
     for requirement in plan.job.required:

@@ -138,7 +138,6 @@ def _limit(text: str, part: str) -> float:
 
 
 _MESSAGES = "messages/"
-"""Prefix of the tracks with the outputs of controllers. The name of a signal may omit it."""
 _HELD = (_MESSAGES, "inputs/", "values/")
 Points = tuple[NDArray[np.int64], Vector]
 """Times (n,) in ns, in ascending order, and values (n,) at these times."""
@@ -301,7 +300,6 @@ class Series:
 
 
 def _arrivals(spec: TrackSpec, words: NDArray[np.int64], values: Vector) -> Points:
-    """Return the arrival tags (n, 2) and the values of all rows except lost messages."""
     if "arrival" not in spec.integers:
         return np.stack((words[:, 0], np.zeros(len(words), np.int64)), axis=1), values
     at = [1 + spec.integers.index(name) for name in ("arrival", "arrival_step")]

@@ -171,7 +171,6 @@ class Runner:
         return out
 
     def _unseen(self, order: Ordered, pace: Pace, into: Recorder | None) -> _Done:
-        """Execute a run without a display, as fast as possible."""
         made = self._of(order)
         if into is None and pace.rate is None and self._worth_preparing(made, order):
             return self._prepared(made, order)
@@ -181,7 +180,6 @@ class Runner:
         return done
 
     def _worth_preparing(self, made: _Made, order: Ordered) -> bool:
-        """Return whether the scenario can be prepared and more runs of it are likely."""
         made.runs += 1
         repeats = made.runs > 1 or all("." in name for name in order.factors)
         return self._prepares and repeats and self._engine_pays and made.prepared is not None
@@ -341,7 +339,6 @@ _GRACE_S = 1.0
 worker. The extra time ensures that the study also measures more than the limit.
 """
 _READY_S = 60.0
-"""Shortest wall-clock limit for building and compiling the scenario in a new process, s."""
 
 
 def _runner_of(job_text: str) -> Runner:

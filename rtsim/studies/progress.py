@@ -137,9 +137,6 @@ class Tally:
 
 
 _LATELY_NS, _LATELY_RUNS = 10_000_000_000, 10
-"""The speed is the average over the last 10 s. If fewer than 10 runs ended in this time, the
-average covers the last 10 runs.
-"""
 _EVERY_NS = 500_000_000
 
 

@@ -338,7 +338,6 @@ class _Settling(Running):
         self._t, self._v = float(t[-1]), float(v[-1])
 
     def _entry(self, t: Vector, v: Vector) -> float:
-        """Return the time between two points at which the signal enters the band."""
         side = math.copysign(1.0, v[0] - self._target)
         beyond = side * (v[:2] - self._target) - self._band
         return float(t[1]) if self.held else _crossed(t, beyond)

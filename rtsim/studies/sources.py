@@ -174,7 +174,6 @@ def _own_folders() -> list[Path]:
 
 
 def _source_of(path: Path) -> Path:
-    """Return the Python file of a bytecode file; return any other path unchanged."""
     if path.suffix != ".pyc" or path.parent.name != "__pycache__":
         return path
     # source_from_cache rejects the names that pytest gives to bytecode.

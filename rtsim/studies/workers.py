@@ -274,7 +274,6 @@ _FLUSHED_S = 0.05
 _WAIT_S = 1.0
 _FETCH_S = 20.0
 _EMPTY_S = 60.0
-"""Time that a study waits for a worker if the cluster has none."""
 _EACH = 2
 
 
@@ -409,7 +408,6 @@ class DaskPool:
         return [one for one in out if one is not None]
 
     def _check_present(self) -> None:
-        """Raise :class:`ClusterLost` if there is no scheduler, or if no worker exists for 60 s."""
         if self._client.status != "running":
             raise ClusterLost(LOST_TEXT)
         now = stopwatch()

@@ -51,7 +51,6 @@ def keep_off(process: int) -> None:
 
 
 def _used(thread: str) -> int:
-    """Return the CPU on which a thread ran last. ``thread`` is its path in /proc."""
     with open(f"/proc/{thread}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[_PROCESSOR])
 

@@ -175,7 +175,6 @@ class Certificate:
         )
 
     def _line(self) -> str:
-        """Return a text with the number of overruns that a higher priority would have prevented."""
         return "" if self.in_line is None else f": {self.in_line} while others used the CPU"
 
 

@@ -324,7 +324,6 @@ class Pacer:
         return True
 
     def _judge_at_rate(self, ns: int) -> None:
-        """Set the tolerance for the clock's rate from simulated time ``ns`` on."""
         own = tolerance_ns(self.frame_ns, self.clock.wall, ns)
         self.tolerance_ns = own if self._given_ns is None else self._given_ns
         """Greatest lateness that is not an overrun, wall-clock ns."""
@@ -479,7 +478,6 @@ class Pacer:
             self.line.note()
 
     def _listen(self, ns: int, due: int, commands: CommandsInWait) -> bool:
-        """Wait in pieces until shortly before ``due``. Return False if a command ended the wait."""
         clock = self.clock
         while commands is not None and (rest := due - self.read()) > _LONG_NS:
             piece = min(_PIECE_NS, rest - _PIECE_NS)
@@ -504,7 +502,6 @@ class Pacer:
         return self._judge_wake(ns, late)
 
     def _judge_wake(self, ns: int, late: int) -> bool:
-        """Apply the policy to a tag that is late because the loop woke too late."""
         if not self._apply(ns, late, "wake"):
             return self._look_again()
         self.frame.closed = False

@@ -165,7 +165,6 @@ def _cpu_fields(path: Path) -> dict[str, str]:
 
 
 def _preemption(version: str) -> str:
-    """Return the preemption model, such as ``PREEMPT_RT``, from the kernel's version line."""
     return next((word for word in version.split() if word.startswith("PREEMPT")), "none stated")
 
 

@@ -113,7 +113,7 @@ class _Set:
 
 @dataclass(frozen=True)
 class _Read:
-    """The signals of a component, taken from the rows of another component that read them."""
+    """The signals of a component, as another component recorded them in its own rows."""
 
     spec: TrackSpec
     of: Rows

@@ -431,7 +431,7 @@ def _unknown(recording: Recorded, known: Sequence[Values], name: str) -> Unknown
 
 
 def _rows(of: Values, columns: dict[str, str], side: Side, end: int) -> _Chosen:
-    """Return the last or first row at each time, up to the time ``end`` [ns]."""
+    """Select the last or the first row at each time, up to the time ``end`` [ns]."""
     track = of.rows
     if "arrival" in track.integers:
         arrival = track.integer("arrival")

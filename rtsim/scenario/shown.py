@@ -1,7 +1,7 @@
 """Declarations of plots, bodies, warnings and sounds for the viewers of a run.
 
-Scenarios declare them with :meth:`Presented.show` and :meth:`Presented.plot`. They do not affect
-the results of a run.
+Scenarios use :meth:`Presented.show` and :meth:`Presented.plot` for these declarations, which do not
+affect the results of a run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Permissions to run code to which a file refers (docs/trust.md).
 
 The file is a recording, a checkpoint or a saved case. To repeat a run, rtsim executes the scenario
-file whose path is stored there. Installed code may run. A file of the current project may run if
-its content equals the recorded content byte for byte. Otherwise, the user must name another
-scenario file or declare the recorded one as trusted.
+whose path the file contains. Installed code may run. A file of the current project may run if its
+content equals the recorded content byte for byte. Otherwise, the user must name another scenario
+file or declare the recorded one as trusted.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ def jump_by_write(words: Any, table: Any, t: float, of: int) -> bool:
 
 @in_both
 def passes(words: Any, table: Any, t: float, j: int) -> bool:
-    """Return whether a delayed signal depends on the output of delay ``j`` without integration."""
+    """Return whether the output of delay ``j`` directly affects a delayed signal."""
     began, v, live = table.began, table.v, table.live
     if v.size == 0:
         return False

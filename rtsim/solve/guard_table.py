@@ -46,14 +46,15 @@ WHERE, FROM, SIDE, RATE, LEVEL, STAYS = range(6)
 SIGN, CAME_TO, LEFT_AT, SIDE_BEFORE, LATE = range(5)
 """Rows of the arrays ``here`` and ``there``, which describe each guard at a tag:
 
-- ``SIGN``: sign of the guard; 0 if the guard is 0, or fired less than 1 ns before it reaches 0.
-- ``CAME_TO``: if ``SIGN`` is 0 and the guard fired, the sign towards which it crosses; else 0.
+- ``SIGN``: sign of the guard. The sign is 0 if the guard is 0, or if the guard fired less than 1 ns
+  before it reaches 0.
+- ``CAME_TO``: sign that the guard is about to get, if ``SIGN`` is 0 and the guard fired; else 0.
 - ``LEFT_AT``: value at which a reset turned the guard back, until the guard reaches 0 again; else
   0. An example is a ball that its reset left slightly under the floor.
-- ``SIDE_BEFORE``: last nonzero sign of the guard; 0 if there was none, or if the guard fired and is
-  0.
-- ``LATE``: time from the state to the tag (s), equal for all guards.  At an event, the state
-  belongs to the crossing, up to 1 ns before the tag.  Otherwise the time is 0.
+- ``SIDE_BEFORE``: last nonzero sign of the guard; 0 without such a sign, or if the guard fired and
+  is 0.
+- ``LATE``: time from the crossing to the tag (s), at most 1 ns, equal for all guards; 0 at a tag
+  without a crossing.
 """
 ROWS = 5
 
@@ -370,10 +371,11 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 
 @in_both
 def visits(table: Any, t: float, taken: float, i: int) -> int:
-    """Store the points at which guard ``i`` is compared, in order of time, and return their number.
+    """Store the signs of guard ``i`` at all points of the step, and return the number of points.
 
-    The points are those of :data:`PARTS` after the first, and the turning points beyond zero. The
-    first row of ``visits`` contains fractions of the internal step, the second the guard's signs.
+    The points are those of :data:`PARTS` after the first, and the turning points beyond zero, in
+    order of time. The first row of ``visits`` contains the points as fractions of the internal
+    step, the second row the signs.
     """
     rows, out = table.g, table.visits
     count = 0

@@ -511,8 +511,7 @@ class GuardWatch:
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
         """Return whether guard ``i`` is at zero and was set in motion by the latest resets.
 
-        If the guard's own reset is among them, a later reset must have reversed the effect of its
-        own.
+        If the guard's own reset is one of them, a later reset must have reversed its effect.
         """
         motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
         side = sign(motion.after)

@@ -461,9 +461,9 @@ def disagrees(words: Any, t: float) -> bool:
 def is_wrong(words: Any, t: float) -> bool:
     """Return whether an element is missing or wrong in the rows that failed the check.
 
-    ``k[1]`` marks these rows. They are compared with difference quotients of single columns. If no
-    element is wrong, the derivative is too curved or has a kink at this point, and the rows are
-    marked in ``settled``.
+    The array ``k[1]`` marks these rows, which are compared with difference quotients of single
+    columns. If no element is wrong, the derivative is too curved or has a kink at this point, and
+    the rows are marked in ``settled``.
     """
     now, slope, y, elements, rows = words.now, words.slope, words.out, words.elements, words.rows
     starts, there, k, settled, sizes = words.starts, words.work, words.k, words.settled, words.sizes

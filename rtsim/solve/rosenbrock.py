@@ -236,7 +236,7 @@ _LEAST_ERROR = 1e-2
 def partial_by_time(words: Any, t: float, h: float) -> None:
     """Compute the partial derivative by time and store it in ``drift``.
 
-    The difference quotient is taken at time ``t`` (s) and state ``now``, for a step of ``h`` s.
+    The difference quotient is computed at time ``t`` (s) and state ``now``, for a step of ``h`` s.
     """
     now, slope, drift = words.now, words.slope, words.drift
     later = t + min(h, math.sqrt(_EPSILON * h * max(abs(t), h)))

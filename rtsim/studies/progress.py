@@ -72,8 +72,8 @@ class Tally:
         """True if the fraction of runs that meet a requirement estimates a probability."""
         self.worst = dict.fromkeys(self.passed, math.inf)
         self.without_margin = dict.fromkeys(self.passed, 0)
-        """Number of runs without a margin, for each requirement. These runs are worse than all
-        others.
+        """Number of runs without a margin, for each requirement. A run without a margin is worse
+        than any run with a margin.
         """
         self._first = [_Kept(plan, name) for name in list(plan.results)[:1]]
 

@@ -202,7 +202,7 @@ class _Integral(Running):
 class Mean(Reduction):
     """Average of the signal over the time of the window.
 
-    A signal of messages keeps its value until the next message arrives. This average suits the
+    A signal of messages keeps its value until the next message arrives. Use this average for the
     length of a queue. For an average with one value per message, such as the waiting time of
     customers, use :class:`MeanOfRows`.
     """

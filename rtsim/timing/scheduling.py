@@ -1,4 +1,4 @@
-"""Requests for the scheduling that a real-time loop needs, with a report of the granted scheduling.
+"""Requests for the scheduling that a real-time loop needs, and a report of their success.
 
 A plain paced run requests a small timer slack, a short time slice and an inactive garbage
 collector. These requests need no privileges and do not slow other processes. On a machine with two
@@ -6,7 +6,7 @@ CPUs, the loop and its window additionally request a CPU each.
 
 Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and, on every machine, a separate CPU.
 FIFO and locked memory need privileges. An overloaded FIFO loop takes its CPU from all other
-processes, so FIFO is not granted if only one CPU is usable.
+processes, so rtsim does not use FIFO if only one CPU is usable.
 
 Scheduling and CPUs are requested for the calling thread, memory and garbage collector for the
 process. All requests are undone at the end. Make requests before
@@ -309,10 +309,10 @@ class Granted:
 def request(
     asked: SchedulingRequest | None = None, beside: Iterable[int] = ()
 ) -> Iterator[Granted]:
-    """Request scheduling, yield the granted scheduling, and undo the request at the end.
+    """Request scheduling, yield a report of what was obtained, and undo the request at the end.
 
-    A request that the system does not grant is reported and raises no error. ``beside`` contains
-    the ids of processes, such as the recorder, that are moved away from the requested CPUs.
+    A request that fails is reported and raises no error. ``beside`` contains the ids of processes,
+    such as the recorder, that are moved away from the requested CPUs.
 
     ::
 
@@ -350,7 +350,7 @@ def probe() -> Granted:
 
 
 class _Refused(Exception):
-    """Raised if a request is not granted, with the current state, the reason and a remedy."""
+    """Raised if a request fails, with the current state, the reason and a remedy."""
 
     def __init__(self, instead: str, reason: str, remedy: str = "") -> None:
         super().__init__(reason)

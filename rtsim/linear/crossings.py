@@ -20,12 +20,14 @@ _NEAR = np.array([0.9, 0.97, 0.99, 0.997, 1.0, 1.003, 1.01, 1.03, 1.1])
 _WIDE = 1e4
 _FURTHER = 500
 _EXACT = 1e-13
-"""Above this frequency, as a share of the scale, rounding is negligible beside one pole at 0."""
+"""If a loop has one pole at 0, rounding is negligible above this fraction of the frequency scale.
+"""
 _RISES = 1e-3
-"""Change of log(gain) per decade below which the gain counts as constant."""
+"""Change of log(gain) per decade below which the gain is treated as constant."""
 _NEUTRAL = 1e-7
-"""A pole that grows more slowly than this (1/s or per period) counts as neutral, because rounding
-can cause such growth."""
+"""A pole that grows more slowly than this (1/s or per period) is treated as neutral, because
+rounding can cause such growth.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,15 @@ class Margins:
       limit is 0 or infinity.
     - ``phase``: smallest change of phase (rad, positive) that makes the loop unstable. The margin
       is infinite if the loop gain never is 1.
-    - ``delay``: smallest additional delay (s) that makes the loop unstable. In a sampled loop, the
-      delay treats the samples as a band-limited signal; :meth:`Loop.delay_margin` delays the held
-      signal itself.
-    - ``crossover``: frequency (rad/s) that belongs to ``delay``. If the gain of a continuous loop
-      does not fall below 1 at high frequencies, ``crossover`` is infinite and ``delay`` is 0.
-    - ``searched_above``: 0 if the search for gain crossings was complete. Otherwise, the frequency
-      (rad/s) at which the search ended while the gain still tended to 1 towards lower frequencies.
+    - ``delay``: smallest additional delay (s) that makes the loop unstable. In a sampled loop,
+      ``delay`` is computed as if the samples were a band-limited signal. :meth:`Loop.delay_margin`
+      instead delays the held signal.
+    - ``crossover``: frequency (rad/s) of the oscillation at the delay margin. If the gain of a
+      continuous loop does not fall below 1 at high frequencies, ``crossover`` is infinite and
+      ``delay`` is 0.
+    - ``searched_above``: 0 if the search for gain crossings was complete. Otherwise, the lowest
+      frequency (rad/s) of the search. At this frequency, the gain still approached 1 towards lower
+      frequencies.
     """
 
     stable: bool
@@ -76,14 +80,14 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     """Return the stability margins of a loop with one input and one output.
 
     The loop is closed by ``input = feedback * output``. With the default -1, ``loop`` is the return
-    ratio L of textbooks. The system of :func:`rtsim.linear.open_loop` needs +1, because it keeps
-    the sign of the signal.
+    ratio L of textbooks. Use +1 for the system of :func:`rtsim.linear.open_loop`, because this
+    system includes the sign of the feedback.
 
     Crossings are searched from 1/10,000 of the smallest to 10,000 times the largest frequency of a
-    pole or zero, up to half the sample rate. Beyond this range, the search for gain crossings
-    continues until the gain has its value at frequency 0 or infinity, or until rounding could cause
-    a crossing (``searched_above``). Poles and crossings below ``slow`` (rad/s) are ignored. A loop
-    with several inputs or outputs raises :class:`ScenarioError`.
+    pole or zero, up to half the sample rate. The search for gain crossings continues beyond this
+    range until the gain no longer changes, or until rounding could cause a crossing
+    (``searched_above``). Poles and crossings below ``slow`` (rad/s) are ignored. Raises
+    :class:`ScenarioError` for a loop with several inputs or outputs.
     """
     if loop.d.shape != (1, 1):
         raise ScenarioError(
@@ -114,10 +118,10 @@ def delay_after(
 ) -> tuple[float, float]:
     """Return the first delay beyond ``after`` (s) that puts a pole on the stability boundary.
 
-    The delay treats samples as a band-limited signal. The second value is the frequency of the
-    pole, rad/s.
+    The second value is the frequency of this pole (rad/s). The samples are treated as a
+    band-limited signal.
 
-    If no gain crossing was found, the delay is infinite, and the second value is
+    If no gain crossing was found, the delay is infinite and the second value is
     :attr:`Margins.searched_above`. A second value of 0 then means that no delay makes a stable loop
     unstable.
     """
@@ -147,8 +151,8 @@ def _gains(loop: StateSpace, omega: Vector) -> Vector:
 def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float]:
     """Extend the frequencies ``omega`` (rad/s) to the range in which the gain can cross 1.
 
-    At high frequencies, the gain of a continuous loop tends to that of D. At low frequencies, the
-    gain keeps changing only if poles or zeros are at 0 or below the grid. The second value is
+    At high frequencies, the gain of a continuous loop approaches the gain of D. At low frequencies,
+    the gain changes only if poles or zeros are at 0 or below the grid. The second value is
     :attr:`Margins.searched_above`.
     """
     if not omega.size:
@@ -171,13 +175,16 @@ def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float
 
 
 def _tends_to_one(loop: StateSpace, omega: float) -> bool:
-    """Return whether the gain tends to 1 from ``omega`` (rad/s) towards lower frequencies."""
+    """Return whether the gain approaches 1 from ``omega`` (rad/s) towards lower frequencies."""
     here, above = _gains(loop, np.array([omega, 10.0 * omega]))
     return bool(here - above > _RISES if here < 0.0 else above - here > _RISES)
 
 
 def return_ratio(loop: StateSpace, omega: Vector, feedback: float = -1.0) -> NDArray[np.complex128]:
-    """Return the return ratio L (k,) at ``omega`` (k,) in rad/s; ``-L`` closes the loop."""
+    """Return the return ratio L (k,) at the frequencies ``omega`` (k,) in rad/s.
+
+    The loop is closed by ``-L``.
+    """
     out: NDArray[np.complex128] = -feedback * loop.response(omega)[:, 0, 0]
     return out
 
@@ -231,7 +238,7 @@ def _gain_margins(
     feedback: float,
     slow: float,
 ) -> tuple[float, float]:
-    """Return the nearest factors below and above 1 that put the closed loop on the boundary."""
+    """Return the nearest gain factors below and above 1 that put a pole on the boundary."""
     factors: list[float] = []
     for crossing in _crossings(loop, omega, values.imag, feedback, _imaginary):
         value = return_ratio(loop, np.array([crossing]), feedback)[0].real

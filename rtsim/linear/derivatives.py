@@ -35,7 +35,7 @@ _STEPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _COMPLEX_STEP = 1e-30
 _EPS = float(np.finfo(float).eps)
 _KINK = 1e-4
-"""An element has a kink if its slopes on both sides have a larger relative difference."""
+"""An element has a kink if its left and right slopes differ by more than this fraction."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,17 @@ class Jacobian:
     exact: frozenset[int]
     """Indices of the variables whose derivatives were computed by complex step."""
     kinks: tuple[tuple[int, int, float], ...]
-    """Row, column and difference of the slopes on both sides, for each element with a kink."""
+    """Row, column and difference of the left and right slopes, for each element with a kink."""
 
 
 def jacobian(
     function: Function, at: Vector, rows: int, complex_function: Callable[[Any], Any] | None = None
 ) -> Jacobian:
-    """Return the derivatives of ``function``, whose result is a vector (rows,), at ``at`` (n,).
+    """Return the derivatives of a vector function at the point ``at`` (n,).
 
-    ``complex_function`` computes the same for complex arguments, and may raise any exception. If a
-    value near ``at`` is not finite, :class:`ModelError` is raised with the index of the variable.
+    The result of ``function`` has the shape (rows,). ``complex_function`` computes the same
+    function for complex arguments, and may raise any exception. Raises :class:`ModelError`, with
+    the index of the variable, if a value near ``at`` is not finite.
     """
     n = at.size
     matrix, errors = np.zeros((rows, n)), np.zeros((rows, n))
@@ -84,7 +85,7 @@ def jacobian(
 
 @dataclass(frozen=True)
 class _Look:
-    """Central differences (k,) with one step, and the distance of the two points."""
+    """Central differences (k,) with one step, and the distance between the two points."""
 
     value: Vector
     near: Vector
@@ -109,9 +110,9 @@ def _looks(function: Function, at: Vector, i: int, middle: Vector) -> list[_Look
 
 
 def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector) -> Vector:
-    """Return the size (k,) of the terms whose sum is the value of each function.
+    """Return the size (k,) of the terms of which each function is the sum.
 
-    At a trim point, large terms cancel to a sum of 0, but the rounding error is that of the terms.
+    At a trim point, large terms cancel to a sum of 0, but the rounding error depends on the terms.
     To first order, the terms are the slopes times the variables.
     """
     size: Vector = np.abs(middle)
@@ -124,9 +125,10 @@ def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector)
 def _differences(
     looks: Sequence[_Look], size: Vector, middle: Vector, scale: float
 ) -> tuple[Vector, Vector, Vector]:
-    """Return a column of the Jacobian, its errors, and the jump of the slopes at kinks (else 0).
+    """Return a column of the Jacobian, its errors, and the jumps of the slopes at kinks.
 
-    All three have the shape (k,). ``size`` (k,) is the size of the functions' terms.
+    All three arrays have the shape (k,). Without a kink, the jump is 0. ``size`` (k,) is the size
+    of the terms of the functions.
     """
     best = np.full(middle.size, np.nan)
     least = np.full(middle.size, np.inf)
@@ -141,10 +143,10 @@ def _differences(
 
 
 def _jumps(bends: Sequence[Vector], slope: Vector, noise: Vector) -> Vector:
-    """Return the differences of the slopes on both sides that do not shrink with the step.
+    """Return the difference between left and right slope for each function with a kink.
 
-    ``bends`` contains these differences for steps that shrink by a factor of 10. The differences of
-    a smooth function shrink by the same factor; at a kink they stay.
+    ``bends`` contains these differences for steps that shrink by a factor of 10. For a smooth
+    function, the differences shrink by the same factor. At a kink, they remain constant.
     """
     if len(bends) < 3:
         return np.zeros_like(slope)
@@ -211,7 +213,7 @@ def _log(x: Any, base: Any = math.e) -> Any:
 
 
 def _real(function: _AnyFunction) -> _AnyFunction:
-    """Return a complex form of a function that is constant between jumps, such as ``floor``."""
+    """Extend a function that is constant between jumps, such as ``floor``, to complex numbers."""
     return lambda x: function(float(np.real(x)))
 
 

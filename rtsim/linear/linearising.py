@@ -67,18 +67,19 @@ def linearise(
     """Return a linear model about an operating point.
 
     - For a :class:`Model` or a ``Diagram``, the result is ``dx/dt = A x + B u``, ``y = C x + D u``
-      for deviations from the point ``at``. ``at`` is a :class:`Trim`, or values of states, inputs,
-      discrete signals and parameters by name. Other values are as declared. The outputs are those
-      of the model, or its states if it has no outputs.
-    - For a :class:`Scenario` and ``plant``, the result is the same for this plant at ``time`` s of
-      a run.
+      for deviations from the point ``at``. ``at`` is a :class:`Trim`, or a mapping of names to
+      values of states, inputs, discrete signals and parameters. All other values are the declared
+      ones. The outputs are those of the model, or its states if the model has no outputs.
+    - For a :class:`Scenario` and ``plant``, the result is the linear model of this plant at
+      ``time`` (s) of a run.
     - For a :class:`Scenario` and ``start`` (``"component.signal"``), the result is the open loop
       from ``start`` to ``end`` (default: ``start``) as a sampled system. See
       :func:`rtsim.linear.open_loop`.
 
     Derivatives are computed by complex step where the functions allow it, and otherwise by central
-    differences. ``errors`` of the result estimates their errors. Wrong names raise
-    :class:`ScenarioError`, and a derivative that is not finite raises :class:`ModelError`.
+    differences. The attribute ``errors`` of the result estimates their errors. Raises
+    :class:`ScenarioError` for a wrong name and :class:`ModelError` for a derivative that is not
+    finite.
 
     Example:
         linearise(heater, at={"temperature": 300.0})
@@ -145,7 +146,7 @@ def method_of(exact: int, variables: int) -> str:
 
 
 _CHANGES = 1e-3
-"""An update whose matrix changes by more than this share per period is not time-invariant."""
+"""An update is rejected as time-varying if its matrix changes by more than this fraction."""
 
 
 class Assembling:
@@ -223,7 +224,6 @@ class Assembling:
         )  # fmt: skip
 
     def _law(self, controller: PythonController, u: Vector, name: str) -> Matrix:
-        """Return the derivatives of (s', y) by (s, u) at the present inputs ``u``."""
         t, p, k = self.system.ns / NS_PER_S, np.array(controller.p), controller.memory.size
         r = controller.outputs.size
         last = np.array(controller.save()["y"])
@@ -302,7 +302,6 @@ class Assembling:
         return out
 
     def _change(self, plant: RunningPlant, change: Any, period: Period) -> Matrix:
-        """Return the derivatives of (x', z') by (x, z, u) at a tick."""
         at = point_in(self.system, plant.name)
         plant.read_wires()
         if plant.wiring is not None:
@@ -343,16 +342,19 @@ def _inside(at: Point, period: Period) -> Point:
 
 
 _NEUTRAL = 1e-7
-"""A pole that is outside the unit circle by less than this counts as neutral, because rounding can
-move a pole."""
+"""A pole that is outside the unit circle by less than this is treated as neutral, because rounding
+can move a pole.
+"""
 _FINE, _FINE_PERIODS, _GROWTH = 8, 4, 1.1
-"""The search for a delay margin takes 8 steps per period over 4 periods, then steps by a factor of
-1.1."""
+"""The search for a delay margin uses 8 steps per period over the first 4 periods. After this time,
+each delay is 1.1 times the one before.
+"""
 _PERIODS = 60
 """Default number of common periods up to which a delay margin is searched step by step."""
 _MOST_PERIODS = 120
-"""Beyond this number of common periods, the delay margin comes from the frequency response. The
-closed loop would have a state for each message in transit."""
+"""For longer delays than this number of common periods, the delay margin is computed from the
+frequency response. Otherwise, the closed loop would have a state for each message in transit.
+"""
 
 
 class DelayMargin(NamedTuple):
@@ -369,10 +371,10 @@ class DelayMargin(NamedTuple):
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of a scenario, cut at the signal ``start``.
+    """A loop of a scenario, cut open at the signal ``start``.
 
-    The signal keeps its sign: the loop is closed by ``input = output``. With negative feedback, the
-    return ratio of textbooks is ``-system``.
+    The system keeps the sign of the signal, so the loop is closed by ``input = output``. With
+    negative feedback, the return ratio of textbooks is ``-system``.
     """
 
     network: Network
@@ -385,9 +387,10 @@ class Loop:
     def system(self) -> StateSpace:
         """The open loop from ``start`` to ``end`` as a sampled system.
 
-        All readers of ``start`` see the input of the open loop instead of the signal. If the signal
-        is used several times in a common period, each use has its own input and output. An ``end``
-        other than ``start`` is sampled just before the instant at the start of each period.
+        All components that read ``start`` receive the input of the open loop instead of the signal.
+        If the signal is read several times in a common period, each reading has its own input and
+        output. An ``end`` other than ``start`` is sampled at the start of each period, before the
+        events at this time.
         """
         port, rows = self._rows(self.start)
         found = over_a_period(self.network, self.period, Cut(port, rows, open=True), self._end())
@@ -408,7 +411,7 @@ class Loop:
         return self.system.d.shape == (1, 1)
 
     def closed_loop(self, delay: float = 0.0, gain: float = 1.0) -> StateSpace:
-        """Return the closed loop over a common period, without inputs or outputs.
+        """Return the closed loop over a common period, as a system without inputs or outputs.
 
         The signal is delayed by an additional ``delay`` (s) and multiplied by ``gain``.
         """
@@ -439,16 +442,16 @@ class Loop:
     ) -> DelayMargin | None:
         """Return the additional delay of the signal at which the closed loop becomes unstable.
 
-        The delay adds to the latency of the message. For each delay, the eigenvalues of the closed
-        loop are computed, so the only approximation is the linear model. Beyond 120 common periods,
-        the delay comes from the frequency response, which treats the samples as a band-limited
-        signal. Poles with a frequency below ``slow`` (rad/s) are ignored.
+        The delay is added to the latency of the message. For each delay, the eigenvalues of the
+        closed loop are computed, so the only approximation is the linear model. Beyond 120 common
+        periods, the delay is computed from the frequency response, which treats the samples as a
+        band-limited signal. Poles with a frequency below ``slow`` (rad/s) are ignored.
 
         The result is ``None`` if the loop is stable up to the delay ``longest`` (s). Without
-        ``longest``, ``None`` means that a loop with one signal is stable at each delay. A loop with
-        several signals is searched up to 60 common periods. :meth:`searched_delay_margin` also
-        returns how far was searched. A loop that is unstable without additional delay raises
-        :class:`ModelError`.
+        ``longest``, ``None`` means that a loop with one signal is stable at every delay. A loop
+        with several signals is searched up to 60 common periods. :meth:`searched_delay_margin` also
+        returns the end of the search. Raises :class:`ModelError` for a loop that is unstable
+        without additional delay.
         """
         return self.searched_delay_margin(slow=slow, longest=longest)[0]
 
@@ -457,9 +460,9 @@ class Loop:
     ) -> tuple[DelayMargin | None, float]:
         """Return :meth:`delay_margin`, and the largest delay (s) that was searched.
 
-        The second value is infinite if the gain of the loop is 1 at no frequency, so that the loop
-        is stable at each delay. The value is finite if the gain may be 1 at a frequency too low for
-        the search (:attr:`Margins.searched_above`).
+        The second value is infinite if the loop is stable at every delay, because its gain is 1 at
+        no frequency. The second value is finite if the gain may be 1 at a frequency below the range
+        of the search (:attr:`Margins.searched_above`).
         """
         step = self.period.seconds
         limit = _PERIODS * step if longest is None else longest
@@ -518,7 +521,6 @@ class Loop:
         return self._worst(delay, slow)[0]
 
     def _worst(self, delay: float, slow: float) -> tuple[float, complex]:
-        """Return the largest growth rate (1/s) of the poles above ``slow``, and its pole (1/s)."""
         values = self.poles(delay)
         rates = np.log(values[np.abs(values) > 1e-300]) / self.period.seconds
         rates = rates[np.abs(rates) >= slow]
@@ -563,15 +565,15 @@ def open_loop(
     """Return the loop of ``scenario`` that passes through the signal ``start``.
 
     The loop contains controllers with their sample periods and latencies, sensors, sampled blocks
-    and updates of models. Random values and external inputs are held constant. Guards, declared
-    changes and faults are left out.
+    and updates of models. Random values and external inputs are treated as constant. Guards,
+    declared changes and faults are ignored.
 
     Args:
         scenario: The scenario.
-        start: ``"component.signal"``, or ``"component"`` for all its signals. All readers of the
-            signal see the input of the open loop instead.
+        start: ``"component.signal"``, or ``"component"`` for all its signals. All components that
+            read the signal receive the input of the open loop instead.
         end: The signal that is the output of the open loop. The default is ``start``.
-        time: Time in a run at which the operating point is taken, s.
+        time: Time of the run whose values are the operating point, s.
         compile: Whether to compile the models.
 
     Raises:
@@ -624,7 +626,6 @@ def _pruned(
 ) -> tuple[
     NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], Signals
 ]:
-    """Return the matrices without states that affect neither outputs nor other states."""
     kept = np.arange(len(found.state))
     while True:
         block = np.vstack((found.state[np.ix_(kept, kept)], found.output_state[:, kept]))

@@ -27,7 +27,6 @@ _STYLE = """
 """Styles that fit the plots to a phone and keep their texts readable on a dark page."""
 _CLEAR = "rgba(0,0,0,0)"
 _GAIN_RANGE = 60.0
-"""Range of gains in the Nichols plot, dB above and below 0."""
 _RINGS = (0.5, 1.0, 3.0, 6.0, 12.0)
 
 
@@ -48,7 +47,7 @@ def write_page(
     """Write a page with the margins, the plots of each loop, and the poles.
 
     ``loops`` contains open loops with one input and one output, by name. ``head`` is the text below
-    the title. The plots begin at the frequency ``slow``, rad/s, because the margins ignore lower
+    the title. The plots begin at the frequency ``slow`` (rad/s), as the margins ignore lower
     frequencies.
     """
     sections = [("margins", "Margins", margins.html())]
@@ -72,8 +71,8 @@ def _drawn(figure: go.Figure) -> str:
 def bode_data(loop: StateSpace, slow: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return frequency (rad/s), gain (dB) and phase (deg) of the return ratio, each (k,).
 
-    The frequencies begin at ``slow`` rad/s. The phase is continuous, and lies between -360 and 0
-    deg at the lowest frequency.
+    The frequencies begin at ``slow`` rad/s. The phase is continuous. At the lowest frequency, the
+    phase is between -360 and 0 deg.
     """
     omega = frequencies(loop, 1200)
     omega = omega[omega >= min(slow, omega[-1] / 10.0)]
@@ -134,7 +133,6 @@ def _nichols(loop: StateSpace, slow: float) -> str:
 
 
 def _contour(ring: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return phase (deg) and gain (dB) for which the closed loop has the gain ``ring`` dB."""
     angle = np.linspace(1e-3, 2.0 * np.pi - 1e-3, 200)
     closed = 10.0 ** (ring / 20.0) * np.exp(1j * angle)
     opened = closed / (1.0 - closed)

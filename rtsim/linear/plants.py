@@ -1,7 +1,7 @@
-"""The linear components of a scenario: operating points, linear plants, and wiring.
+"""Linear models of plants, and the data classes for the linear components of a scenario.
 
-A plant may have algebraic constraints. Near the point, the residuals determine the algebraic
-variables y, so y is eliminated by the implicit function theorem. From ``0 = G(x, y, z, u)`` follows
+A plant may have algebraic constraints ``0 = G(x, y, z, u)``. Near an operating point, these
+equations determine the algebraic variables y. The implicit function theorem therefore eliminates y:
 ``dy = -(dG/dy)^-1 (dG/dx dx + dG/dz dz + dG/du du)``.
 """
 
@@ -42,7 +42,7 @@ class Point:
 
     @classmethod
     def of(cls, model: Model, values: Mapping[str, object] | None = None, t: float = 0.0) -> Point:
-        """Return the declared values of ``model`` as a point.
+        """Return the declared values of ``model`` as an operating point.
 
         ``values`` replaces some of the declared values, by name.
         """
@@ -64,10 +64,9 @@ def layouts_of(model: Model) -> dict[str, Signals]:
 
 
 def model_of(what: object) -> Model:
-    """Convert ``what`` to a model.
+    """Return the model of ``what``, which is a :class:`Model` or a diagram.
 
-    ``what`` is a :class:`Model`, or a diagram with a method ``model()``. Anything else raises
-    :class:`ScenarioError`.
+    A diagram has a method ``model()``. Raises :class:`ScenarioError` for any other object.
     """
     if isinstance(what, Model):
         return what
@@ -82,7 +81,10 @@ def model_of(what: object) -> Model:
 
 
 def plant_of(scenario: Scenario, name: str) -> tuple[str, PlantComponent]:
-    """Return name and declaration of the plant ``name``, or of the only plant without a name."""
+    """Return the name and the declaration of the plant ``name``.
+
+    Without ``name``, the scenario must have exactly one plant.
+    """
     plants = scenario.of(PlantComponent)
     if not name:
         if len(plants) != 1:
@@ -99,10 +101,10 @@ def plant_of(scenario: Scenario, name: str) -> tuple[str, PlantComponent]:
 def system_at(
     scenario: Scenario, time: Duration = 0, *, seed: int = 0, compile: Compilation = True
 ) -> System:
-    """Return the system after the instant at ``time`` s of a run, which runs at full speed.
+    """Run a scenario to ``time`` (s) and return the system after all events at this time.
 
-    Declared faults are left out. A negative time raises :class:`ScenarioError`; errors of the run
-    are raised too.
+    The run is not paced, and declared faults are ignored. Raises :class:`ScenarioError` for a
+    negative time, and all errors of the run.
     """
     # Imported here because it takes longer to import than the rest.
     from rtsim.runs.simulation import simulate
@@ -126,7 +128,7 @@ def point_in(system: System, name: str) -> Point:
 
 
 def check_undelayed(model: Model) -> None:
-    """Raise :class:`ModelError` for a model with delays, which have infinitely many states."""
+    """Raise :class:`ModelError` for a model with delays, which has infinitely many states."""
     if model.delays:
         raise ModelError(
             f"model {model.name} has delayed signals, which have no linear model with a finite "
@@ -138,7 +140,7 @@ def check_undelayed(model: Model) -> None:
 def check_ordinary(model: Model) -> None:
     """Raise :class:`ModelError` for a model with delays or with algebraic variables.
 
-    In a loop, algebraic variables would be treated as discrete signals and be held.
+    A loop would treat algebraic variables as discrete signals and keep them constant.
     """
     check_undelayed(model)
     if model.origin is not None and model.origin.algebraic.size:
@@ -151,8 +153,8 @@ def check_ordinary(model: Model) -> None:
 def solved(bound: BoundModel, at: Point) -> Point:
     """Solve the algebraic equations at ``at``, and return the point with the solution.
 
-    The search begins at the algebraic values of ``at``. A model without algebraic variables returns
-    ``at``. If no solution is found, :class:`ModelError` is raised.
+    The search begins at the algebraic values of ``at``. For a model without algebraic variables,
+    the result is ``at``. Raises :class:`ModelError` if no solution is found.
     """
     model = bound.model
     if model.origin is None or not model.origin.algebraic.size:
@@ -213,10 +215,9 @@ class Equations:
 def eliminated(found: Jacobian, model: Model, n: int, d: int) -> tuple[Matrix, Matrix]:
     """Eliminate the algebraic variables from the Jacobian ``found`` of :class:`Equations`.
 
-    The result contains the derivatives of rates and outputs, and estimates of their errors. Both
-    have the columns of ``found``, (x, z, y, u), where z are the first ``d`` discrete signals. The
-    columns of y are 0, because the algebraic values follow from the others. A singular Jacobian
-    raises :class:`ModelError`.
+    Returns the derivatives of rates and outputs, and estimates of their errors. Both matrices have
+    the columns of ``found``, which are (x, z, y, u). z are the first ``d`` discrete signals. The
+    columns of y are 0. Raises :class:`ModelError` for a singular Jacobian.
     """
     assert model.origin is not None
     names = model.origin.algebraic.columns
@@ -261,10 +262,10 @@ class PlantSlopes:
 
 
 def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
-    """Return the derivatives of a plant at a point.
+    """Return the derivatives of a plant at an operating point.
 
-    In a model with modes, the number of the mode is not varied. If a value near the point is not
-    finite, :class:`ModelError` is raised.
+    In a model with modes, the mode is kept. Raises :class:`ModelError` if a value near the point is
+    not finite.
     """
     model = bound.model
     check_undelayed(model)
@@ -369,19 +370,19 @@ Rows = list[int]
 
 @dataclass(frozen=True)
 class Link:
-    """Connection of the rows ``into`` of a component's inputs to the rows ``out`` of ``port``."""
+    """Connection from the rows ``out`` of ``port`` to the rows ``into`` of a component's inputs."""
 
     port: str
     into: Rows
     out: Rows
     signals: tuple[str, ...]
     early: bool = False
-    """True if the reader comes after the sender in a declared order."""
+    """True if a declared order puts the reading component after the sending one."""
 
 
 @dataclass(frozen=True)
 class LinearPlant:
-    """A plant: its derivatives by (x, z, u), its connections, and the period of its steps."""
+    """A plant with its linear model, its connections, and the period of its steps."""
 
     name: str
     sizes: tuple[int, int, int, int]
@@ -390,12 +391,12 @@ class LinearPlant:
     step: Period
     signals: Signals
     coupled: bool = False
-    """True if the plant reads or is read by a plant, so that its steps affect the result."""
+    """True if the plant is connected to another plant, so that its steps affect the result."""
 
 
 @dataclass(frozen=True)
 class LinearTask:
-    """A task whose ``matrix`` computes its results from its inputs, as the subclasses define."""
+    """A task that multiplies a vector by ``matrix``; the subclasses define the vector."""
 
     name: str
     period: Period | None
@@ -406,7 +407,7 @@ class LinearTask:
 class Sender(LinearTask):
     """A controller or a sensor, which computes (s', y) = matrix (s, u) and sends y as a message.
 
-    A sensor has no memory s, and its matrix is the unit matrix.
+    s is the memory and u are the inputs. A sensor has no memory, and its matrix is the unit matrix.
     """
 
     matrix: Matrix
@@ -429,7 +430,7 @@ class Changer(LinearTask):
 
 @dataclass(frozen=True)
 class Network:
-    """All linear components of a scenario, with tasks in the order of their reactions."""
+    """All linear components of a scenario. The tasks are sorted by the order of their reactions."""
 
     plants: tuple[LinearPlant, ...]
     tasks: tuple[LinearTask, ...]
@@ -461,7 +462,7 @@ def links_of(
 def constant_delay(model: LatencyModel, size_bytes: int, link: str) -> int:
     """Return the constant delay of a latency model in ns.
 
-    A latency that is random or depends on other messages raises :class:`ModelError`.
+    Raises :class:`ModelError` for a latency that is random or depends on other messages.
     """
     if isinstance(model, Fixed):
         return model.constant[0]

@@ -1,4 +1,4 @@
-"""Contents of ``rtsim linearise``: a plant, and the loops through its inputs."""
+"""The report of the command ``rtsim linearise``: a plant, and the loops through its inputs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class LoopReport:
     """Margins of a loop that is cut at the signal ``name``.
 
     ``margins`` is ``None`` for a loop with several signals. ``delay`` is ``None`` if no delay up to
-    ``delay_searched`` s makes the loop unstable, or for the reason in ``delay_problem``. A signal
-    that is not sent as a message has no ``delay``; ``approximate`` then contains its approximate
-    delay margin in s.
+    ``delay_searched`` s makes the loop unstable, or if ``delay_problem`` gives another reason. The
+    delay of a signal that is not sent as a message cannot be computed; ``approximate`` then
+    contains an approximate delay margin in s.
     """
 
     name: str
@@ -54,7 +54,6 @@ class LoopReport:
         }
 
     def _searched(self) -> float | None:
-        """Return the end of an unsuccessful search for a delay margin, s; otherwise ``None``."""
         failed = self.delay is None and not self.delay_problem and self.approximate is None
         return self.delay_searched if failed else None
 
@@ -127,12 +126,12 @@ def linear_report(
 ) -> LinearReport:
     """Return the poles of a plant and the margins of its loops at ``time`` s of a run.
 
-    By default, a loop is cut at each message that the plant reads: once for the whole message, and
-    once for each of its signals. ``start`` selects another cut. With both ``start`` and ``end``,
-    the report contains one open loop and no margins.
+    By default, the loops are cut at each message that the plant reads: once at the whole message,
+    and once at each of its signals. ``start`` selects another signal for the cut. With both
+    ``start`` and ``end``, the report contains one open loop and no margins.
 
-    If a default loop has no linear model, the notes give the reason, and the report still contains
-    the poles of the plant. For a loop that ``start`` selects, the error is raised.
+    If a default loop has no linear model, the report contains a note with the reason, and the poles
+    of the plant. If the loop that ``start`` selects has no linear model, the error is raised.
     """
     name, _ = plant_of(scenario, plant)
     system = system_at(scenario, time, compile=compile)

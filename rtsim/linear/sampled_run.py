@@ -1,10 +1,9 @@
 """Simulation of linear components over one common period, with matrices as values.
 
-The run follows docs/semantics.md: in the microsteps of an instant, messages arrive, tasks react,
-writes take effect, and plants read their inputs. Each value is a matrix. The rows of the matrix are
-the elements of the value. The columns are the elements of the state at the start of the period,
-followed by those of the inputs. Between two instants, a plant moves by its exact transition with
-constant inputs.
+The run follows docs/semantics.md: at each time, messages arrive, tasks react, writes take effect,
+and plants read their inputs. Each value is a matrix. The rows of the matrix are the elements of the
+value. The columns are the state at the start of the period, followed by the inputs. Between two
+events, the inputs of a plant are constant, and the plant moves by its exact transition matrix.
 
 Source: K. J. Astrom, B. Wittenmark, Computer-Controlled Systems (1997), sections 2.3 and 3.2.
 """
@@ -28,10 +27,10 @@ MOST_INSTANTS = 20_000
 
 @dataclass(frozen=True)
 class Cut:
-    """Change of a signal: the rows ``rows`` of the port ``port``.
+    """The place at which a signal is changed: the rows ``rows`` of the port ``port``.
 
-    If ``open`` is true, the readers of the signal see separate inputs instead. ``gain`` multiplies
-    the rows, and ``delay_ns`` delays them.
+    If ``open`` is true, the components that read the signal receive new inputs instead. The signal
+    is multiplied by ``gain`` and delayed by ``delay_ns``.
     """
 
     port: str
@@ -43,7 +42,7 @@ class Cut:
 
 @dataclass
 class Transit:
-    """A message in transit, which sets the rows ``rows`` of a port when it arrives."""
+    """A message in transit, which changes the rows ``rows`` of a port when it arrives."""
 
     arrival: tuple[Time, int]
     port: str
@@ -54,7 +53,7 @@ class Transit:
 
 @dataclass
 class PlantValues:
-    """The values of a plant as matrices. Other components read ``committed``."""
+    """The values of a plant as matrices. Other components read the matrix ``committed``."""
 
     plant: LinearPlant
     x: Matrix
@@ -70,16 +69,16 @@ class PlantValues:
 
 @dataclass
 class SampledRun:
-    """State of the run. ``columns`` is the number of columns of all matrices."""
+    """A simulation in which all matrices have ``columns`` columns."""
 
     network: Network
     cut: Cut | None
     columns: int = 0
     now: Time = Fraction(0)
     channel: Matrix | None = None
-    """Inputs (elements, columns) that replace the cut signal, with a block of rows for each use."""
+    """Inputs (elements, columns) that replace the cut signal. Each reading has a block of rows."""
     taken: list[Matrix] = field(default_factory=list)
-    """Values that the readers of the cut signal would have seen, one for each use."""
+    """Values of the cut signal, one for each reading."""
     uses: dict[Time, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -106,7 +105,7 @@ class SampledRun:
     # -- time ----------------------------------------------------------------------------------
 
     def run(self, until: Time) -> None:
-        """Run all instants before ``until``, and move the plants to ``until``."""
+        """Process all events before ``until``, and advance the plants to ``until``."""
         for _ in range(MOST_INSTANTS):
             at = self._next()
             if at >= until:
@@ -191,7 +190,6 @@ class SampledRun:
         self, at: Time, step: int, ticking: list[LinearTask], triggered: frozenset[str],
         later: set[str],
     ) -> list[tuple[str, Rows, Matrix]]:  # fmt: skip
-        """Run the tasks, and return the writes that take effect at the end of the microstep."""
         writes: list[tuple[str, Rows, Matrix]] = []
         changed: list[tuple[PlantValues, Matrix]] = []
         now = set(triggered)
@@ -235,7 +233,10 @@ class SampledRun:
     def _parts(
         self, task: Sender, payload: Matrix, at: Time
     ) -> list[tuple[Rows, Matrix, Fraction]]:
-        """Return the parts of a message with different delays: rows, values, additional delay."""
+        """Split a message into signals with different delays.
+
+        Each tuple contains the rows, their values, and their additional delay.
+        """
         everything = list(range(task.outputs.size))
         cut = self.cut
         if cut is None or cut.port != task.name:
@@ -252,7 +253,6 @@ class SampledRun:
         return [*parts, (rows, payload[rows], cut.delay_ns)]
 
     def _use(self, at: Time, value: Matrix) -> Matrix:
-        """Return the inputs that replace ``value`` (rows, columns), and store ``value``."""
         rows = len(value)
         if at not in self.uses:
             self.uses[at] = len(self.taken)
@@ -280,7 +280,7 @@ class SampledRun:
         return (self.early if link.early else self.ports)[link.port]
 
     def _seen(self, cut: Cut, link: Link, value: Matrix, at: Time) -> Matrix:
-        """Return the value that a reader of a plant or a source sees instead of ``value``."""
+        """Return ``value`` of a plant or a source as its reader receives it, changed by the cut."""
         out = value.copy()
         mine = [i for i, row in enumerate(link.out) if row in cut.rows]
         if not mine:
@@ -302,7 +302,7 @@ Ends = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class PeriodMatrices:
-    """State at the end of a period, and outputs, as functions of initial state and inputs."""
+    """Final state and outputs of a period, as functions of the initial state and the inputs."""
 
     state: Matrix
     inputs: Matrix
@@ -323,10 +323,11 @@ class _Slot:
 def over_a_period(
     network: Network, period: Period, cut: Cut | None, end: Ends | None = None
 ) -> PeriodMatrices:
-    """Return the matrices of ``network`` over one period, from just before an instant.
+    """Return the sampled system that describes ``network`` over one period.
 
-    If ``cut`` is open, the inputs are those that replace the cut signal. The outputs are the values
-    of the cut signal, or of the elements ``end`` at the start of the period.
+    The period begins before the events at its start. If ``cut`` is open, the inputs are the values
+    that replace the cut signal. The outputs are the values of the cut signal, or the values of the
+    elements ``end`` at the start of the period.
     """
     run = SampledRun(network, cut)
     first = _settled(network, period, cut)
@@ -355,7 +356,7 @@ def over_a_period(
 
 
 def _settled(network: Network, period: Period, cut: Cut | None) -> Time:
-    """Return a multiple of the period after which the pattern of events repeats."""
+    """Return a multiple of the period from which on all periods have the same events."""
     senders = [t for t in network.tasks if isinstance(t, Sender)]
     latest = max((t.offset_ns for t in network.tasks), default=0)
     delay = max((t.compute_ns + t.transport_ns for t in senders), default=0)
@@ -379,7 +380,6 @@ def _cut_source(run: SampledRun) -> bool:
 
 
 def _slots(run: SampledRun) -> Iterator[_Slot]:
-    """Yield the elements of the state, in an order that depends only on the network."""
     for name, values in run.plants.items():
         n, d, _, _ = values.plant.sizes
         names = _labels(run, name)

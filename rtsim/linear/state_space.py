@@ -1,4 +1,4 @@
-"""StateSpace: a linear system as matrices with names and units.
+"""The class StateSpace: a linear system as matrices with names and units.
 
 Source of the discretisation: C. F. Van Loan, "Computing integrals involving the matrix
 exponential", IEEE Transactions on Automatic Control 23 (1978).
@@ -40,7 +40,8 @@ def is_fraction(system: object) -> bool:
 def labels_of(system: Any, kind: str, default: Signals) -> Signals:
     """Convert labels such as ``"name [unit]"`` to signals with names and units.
 
-    ``kind`` is "state", "input" or "output". Without labels, ``default`` is returned.
+    ``kind`` is "state", "input" or "output". If the system has no labels, the result is
+    ``default``.
     """
     labels = getattr(system, f"{kind}_labels", None)
     if labels is None or len(labels) != default.size:
@@ -97,8 +98,8 @@ def shown_system(
 ) -> str:
     """Return a linear system as HTML.
 
-    ``poles`` contains value (rad/s), frequency (rad/s) and damping of each pole. ``matrix`` is [A
-    B; C D]; ``rows`` and ``columns`` are the names of its rows and columns.
+    ``poles`` contains the value (rad/s), frequency (rad/s) and damping of each pole. ``matrix`` is
+    [A B; C D]. ``rows`` and ``columns`` are the names of its rows and columns.
     """
     seen = [[f"{value:.6g}", frequency, damping] for value, frequency, damping in poles]
     head = ("pole", "frequency [rad/s]", "damping")
@@ -172,14 +173,15 @@ class Pole:
 class StateSpace:
     """Linear system with matrices A (n, n), B (n, m), C (r, n) and D (r, m).
 
-    Without ``period``, the system is ``dx/dt = A x + B u``, ``y = C x + D u``. With ``period`` in
-    s, it is ``x[k+1] = A x[k] + B u[k]``, ``y[k] = C x[k] + D u[k]``. ``states``, ``inputs`` and
-    ``outputs`` contain names and units of the elements. The default names are ``x_0``, ``u_0``,
-    ``y_0`` and so on. Matrices or names that do not fit together raise :class:`ScenarioError`.
+    Without ``period``, the system is ``dx/dt = A x + B u``, ``y = C x + D u``. With a ``period`` in
+    s, the system is ``x[k+1] = A x[k] + B u[k]``, ``y[k] = C x[k] + D u[k]``. ``states``,
+    ``inputs`` and ``outputs`` contain names and units of the elements. The default names are
+    ``x_0``, ``u_0``, ``y_0`` and so on. Raises :class:`ScenarioError` for matrices or names of
+    inconsistent sizes.
 
     :func:`rtsim.linearise` sets further attributes. ``method`` describes how the derivatives were
-    computed. ``errors`` (n + r, n + m) estimates the absolute error of each element of
-    ``[A B; C D]``. ``notes`` lists effects that the linear model leaves out.
+    computed. ``errors`` (n + r, n + m) estimates the absolute error of each element of ``[A B; C
+    D]``. ``notes`` lists effects that the linear model ignores.
 
     Example:
         StateSpace([[0, 1], [-4, -0.4]], [0, 1], [1, 0])
@@ -241,8 +243,8 @@ class StateSpace:
         """Convert a linear system of another package to a :class:`StateSpace`.
 
         ``system`` is a ``StateSpace`` or ``TransferFunction`` of python-control or scipy.signal.
-        Names are kept, and so are the matrices of a state space. A :class:`StateSpace` of rtsim is
-        returned unchanged. Anything else raises :class:`ScenarioError`.
+        The names and the matrices of a state space are kept. A :class:`StateSpace` of rtsim is
+        returned unchanged. Raises :class:`ScenarioError` for any other object.
         """
         if isinstance(system, StateSpace):
             return system
@@ -271,9 +273,9 @@ class StateSpace:
     ) -> StateSpace:
         """Return ``numerator / denominator`` in the controllable canonical form.
 
-        The coefficients begin with the highest power of s, or of z if ``period`` is given.
-        :class:`ScenarioError` is raised unless the degree of the denominator is at least 1, and at
-        least that of the numerator.
+        The coefficients begin with the highest power of s, or of z if ``period`` is given. The
+        degree of the denominator must be at least 1 and at least the degree of the numerator.
+        Otherwise, :class:`ScenarioError` is raised.
         """
         below = np.trim_zeros(np.atleast_1d(matrix_of("denominator", denominator)), "f")
         above = np.atleast_1d(matrix_of("numerator", numerator))
@@ -309,9 +311,9 @@ class StateSpace:
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
     ) -> StateSpace:
-        """Return the system with a selection of states, inputs and outputs, in the given order.
+        """Return the system with selected states, inputs and outputs, in the given order.
 
-        ``None`` keeps all elements. States that are left out are treated as constant.
+        ``None`` selects all elements. States that are not selected are treated as constant.
         """
         x, u, y = (
             _chosen(kind, signals, names)
@@ -334,9 +336,9 @@ class StateSpace:
         )  # fmt: skip
 
     def sampled(self, period: Duration | Period) -> StateSpace:
-        """Discretise the system with inputs held over each ``period`` s (zero-order hold).
+        """Discretise the system for inputs that are constant over each ``period`` (s).
 
-        A system that is already sampled raises :class:`ScenarioError`.
+        The method is zero-order hold. Raises :class:`ScenarioError` for a sampled system.
         """
         if self.period is not None:
             raise ScenarioError(f"{self.name or 'the system'} is sampled already ({self.period})")
@@ -416,7 +418,10 @@ class StateSpace:
 
 
 def held(a: Matrix, b: Matrix, seconds: float) -> tuple[Matrix, Matrix]:
-    """Return transition matrix (n, n) and effect of held inputs (n, m) over ``seconds``."""
+    """Discretise the system over ``seconds`` with constant inputs.
+
+    Returns the transition matrix (n, n) and the input matrix (n, m).
+    """
     with needs("scipy", "a sampled linear model"):
         from scipy.linalg import expm  # Imported here because it is slow to load.
 

@@ -32,8 +32,9 @@ from rtsim.scenario.scenario import Scenario
 
 Free = Sequence[str] | Mapping[str, float]
 Residual = Callable[..., Vector]
-"""``residual(point, dx, y)`` returns a vector that must be 0. dx (n,) are the rates of the states
-per s, y (r,) the outputs."""
+"""Function ``residual(point, dx, y)`` that returns a vector whose elements must become 0. dx (n,)
+are the rates of the states per s, and y (r,) are the outputs.
+"""
 Place = Callable[[Mapping[str, float]], Mapping[str, object]]
 _LETTERS = "xup"
 
@@ -50,7 +51,7 @@ def _by_name(residual: Residual, model: Model) -> Residual:
 
 
 class TrimEquations:
-    """The residuals of a trim as a function of the free values (n,), which ``names`` lists."""
+    """The residuals of a trim as a function of the free values (n,), whose names are ``names``."""
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ def free_values(
     start: Point,
     named: bool,
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """Return the start of the search and the bounds for each free element.
+    """Return the start value and the bounds of each free element.
 
     ``named`` is true if the free values are states, inputs or parameters of the model.
     """
@@ -183,9 +184,9 @@ def _elements(model: Model, name: str) -> list[tuple[str, str, int]]:
 
 
 def _known(model: Model, name: str) -> tuple[str, str, int]:
-    """Return name, vector and index of a free value.
+    """Return the name, the vector and the index of a free value.
 
-    The vector is "" if the model does not have the value as a scalar.
+    The vector is "" if the model has no scalar value of this name.
     """
     try:
         found = _elements(model, name)
@@ -204,16 +205,15 @@ def _is_value(model: Model, name: str) -> bool:
 
 
 def _with(model: Model, start: Point, values: Mapping[str, object]) -> Point:
-    """Return ``start`` with other values by name, after a check of their ranges."""
     for signals in layouts_of(model).values():
         signals.initial({name: value for name, value in values.items() if name in signals})
     return _placed(model, start, values)
 
 
 def _placed(model: Model, start: Point, values: Mapping[str, object]) -> Point:
-    """Return ``start`` with other values by name, without a check of their ranges.
+    """Return ``start`` with some values replaced, by name, without a check of their ranges.
 
-    A derivative at the end of a range needs values beyond the range.
+    At the end of a range, a difference quotient needs values outside the range.
     """
     layouts = layouts_of(model)
     vectors = {letter: getattr(start, letter).copy() for letter in layouts}
@@ -267,7 +267,6 @@ def _wanted_outputs(model: Model, wanted: Mapping[str, object]) -> list[tuple[in
 
 
 _RANK = 1e-7
-"""Singular values below this share of the largest count as 0."""
 _POLISHINGS = 6
 
 
@@ -303,8 +302,8 @@ class Solution:
 def solve(equations: Equations, first: Vector, low: Vector, high: Vector) -> Solution:
     """Search for a solution by least squares and Newton's method, starting at ``first`` (n,).
 
-    The result need not solve the equations, so check ``worst``. :class:`ModelError` is raised for
-    an equation that is not finite, or that depends on none of the unknowns.
+    The search may end without a solution, so check ``worst`` of the result. Raises
+    :class:`ModelError` for an equation that is not finite, or that depends on none of the unknowns.
     """
     with needs("scipy", "a trim"):
         from scipy.optimize import least_squares  # Imported here because it is slow to load.
@@ -357,7 +356,6 @@ def _depends(equations: Equations, at: Vector, row: int) -> bool:
 
 
 def _quality(equations: Equations, slopes: Matrix, at: Vector) -> tuple[float, tuple[Vector, ...]]:
-    """Return the condition number and the undetermined directions of the unknowns."""
     scale = np.maximum(1.0, np.abs(at))
     scaled = slopes * scale
     lengths = np.linalg.norm(scaled, axis=1)
@@ -388,7 +386,6 @@ def _quality(equations: Equations, slopes: Matrix, at: Vector) -> tuple[float, t
 
 
 _SAME = 1e-6
-"""Two solutions count as the same if their relative distance is smaller."""
 
 
 @dataclass(frozen=True)
@@ -399,14 +396,14 @@ class Trim:
     - ``values``: all states, discrete values, inputs and parameters, by name of the signal.
     - ``outputs``: the outputs, by name of the element.
     - ``residuals``: the remaining error of each equation, in its unit. ``residual`` is the largest.
-    - ``condition``: condition number of the Jacobian of the equations by the free values. Its
-      columns are scaled by ``max(1, |value|)``, its rows to length 1. For each digit of the
-      condition number, the solution loses one digit.
-    - ``undetermined``: directions in which the free values can move while the residuals stay 0, to
-      first order; empty if the Jacobian determines all free values.
+    - ``condition``: condition number of the Jacobian of the equations by the free values. The
+      columns of the Jacobian are scaled by ``max(1, |value|)``, its rows to length 1. A condition
+      number of 10^k costs the solution k digits.
+    - ``undetermined``: directions in which the free values can change while the residuals stay 0,
+      to first order. The tuple is empty if the equations determine all free values.
     - ``unique``: whether all free values are determined and no other solution was found.
     - ``at_bounds``: free values that lie at a bound.
-    - ``others``: solutions that were found from other starts.
+    - ``others``: solutions that were found from other start values.
     """
 
     model: str
@@ -463,8 +460,7 @@ class Trim:
         """Set the states, discrete values, parameters and inputs of a plant to the trimmed values.
 
         An input that receives messages has its trimmed value until the first message arrives. An
-        input that is connected to a source or another plant has the value of that component
-        instead.
+        input that is connected to a source or another plant does not use its trimmed value.
         """
         name, component = plant_of(scenario, plant)
         wired = {n for n, source in component.inputs.items() if isinstance(source, str)}

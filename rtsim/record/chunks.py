@@ -1,8 +1,8 @@
-"""Chunks of an MCAP file, decompressed on demand and split into blocks of equal messages.
+"""Chunks of an MCAP file, decompressed on demand and split into blocks of similar messages.
 
-A recording may be larger than memory.  Decompressed chunks of a small file stay in memory; chunks
-of a large file are decompressed again when needed.  The size that a chunk declares is checked
-against its compressed size, so that a malicious file cannot fill the memory.
+A recording may be larger than memory. The decompressed chunks of a small file are kept in memory;
+chunks of a large file are decompressed again when needed. The declared size of a chunk is compared
+with its compressed size, so that a malicious file cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ from rtsim.core.errors import RecordingError
 from rtsim.record.schema import TrackSpec, Words
 
 SMALL = 1 << 26
-"""Maximum decompressed size of a file that stays in memory [bytes]."""
+"""Maximum decompressed size of a file that is kept in memory [bytes]."""
 LARGEST_CHUNK = 1 << 26
 DENSEST = 1024
-"""Maximum accepted compression ratio of a large file; 1000 constant signals stay below."""
+"""Maximum accepted compression ratio of a large file. Recordings of 1000 constant signals have a
+lower ratio.
+"""
 MOST_CACHED = 1 << 23
 RECORD = struct.Struct("<BQ")
 MESSAGE = struct.Struct("<HIQQ")
@@ -53,7 +55,7 @@ _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
 class MessageBlock(NamedTuple):
-    """``many`` consecutive messages of one channel and one length; the first is at byte ``at``."""
+    """``many`` consecutive messages of one channel with equal lengths, from byte ``at`` on."""
 
     channel: int
     at: int
@@ -72,8 +74,8 @@ class Declared(NamedTuple):
 class Chunks:
     """The chunks of ``file``, by number.
 
-    ``name`` is the name of the file in error messages.  Garbage collection of this object closes
-    the file.
+    ``name`` is the name of the file in error messages. The file is closed when this object is
+    garbage-collected.
     """
 
     def __init__(self, name: str, file: IO[bytes]) -> None:
@@ -85,7 +87,7 @@ class Chunks:
         self._kept_bytes = 0
         self._then = _state(file)
         self.columns: dict[int, tuple[int, NDArray[np.int64]]] = {}
-        """Latest columns of each reader: number of the first cached column, and the columns."""
+        """Cached columns of each reader: the number of the first cached column, and the columns."""
         weakref.finalize(self, file.close)
 
     def __len__(self) -> int:
@@ -97,9 +99,9 @@ class Chunks:
         return self.unpacked <= SMALL
 
     def add(self, at: int, body: bytes, read: int) -> bytes:
-        """Add the chunk that begins at byte ``at`` of the file; return its decompressed data.
+        """Add the chunk at byte ``at`` of the file, and return its decompressed data.
 
-        ``read`` is the number of bytes read from the file so far.  Raises ``ValueError`` for a
+        ``read`` is the number of bytes read from the file so far. Raises ``ValueError`` for a
         damaged chunk, and :class:`RecordingError` for a chunk that declares an impossible amount of
         data.
         """
@@ -151,7 +153,7 @@ class Chunks:
 
 @dataclass
 class Messages:
-    """The messages of one topic in the order of the file, as blocks of equal messages."""
+    """The messages of one topic in file order, as blocks of messages with equal lengths."""
 
     chunks: Chunks
     count: int = 0
@@ -166,8 +168,8 @@ class Messages:
     _at: array[int] = field(default_factory=lambda: array("q"))
     """Position of each block.
 
-    The arrays contain the number of its chunk, the number of messages before the block, and its
-    first byte in the chunk.
+    The arrays contain the number of the chunk, the number of messages before the block, and the
+    first byte of the block within the chunk.
     """
 
     def add(self, chunk: int, run: MessageBlock) -> None:
@@ -183,8 +185,8 @@ class Messages:
     def runs(self, first: int = 0) -> Iterator[tuple[int, int, bytes, int]]:
         """Yield the blocks from message ``first`` on.
 
-        Each block is given as the number of its first message, the number of messages, the data of
-        its chunk, and its first byte in the data.
+        Each tuple contains the number of the block's first message, the number of messages, the
+        data of the chunk, and the first byte of the block in these data.
         """
         begin = max(0, bisect_right(self._first, first) - 1)
         for k in range(begin, len(self._where)):
@@ -204,7 +206,7 @@ class Messages:
 
 
 def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
-    """Yield the contents of a chunk in order; raise ``ValueError`` for damaged data."""
+    """Yield the contents of a chunk in file order; raise ``ValueError`` for damaged data."""
     at, end = 0, len(data)
     while at < end:
         opcode, length = RECORD.unpack_from(data, at)
@@ -224,7 +226,7 @@ def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
 
 
 def _alike(data: bytes, at: int, stride: int) -> int:
-    """Return the number of consecutive messages from ``at`` on with equal channel and length."""
+    """Return the number of consecutive messages with equal channel and length, from ``at`` on."""
     if data[at + stride : at + stride + _ALIKE] != data[at : at + _ALIKE]:
         return 1
     count, look = 1, _LOOKED
@@ -252,7 +254,7 @@ def _declared(body: bytes) -> Declared:
 
 
 def whole(kind: Any, body: bytes) -> Any:
-    """Parse ``body`` as one record; raise ``ValueError`` if bytes are left over."""
+    """Parse ``body`` as one record; raise ``ValueError`` if bytes remain."""
     stream = ReadDataStream(io.BytesIO(body))
     record = kind.read(stream)
     if stream.count != len(body):
@@ -280,7 +282,10 @@ def _check_size(chunk: Chunk) -> int:
 
 
 def _unpacked(chunk: Chunk) -> bytes:
-    """Return the data of a chunk; memory use depends on the actual size, not the declared size."""
+    """Return the data of a chunk.
+
+    The memory use depends on the actual size of the data, not on the declared size.
+    """
     size = _check_size(chunk)
     data: bytes = chunk.data
     if chunk.compression == "lz4":
@@ -303,10 +308,9 @@ def _pieces(reader: IO[bytes], most: int) -> Iterator[bytes]:
         yield reader.read(_PIECE)
 
 
-# Recovery of everything that is readable in an incomplete or damaged file.
-#
-# The file is read record by record from its start, and each record is checked.  Reading ends at the
-# first record that is incomplete or damaged.  The mcap library parses the records.
+# Reading of incomplete or damaged files. The file is read record by record from its start, and each
+# record is checked. Reading ends at the first record that is incomplete or damaged. The mcap
+# library parses the records.
 
 LARGEST_RECORD = 1 << 29
 MOST_CHANNELS = 1 << 16
@@ -314,12 +318,12 @@ _INDEX = struct.Struct("<HI")
 
 
 class _Damaged(Exception):
-    """The file is incomplete or damaged at this position, so reading ends."""
+    """Raised where the file is incomplete or damaged; reading ends at this position."""
 
 
 @dataclass
 class Salvaged:
-    """Metadata by name, and messages by topic.
+    """Metadata by name and messages by topic, as far as the file is readable.
 
     ``broken`` states where and why reading ended early.
     """
@@ -329,13 +333,13 @@ class Salvaged:
     topics: dict[str, Messages] = field(default_factory=dict)
     broken: str | None = None
     complete: bool = False
-    """True if all data were read.  The index after the data may still be missing."""
+    """True if all data were read. The index behind the data may still be missing."""
 
 
 def salvage(path: Path) -> Salvaged:
-    """Read ``path`` as far as possible.
+    """Read the file ``path`` as far as possible.
 
-    Raises :class:`RecordingError` if no part of the file is readable or the file could fill the
+    Raises :class:`RecordingError` if nothing in the file is readable, or if the file could fill the
     memory.
     """
     try:
@@ -411,14 +415,17 @@ class _Walk:
                 raise ValueError("the checksum of the whole file is wrong")
             self.out.complete = True
         elif opcode == Opcode.MESSAGE_INDEX:
-            # The index is unused, but a damaged opcode could turn a chunk into an index.
+            # The index is not used, but a damaged opcode could make a chunk look like an index.
             if _INDEX.unpack_from(body)[1] != len(body) - _INDEX.size:
                 raise ValueError("the message index has a wrong length")
         elif opcode not in (Opcode.HEADER, Opcode.ATTACHMENT, Opcode.SCHEMA):
             raise ValueError(f"a record of type {opcode} is not allowed in the data section")
 
     def _take_chunk(self, body: bytes) -> None:
-        """Read messages from a chunk.  Messages outside chunks have no checksum and are ignored."""
+        """Read messages from a chunk.
+
+        Messages outside chunks are ignored, because they lack a checksum.
+        """
         read = self.file.tell()
         chunks = self.out.chunks
         data = chunks.add(read - len(body), body, read)
@@ -449,9 +456,9 @@ class _Walk:
             raise ValueError(f"channel {number} is declared twice, last as {topic}")
 
     def _check_end(self) -> None:
-        """Check the index after the data.
+        """Check the index behind the data.
 
-        Damage is only reported, because the index can be rebuilt.
+        A damaged index is only reported, because the index can be rebuilt.
         """
         self.file.seek(max(0, self.size - len(MCAP0_MAGIC) - 29))
         tail = self.file.read()
@@ -465,10 +472,10 @@ class _Walk:
             self.out.broken = "the index at its end is damaged, but its data is not"
 
 
-# Rows in a file.  Slices of rows stay in the file; columns and single rows become arrays.
+# Rows in a file. A slice of rows is not read yet; columns and single rows are read as arrays.
 
 TOGETHER = 100 << 20
-"""Size of the columns that are read together and cached [bytes].
+"""Size of the columns that are read in one pass and cached [bytes].
 
 One pass over the file takes the same time for ten columns as for one.
 """
@@ -479,7 +486,10 @@ _NONE = np.empty((0, 0), np.int64)
 
 
 class StoredWords:
-    """Rows ``first`` to ``stop`` of a track in a file, in the layout of :class:`TrackSpec`."""
+    """Rows ``first`` to ``stop`` of a track in a file.
+
+    :class:`TrackSpec` describes the columns.
+    """
 
     def __init__(
         self, spec: TrackSpec, messages: Messages, first: int = 0, stop: int | None = None
@@ -505,16 +515,16 @@ class StoredWords:
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def tobytes(self) -> bytes:
-        """Return the bytes of all rows, as for an array."""
+        """Return the bytes of all rows, like the method of an array."""
         return np.asarray(self).tobytes()
 
     def tolist(self) -> list[list[int]]:
-        """Return all rows as lists, as for an array."""
+        """Return all rows as lists, like the method of an array."""
         out: list[list[int]] = np.asarray(self).tolist()
         return out
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the rows of a slice or mask, or one row.  A second index selects columns."""
+        """Return the rows of a slice or mask, or a single row. A second index selects columns."""
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         if isinstance(rows, slice):
             part = self._between(rows)
@@ -540,7 +550,7 @@ class StoredWords:
         return StoredWords(self._spec, self._messages, first, stop)
 
     def _columns(self, columns: Any) -> NDArray[np.int64]:
-        """Return whole columns; read and cache the following columns in the same pass."""
+        """Return whole columns. The columns behind them are read in the same pass and cached."""
         if not isinstance(columns, int | np.integer | slice):
             return np.asarray(self)[:, columns]
         chosen = range(self._spec.width)[columns]
@@ -552,13 +562,12 @@ class StoredWords:
         return out
 
     def _column(self, column: int) -> NDArray[np.int64]:
-        """Return a view of one column, which is read first unless cached."""
         all_rows = self._messages.count
         kept = self._messages.chunks.columns
         first, block = kept.get(id(self._messages), (0, _NONE))
         if not first <= column < first + block.shape[1]:
             block = _NONE
-            kept.clear()  # free the memory of the old columns first
+            kept.clear()  # free the memory of the previous columns first
             many = max(1, TOGETHER // max(1, 8 * all_rows))
             first, last = column, min(self._spec.width, column + many)
             block = self._read(first, last, 0, all_rows, "F")
@@ -566,7 +575,6 @@ class StoredWords:
         return block[self._first : self._stop, column - first]
 
     def _read(self, low: int, high: int, first: int, stop: int, order: Any) -> NDArray[np.int64]:
-        """Read columns ``low`` to ``high`` of rows ``first`` to ``stop`` of the whole track."""
         out = np.empty((max(0, stop - first), high - low), np.int64, order)
         for at, rows in self._records(first, stop):
             begin = max(0, first - at)
@@ -580,7 +588,6 @@ class StoredWords:
         return out
 
     def _records(self, first: int, stop: int) -> Iterator[tuple[int, NDArray[np.void]]]:
-        """Yield blocks of messages, each with the number of its first message."""
         if first >= stop:
             return
         layout = [("record", f"V{RECORD.size + 6}"), ("time", "<u8"), ("published", "<u8")]
@@ -598,9 +605,10 @@ Table: TypeAlias = Words | StoredWords
 
 
 def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words, ...]]]:
-    """Yield the rows that all ``tables`` have, in pieces of ``size`` bytes.
+    """Yield the rows of several tables in pieces of ``size`` bytes.
 
-    Each piece consists of the number of its first row and the rows of each table.
+    Each piece contains the number of its first row and these rows of each table. The iteration ends
+    at the end of the shortest table.
     """
     shortest = min(map(len, tables))
     width = max(1, *(table.shape[1] for table in tables))

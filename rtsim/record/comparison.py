@@ -1,23 +1,23 @@
 """Comparison of two recordings, signal by signal: within tolerances, or bit for bit.
 
-:func:`compare` compares a candidate with a baseline.  A value passes if
+:func:`compare` compares a candidate with a baseline. A value passes if
 
     |candidate - baseline| <= max(absolute, relative * |baseline|)
 
-If both tolerances are 0, two doubles must be equal bit for bit.  NaN equals NaN, and an infinity
-equals itself.  NaN or an infinity fails against any other value, at any tolerance.  Two signals of
-kind ``angle`` differ by the shorter of the two arcs.  Quaternions are equal up to their sign.
+If both tolerances are 0, two doubles must be equal bit for bit. NaN equals NaN, and an infinity
+equals itself. Against any other value, NaN or an infinity fails at any tolerance. The difference of
+two signals of kind ``angle`` is the shorter of the two arcs. A quaternion equals its negative.
 
-The candidate must reach the end of the baseline; its later rows are ignored.  Up to that end, both
-must have the same rows: the same tags (time, microstep, side) in the same order.  Use
-``tags="common"`` for runs with different steps.  The comparison then uses the last row at each time
-that both runs have, without interpolation.  The common times must span nine tenths of the baseline.
-Signals and tracks that only the candidate has are listed and do not fail.  Tracks of wall-clock
-figures are ignored.
+The candidate must reach the end of the baseline; its later rows are ignored. Up to this end, both
+recordings must have the same rows: the same tags (time, microstep, side) in the same order. Use
+``tags="common"`` for runs with different steps. The comparison then uses the last row at each time
+that occurs in both runs, without interpolation. The common times must span nine tenths of the
+baseline. Signals and tracks that occur only in the candidate are listed and do not fail. Tracks
+with wall-clock times are ignored.
 
 If the baseline did not reach its requested end, or the candidate was stopped from outside, the
-comparison uses the rows that both have.  If these rows agree, the outcome is undecided.  The
-outcome is also undecided if there are no rows to compare.
+comparison uses the rows that occur in both recordings. If these rows agree, the outcome is
+undecided. The outcome is also undecided if there are no rows to compare.
 """
 
 from __future__ import annotations
@@ -85,15 +85,14 @@ class Comparison(Judged):
 
     results: list[SignalResult]
     extra: list[str] = field(default_factory=list)
-    """Signals and tracks that only the candidate has."""
+    """Signals and tracks that occur only in the candidate."""
     undecided: list[str] = field(default_factory=list)
-    """Reasons for an undecided outcome although no signal differs."""
+    """Reasons why the outcome is undecided although no signal differs."""
     endings: tuple[RunEnding, ...] = ()
     """How the baseline and the candidate ended."""
     covered: ComparedRows = ComparedRows()
 
     def _judge(self) -> Outcome:
-        """Return failed if a signal failed, and undecided if rows could not be compared."""
         if self.failures:
             return Outcome.FAILED
         if self.undecided or all(r.empty for r in self.results):
@@ -106,7 +105,7 @@ class Comparison(Judged):
 
     @property
     def agreed(self) -> list[SignalResult]:
-        """Signals that pass and have compared rows."""
+        """Signals that have compared rows and pass."""
         return [r for r in self.results if r.rows and not r.reason]
 
     @property
@@ -116,7 +115,7 @@ class Comparison(Judged):
 
     @property
     def why(self) -> str:
-        """Reason for a failed or undecided outcome; empty if the outcome is passed."""
+        """Reason for a failed or undecided outcome; empty after a passed comparison."""
         if self.failures:
             worst = self.worst_first()[0]
             many = f"{len(self.failures)} of {len(self.results)} signals fail"
@@ -127,7 +126,7 @@ class Comparison(Judged):
 
     @property
     def in_words(self) -> str:
-        """The outcome and its reason, or the extent of the comparison."""
+        """The outcome with its reason or with the number of compared rows."""
         return f"{self._judge().name.lower()}: {self.why or self.covered}"
 
     def _repr_html_(self) -> str:
@@ -136,7 +135,7 @@ class Comparison(Judged):
         return markup.shown("Comparison", facts, CELLS, rows)
 
     def to_json(self) -> dict[str, object]:
-        """Return plain data.  Infinite and undefined differences become null."""
+        """Return plain data. Infinite and undefined differences become ``None``."""
         signals = [r.to_json() for r in self.results]
         return {
             "ok": self._judge() is Outcome.PASSED,
@@ -243,7 +242,7 @@ def _covered(pairs: Iterable[Paired]) -> ComparedRows:
 
 
 def last_time(recording: Recording) -> int:
-    """Return the last time of all deterministic tracks [ns]."""
+    """Return the latest time of all deterministic tracks [ns]."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
     return max((int(t.ns.max()) for t in tracks), default=0)
 
@@ -263,9 +262,9 @@ def _checked(
 
 
 def _columns(track: TrackData) -> dict[str, Signal | str]:
-    """Return the columns to compare: signals, and integers that are not part of the tag.
+    """Return the columns to compare: signals, and integers other than those of the tag.
 
-    An integer with the name of a signal has the suffix ``(stamp)``.
+    The name of an integer gets the suffix ``(stamp)`` if a signal has the same name.
     """
     out: dict[str, Signal | str] = {s.name: s for s in track.signals}
     for name in track.integers:
@@ -323,9 +322,9 @@ def _different_meaning(mine: Signal | str, theirs: Signal | str | None) -> str:
 # each signal.
 
 SHARE = 1e-9
-"""Allowed difference of a run on another machine, as a fraction of the signal's range."""
+"""Allowed difference between two machines, as a fraction of the signal's range."""
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
-"""Additional allowed difference, as a fraction of the value, for the last bits of large values."""
+"""Additional allowed difference, as a fraction of the value, for rounding of large values."""
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
 _POINTS = 4
 
@@ -333,7 +332,7 @@ _POINTS = 4
 def by_range(baseline: Recording) -> dict[str, Tolerance]:
     """Return a tolerance for each signal of the deterministic tracks, by full name.
 
-    The tolerance suits two runs on different machines.
+    The tolerances are intended for runs of the same scenario on two machines.
     """
     out = {}
     for track in baseline.tracks.values():
@@ -351,14 +350,14 @@ def by_range(baseline: Recording) -> dict[str, Tolerance]:
 
 @dataclass(frozen=True)
 class Growth:
-    """The signal that differs first, and the growth of its largest difference with time."""
+    """The signal that differs first, and its largest difference as a function of time."""
 
     name: str
     unit: str
     first: Tag
     range: float
     points: tuple[tuple[float, float], ...]
-    """Pairs of time [s] and largest difference up to that time, in the signal's unit."""
+    """Pairs of a time [s] and the largest difference up to this time, in the signal's unit."""
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit not in ("", "1") else ""
@@ -377,7 +376,10 @@ class Growth:
 
 
 def growth(baseline: Recording, candidate: Recording, found: Comparison) -> Growth | None:
-    """Return the growth of the signal that differs first, or ``None`` if all values are equal."""
+    """Return how the difference grows of the signal that differs first.
+
+    The result is ``None`` if all values are equal.
+    """
     differing = [(r.first, r) for r in found.results if r.first is not None]
     if not differing:
         return None

@@ -1,9 +1,9 @@
 """Values of each component of a recorded run by name, from tracks and from recorded changes.
 
-Plants, controllers, sensors, processes and external inputs have tracks.  Sources and parameters
-have none: their values are in the header and in the recorded changes.  Other components, such as
-noise, have the values that their readers recorded.  They have tracks only in runs in which a fault
-alters the values that reach the readers.
+Plants, controllers, sensors, processes and external inputs have tracks. Sources and parameters have
+no tracks: their values are in the header and in the recorded changes. The values of other
+components, such as noise, are known from the components that read them. Such a component has a
+track only if a fault alters its values for the readers.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ MESSAGES = "messages/"
 INPUTS = "inputs/"
 """Prefix of the names of tracks with external inputs."""
 GIVEN = "values/"
-"""Prefix of the names of tracks with a component's own values, in a run with faults."""
+"""Prefix of the names of tracks with a component's own values, used in runs with faults."""
 SAMPLED = ".inputs"
 """Suffix of the names of tracks with the inputs of a controller."""
 PARAMETERS = ".parameters"
-"""Suffix of the name under which a component's parameters are listed."""
+"""Suffix of the name that groups the parameters of a component."""
 _BEFORE_THE_RUN = -1
 _OTHER = ("measured/", "stamps/")
 
 
 class Rows(Protocol):
-    """Interface of the rows of a component: times in ns (n,), and integers and signals by name."""
+    """Interface of the rows of a component: times (n,) in ns, and columns by name."""
 
     @property
     def spec(self) -> TrackSpec: ...
@@ -55,7 +55,7 @@ class Rows(Protocol):
 
 
 class Recorded(Protocol):
-    """Interface of a recording that component values need."""
+    """Interface that a recording must have for :func:`values_of`."""
 
     @property
     def header(self) -> Mapping[str, Any]: ...
@@ -65,12 +65,12 @@ class Recorded(Protocol):
 
     @property
     def changes(self) -> Sequence[Event]:
-        """All changes of values since the start of the run, also before the first row."""
+        """All changes of values since the start of the run, even before the first row."""
         ...
 
 
 class Values(NamedTuple):
-    """Values of a component; each row holds until the next."""
+    """Values of a component. The values of a row are valid until the next row."""
 
     name: str
     """Prefix of the column names: ``cart``, ``brake.inputs`` or ``cart.parameters``."""
@@ -80,7 +80,8 @@ class Values(NamedTuple):
     timed: bool = True
     """True if a table includes the times of these rows.
 
-    Values that only changes alter are valid at all times, so their times are not included.
+    Values that change only by recorded changes are valid at all times, so their times are not
+    included.
     """
     begins: bool = False
     """True if the signals have their declared initial values before the first row."""
@@ -88,7 +89,7 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True)
 class _Set:
-    """Values that only changes alter: ``values`` (k, n) from the times ``ns`` (k,) on."""
+    """Values that change only by recorded changes: ``values`` (k, n) from ``ns`` (k,) on."""
 
     spec: TrackSpec
     ns: NDArray[np.int64]
@@ -112,12 +113,12 @@ class _Set:
 
 @dataclass(frozen=True)
 class _Read:
-    """The signals of a component as another component read them, from the rows ``of``."""
+    """The signals of a component, as another component recorded them in its own rows."""
 
     spec: TrackSpec
     of: Rows
     sinks: Mapping[str, str]
-    """The reader's column for each column of the signal."""
+    """For each column of the signal, the column of the component that read it."""
 
     @property
     def integers(self) -> tuple[str, ...]:
@@ -155,9 +156,9 @@ def values_of(recording: Recorded) -> list[Values]:
 
 
 def owners(tracks: Mapping[str, Rows]) -> Iterator[tuple[str, str]]:
-    """Yield component and name of each track with signals.
+    """Yield the component and the name of each track with signals.
 
-    ``c.inputs`` stands for the inputs that the controller ``c`` sampled.
+    The track ``c.inputs`` contains the inputs that the controller ``c`` sampled.
     """
     for name, track in tracks.items():
         if track.signals.size and not name.startswith(_OTHER):
@@ -174,7 +175,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-# Values that only changes alter: those of sources and parameters.
+# Values of sources and parameters, which change only by recorded changes.
 
 
 def _set(recording: Recorded) -> Iterator[Values]:
@@ -203,7 +204,6 @@ def _set(recording: Recorded) -> Iterator[Values]:
 def _rows(
     name: str, first: Mapping[Signal, Vector], changes: Mapping[str, Sequence[Event]]
 ) -> _Set:
-    """Return the values of a component that start as ``first`` and then change."""
     layout = Signals(*first)
     told = sorted(
         (
@@ -238,11 +238,11 @@ def _changed(event: Event, signal: Signal) -> Vector | None:
     return values if values is not None and values.size == signal.size else None
 
 
-# Signals of components without a track, such as noise, as other components read them.
+# Signals of components without a track, such as noise, as recorded by other components.
 
 
 class _Wire(NamedTuple):
-    """A signal that a component reads, and the column that recorded the signal."""
+    """A signal that a component reads, and the column in which the component recorded it."""
 
     source: str
     rows: Rows
@@ -250,7 +250,7 @@ class _Wire(NamedTuple):
 
 
 def _wires(recording: Recorded) -> Iterator[_Wire]:
-    """Yield the connections whose values are recorded: those to plants, controllers and sensors."""
+    """Yield all connections to plants, controllers and sensors, which record their inputs."""
     tracks = recording.tracks
     parts = described(recording.header)
     for kind in ("plant", "controller", "sensor"):
@@ -266,7 +266,7 @@ def _wires(recording: Recorded) -> Iterator[_Wire]:
 
 
 def _read(recording: Recorded) -> Iterator[Values]:
-    """Yield the values of each component as its first reader received them."""
+    """Yield the values of each component without a track, as its first reader received them."""
     found: dict[tuple[str, str], dict[str, _Wire]] = {}
     seen: set[str] = set()
     parts = described(recording.header)
@@ -281,7 +281,9 @@ def _read(recording: Recorded) -> Iterator[Values]:
         for source, wire in wires.items():
             sink = wire.rows.signals[wire.sink]
             signal = replace(sink, name=source.partition(".")[2])
-            if sinks.keys().isdisjoint(signal.columns):  # an array may be read by its elements too
+            if sinks.keys().isdisjoint(
+                signal.columns
+            ):  # the elements of an array may be read separately
                 signals.append(signal)
                 sinks |= {signal.name: sink.name}
                 sinks |= dict(zip(signal.columns, sink.columns, strict=True))

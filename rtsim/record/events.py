@@ -1,4 +1,4 @@
-"""Events of a run, their protobuf encoding, and their evaluation: faults, and the end of a run."""
+"""Events of a run, their protobuf encoding, and summaries of faults and of the end of a run."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def _event_class() -> Any:
 
 
 CHANGE = "Change"
-"""Kind of the event of a changed parameter or source value.
+"""Kind of the event that records a changed parameter or source value.
 
-The source of the event is the name of the changed value.
+The source of the event is the name of the value.
 """
 
 OVERRUN = "Overrun"
@@ -115,7 +115,7 @@ OVERRUN = "Overrun"
 
 
 def overrun_event(overrun: Overrun) -> Event:
-    """Return the event that records ``overrun`` at its tag."""
+    """Return the event that records ``overrun``."""
     values: dict[str, Value] = {
         "amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive),
         "cause": overrun.cause, "action": overrun.action,
@@ -126,10 +126,10 @@ def overrun_event(overrun: Overrun) -> Event:
     return Event(Tag(overrun.tag_ns), OVERRUN, source, str(overrun), values)
 
 
-# Activations of faults: when each began and ended, and their number.
+# Activations of faults: start and end of each, and their number.
 
 FAULT, FAULT_ENDED, FAULT_IDLE = "Fault", "FaultEnded", "FaultIdle"
-"""Kinds of events: an activation, the end of a longer activation, and a fault without effect."""
+"""Kinds of events: an activation of a fault, its end, and a fault without effect."""
 _AT_ONCE = ("count", "probability")
 _KINDS_AT_ONCE = ("burst", "board_reset", "stall", "late_wake", "lost_tick", "load")
 
@@ -147,7 +147,7 @@ class Span(NamedTuple):
 
 
 class Acted(NamedTuple):
-    """The number of activations of one fault."""
+    """Summary of the activations of one fault."""
 
     name: str
     kind: str
@@ -157,7 +157,7 @@ class Acted(NamedTuple):
     activations: int
     first: str
     last: str
-    """Beginning of the first and of the last activation [s]; empty without activations."""
+    """Start times of the first and of the last activation [s]; empty without activations."""
 
 
 def spans(
@@ -165,8 +165,9 @@ def spans(
 ) -> list[Span]:
     """Return all activations in order of time.
 
-    ``described`` contains the faults as described in the header.  An activation without a recorded
-    end lasts to ``end_ns`` if its fault acts over a time, and otherwise has no duration.
+    ``described`` contains the faults as described in the header. Some activations have no recorded
+    end. If the fault acts over a time, such an activation lasts until ``end_ns``; otherwise, it has
+    no duration.
     """
     lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}
@@ -190,14 +191,14 @@ def spans(
 
 
 def lasts(described: Mapping[str, Any]) -> bool:
-    """Return True if an activation of the ``described`` fault lasts until an event ends it."""
+    """Return whether an activation of the ``described`` fault lasts until another event ends it."""
     if described.get("kind") in _KINDS_AT_ONCE:
         return False
     return "duration" in described or not any(key in described for key in _AT_ONCE)
 
 
 def rows(events: Sequence[Event], described: Sequence[Mapping[str, Any]]) -> list[Acted]:
-    """Return the activations of each fault in ``described``."""
+    """Return a summary of the activations of each fault in ``described``."""
     counts = Counter(e.source for e in events if e.kind == FAULT)
     idle = {e.source: e.text for e in events if e.kind == FAULT_IDLE}
     out = []
@@ -218,19 +219,19 @@ def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def notes(idle: Mapping[str, str], never: Iterable[str]) -> list[str]:
-    """Return notes on faults without effect, with reasons, and on faults that never acted."""
+    """Return notes on faults without effect and on faults that were never activated."""
     told = "; ".join(f"{name} ({reason})" for name, reason in idle.items())
     unmet = ", ".join(name for name in never if name not in idle)
     out = [f"note: these faults have no effect here: {told}"] if told else []
     return out + ([f"note: these faults never acted in this run: {unmet}"] if unmet else [])
 
 
-# The end of a run: at the requested time or earlier, and the reason.
+# The end of a run: the requested time or an earlier one, and the reason.
 
 TO_THE_END = frozenset(("end", "terminal"))
-"""Reasons of a complete run: the requested end, or a terminal guard."""
+"""Reasons of a complete run: the requested end was reached, or a terminal guard fired."""
 LACKING = (OSError, ImportError, MemoryError)
-"""Errors of missing resources: a file, a device, a library or memory."""
+"""Exceptions for a missing resource: a file, a device, a library or memory."""
 CUT_OFF, UNKNOWN, ERROR = "cut off", "unknown", "error"
 _STOPPED = {
     "interrupted": "was interrupted at",
@@ -239,17 +240,17 @@ _STOPPED = {
     CUT_OFF: "was cut off at",
 }
 _EACH_TIME = re.compile(r"\b0x[0-9a-fA-F]+\b|\([^()]+:\d+ in [^()]+\)")
-"""Matches addresses and source lines, which are ignored when two errors are compared."""
+"""Matches addresses and source lines, which are ignored in a comparison of two errors."""
 _NAMED = re.compile(r"\b([A-Z]\w*): ")
 _OF_A_DEVICE = "the device of input "
-"""Beginning of the messages of :mod:`rtsim.engine.microsteps` about a device."""
+"""Start of the messages of :mod:`rtsim.engine.microsteps` about a device."""
 _OF_THE_LOOP = "OverrunError"
-"""Error of a run that fell behind the wall clock, which may not occur at another pace."""
+"""Name of the error of a run that fell behind the wall clock. At another pace, it may not occur."""
 
 
 @dataclass(frozen=True)
 class RunEnding:
-    """How one run ended.  The text completes a sentence that begins with the name of the run."""
+    """The end of one run: the reached and the requested time, and the reason."""
 
     reached_ns: int
     asked_ns: int | None
@@ -261,7 +262,7 @@ class RunEnding:
 
     @classmethod
     def of(cls, recording: Recording) -> RunEnding:
-        """Return how a recorded run ended, from its header, its footer and any damage."""
+        """Return the end of a recorded run, from its header, its footer and any damage."""
         until = recording.header.get("until")
         asked = None if until is None else int(until)
         footer = recording.footer
@@ -274,9 +275,10 @@ class RunEnding:
         return cls(reached, asked, reason, error)
 
     def up_to(self, ns: int | None) -> RunEnding:
-        """Return the ending for a comparison up to ``ns``; a run that reached ``ns`` is complete.
+        """Return the ending for a comparison up to ``ns``.
 
-        A recording that was cut off stays incomplete, because any of its last rows may be missing.
+        A run that reached ``ns`` is complete. A recording that was cut off is always incomplete,
+        because any of its last rows may be missing.
         """
         if ns is None or self.reached_ns < ns or self.reason == CUT_OFF:
             return self
@@ -284,12 +286,12 @@ class RunEnding:
 
     @property
     def complete(self) -> bool:
-        """True if the run reached its end, or if its end is unknown."""
+        """Return whether the run reached its end, or its end is unknown."""
         return self.reason in TO_THE_END or self.reason == UNKNOWN
 
     @property
     def stopped(self) -> bool:
-        """True if a cause outside the simulation ended the run early."""
+        """Return whether a cause outside the simulation ended the run early."""
         return self.reason in _STOPPED
 
     def __str__(self) -> str:
@@ -297,7 +299,7 @@ class RunEnding:
 
     @property
     def failed(self) -> bool:
-        """True if the run ended in an error, or at a guard that declares a failure."""
+        """Return whether the run ended in an error, or at a guard that declares a failure."""
         return self.reason == ERROR or (self.reason == "terminal" and bool(self.error))
 
     @property
@@ -351,11 +353,10 @@ def in_words(died: Event | None) -> str:
 
 
 def _is_lack(name: str) -> bool:
-    """Return True if ``name`` is the exception type of a missing resource, such as a file."""
     known = getattr(builtins, name, None)
     return isinstance(known, type) and issubclass(known, LACKING)
 
 
 def names_lack(text: str) -> bool:
-    """Return True if the error message ``text`` names the exception type of a missing resource."""
+    """Return whether the error ``text`` contains the exception type of a missing resource."""
     return any(map(_is_lack, _NAMED.findall(text)))

@@ -1,6 +1,7 @@
 """Export of a table of signals to a file for other programs.
 
-The formats are CSV, Parquet, MATLAB, HDF5, NetCDF and NumPy.  All keep every bit of a double.
+The formats are CSV, Parquet, MATLAB, HDF5, NetCDF and NumPy. All formats preserve every bit of a
+double.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ Export = Callable[[SignalTable, Path], object]
 """Function that writes a table to a new file."""
 _ROWS = 10_000
 _MATLAB_NAME = 63
-"""Maximum length of a name in MATLAB."""
 
 
 def to_csv(table: SignalTable, path: Path) -> None:
@@ -141,10 +141,11 @@ EXPORTS: ExtensionPoint[Export] = ExtensionPoint(
 
 
 def export(table: SignalTable, path: Path) -> None:
-    """Write ``table`` to ``path`` in the format of its suffix; replace the file only when complete.
+    """Write ``table`` to ``path`` in the format of its suffix.
 
-    Raises :class:`UnknownName` for an unknown suffix, :class:`ScenarioError` if a package is
-    missing, and :class:`RecordingError` if the file cannot be written.
+    An existing file is replaced when the new one is complete. Raises :class:`UnknownName` for an
+    unknown suffix, :class:`ScenarioError` if a package is missing, and :class:`RecordingError` if
+    the file cannot be written.
     """
     write = EXPORTS.get_or_raise(path.suffix.removeprefix("."), f"the suffix of {path.name}")
     try:

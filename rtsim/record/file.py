@@ -1,10 +1,10 @@
 """Recorder that writes a file through another process, so that the loop never waits for the disk.
 
-A socket pair connects the two processes.  ``pump`` sends without blocking.  Data that the socket
-cannot take stay in memory, and are sent first at the next call; large amounts are sent by a thread
-(:class:`_Outbox`).  If this process is killed, the writing process detects the end of the stream
-and closes the file.  If the writing process dies, :attr:`FileRecorder.on_failure` is called at
-once, and :meth:`FileRecorder.finish` raises an error.
+A socket pair connects the two processes. ``pump`` sends without blocking. Data that the socket
+cannot accept remain in memory and are sent first at the next call. A thread sends large amounts
+(:class:`_Outbox`). If this process is killed, the writing process detects the end of the stream and
+closes the file. If the writing process dies, :attr:`FileRecorder.on_failure` is called at once, and
+:meth:`FileRecorder.finish` raises an error.
 """
 
 from __future__ import annotations
@@ -45,19 +45,18 @@ from rtsim.record.writer_process import (
 from rtsim.timing.background import allow_all, keep_off, step_back
 from rtsim.timing.policy import CaughtUp
 
-# Frames that wait for the writing process, and the thread that sends them if many wait.
+# Queue of the frames for the writing process. If many frames wait, a thread sends them.
 
 _MOST_FRAMES = 128
-"""Maximum number of frame parts in one system call."""
 _LOOK_NS = 1_000_000_000
 _SEND_POLL_S = 0.05
 
 
 class _Outbox:
-    """Queue of frames for the non-blocking socket ``outlet``, which the process ``reader`` reads.
+    """Queue of frames for the process ``reader``, which reads the non-blocking socket ``outlet``.
 
-    Normally, the recording thread appends and sends the frames.  A loop in compiled code calls
-    Python only four times per second, and each call sends no more than the socket takes.  In that
+    Normally, the recording thread appends and sends the frames. A loop in compiled code calls
+    Python only four times per second, and a call sends no more than the socket accepts. In this
     case, :meth:`start` lets a separate thread send, until :meth:`stop`.
     """
 
@@ -76,16 +75,17 @@ class _Outbox:
         return self.put_bytes - self.sent_bytes
 
     def put(self, *parts: bytes | memoryview) -> None:
-        """Append one frame.  Its ``parts`` must not change before they are sent."""
+        """Append one frame. Its ``parts`` must not change until they are sent."""
         self._frames.extend([memoryview(part) for part in parts if part])
         self.put_bytes += sum(map(len, parts))
         if self._thread is not None:
             self._more.set()
 
     def send(self) -> bool:
-        """Send as much as the socket takes, unless a thread sends.
+        """Send as much as the socket accepts, unless a separate thread sends.
 
-        Returns True if the queue is empty.  Raises :class:`OSError` if the other end is closed.
+        Returns True if the queue is empty. Raises :class:`OSError` if the other end of the socket
+        is closed.
         """
         if self._thread is None:
             self._send()
@@ -94,7 +94,6 @@ class _Outbox:
         return self.waiting == 0
 
     def _send(self) -> bool:
-        """Send until the socket takes no more; return True if the queue is empty."""
         while self._frames:
             # Access by index, because an iterator raises an error if another thread appends frames.
             many = 1 if sys.platform == "win32" else min(len(self._frames), _MOST_FRAMES)
@@ -116,11 +115,11 @@ class _Outbox:
         return True
 
     def room(self, patience: float) -> bool:
-        """Wait up to ``patience`` s until the socket can take data; return True if it can."""
+        """Wait up to ``patience`` s until the socket accepts data. Return True if it does."""
         return bool(select.select([], [self._socket], [], patience)[1])
 
     def clear(self) -> None:
-        """Drop all frames after a failure of the recording."""
+        """Remove all frames from the queue after the recording has failed."""
         self.stop()
         self._frames.clear()
         self.sent_bytes = self.put_bytes
@@ -133,7 +132,7 @@ class _Outbox:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the separate thread, and send in the calling thread again."""
+        """End the separate thread. The calling thread sends from then on."""
         if self._thread is not None:
             self._ending = True
             self._more.set()
@@ -145,7 +144,9 @@ class _Outbox:
         due = 0
         try:
             while not self._ending:
-                if stopwatch() >= due:  # the reader's CPUs change when the loop changes its CPU
+                if (
+                    stopwatch() >= due
+                ):  # if the loop moves to another CPU, the CPUs of the reader change too
                     due = stopwatch() + _LOOK_NS
                     _beside(self._reader)
                 if not self._send():
@@ -161,43 +162,43 @@ class _Outbox:
 
 
 def _beside(reader: int) -> None:
-    """Run this thread on the CPUs of the process ``reader``, away from the loop."""
+    """Move this thread to the CPUs of the process ``reader``, away from the loop."""
     if hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, os.sched_getaffinity(reader))
 
 
 HAND_OVER_NS = 20_000_000
-"""Interval between transfers to the writing process.
+"""Interval between two transfers to the writing process.
 
-The portions are small enough for the slack of one frame in a loop with a clock.
+In a loop with a clock, the data of one interval can be sent in the slack of one frame.
 """
 FLUSH_NS = 200_000_000
 FLUSH_SIMULATED_NS = 10_000_000_000
 """Simulated time after which a run as fast as possible also flushes its rows.
 
-The wall-clock time between flushes is at least ``HAND_OVER_NS``, because the writing process needs
-about 0.2 ms for each chunk.
+At least ``HAND_OVER_NS`` of wall-clock time passes between two flushes, because the writing process
+needs about 0.2 ms for each chunk.
 """
 _POLL_S = 0.5
 _MUCH_BYTES = 1 << 20
-"""If more bytes wait, a thread sends them.  The socket takes about 0.2 MB at once."""
+"""If more bytes are waiting, a thread sends them. The socket accepts about 0.2 MB at once."""
 _AHEAD_BYTES = 8 << 20
-"""Unwritten bytes at which a run as fast as possible waits for the writing process.
+"""Number of unwritten bytes at which a run as fast as possible waits for the writing process.
 
-The amount is about 60 simulated seconds of the F-16.  If the run waited for every buffer, only one
-of the two processes would work at a time.
+The amount corresponds to about 60 simulated seconds of the F-16. If the run waited after every
+buffer, the two processes would not work at the same time.
 """
 
 _SPARE_BYTES = 16 << 20
-"""Total size of the buffers that all tracks keep for later rows, while others hold unsent rows."""
+"""Total size of the free buffers that all tracks keep while other buffers contain unsent rows."""
 _BRIEF_BYTES = 1 << 12
-"""Contents up to this length are copied into one buffer with the head of their frame."""
+"""Data up to this length are copied into one buffer with the head of their frame."""
 
 
 @dataclass
 class Handed:
-    """Counts of the data sent to the writing process, and of rows that were dropped."""
+    """Amounts of data sent to the writing process, and number of rows that were dropped."""
 
     rows: int = 0
     events: int = 0
@@ -212,10 +213,10 @@ class FileRecorder:
 
     Args:
         path: The file to write.
-        now: Function that reads a monotonic clock in ns.
-        overwrite: True to overwrite an existing recording.  Other files are never overwritten.
+        now: Function that returns the time of a monotonic clock in ns.
+        overwrite: True to overwrite an existing recording. Other files are never overwritten.
         patience: Timeout in s for a writing process that makes no progress.
-        keep_aside: Maximum number of bytes that may wait in memory.  Beyond this limit, the
+        keep_aside: Maximum number of bytes that may wait in memory. Beyond this limit, the
             recording fails, and further rows are dropped and counted.
 
     Raises:
@@ -240,9 +241,10 @@ class FileRecorder:
         self.handed = Handed()
         self.failed: str | None = None
         self.kept_ns: int | None = None
-        """Simulated time up to which the file certainly contains every row [ns].
+        """Simulated time up to which every row is in the file [ns].
 
-        The writing process reports this time after each chunk; ``None`` before the first report.
+        The writing process reports this time after each chunk. The value is ``None`` before the
+        first report.
         """
         self.on_failure: Callable[[str], object] | None = None
         """Function that is called once with the cause if the recording fails during the run."""
@@ -251,19 +253,20 @@ class FileRecorder:
         self._keep_aside = keep_aside
         self._tracks = Tracks()
         self._events: list[tuple[FrameKind, int, bytes]] = []
-        """Kind of frame, number of events, and content."""
         self._lent: deque[tuple[int, Track, Batch]] = deque()
-        """Rows that may be unsent, and the total of sent bytes at which they are sent."""
+        """Batches whose rows may still be in the queue. A batch has been sent when the number of
+        sent bytes reaches the number in its tuple.
+        """
         self._ahead = 0
-        """Bytes that may stay unwritten while a run as fast as possible continues."""
+        """Maximum number of unwritten bytes with which a run as fast as possible continues."""
         self._waits = False
-        """True if the writing process was informed that the run waits for it."""
+        """True if the writing process has been informed that the run waits for it."""
         self._heard = bytearray()
         self._last_words = ""
         self._ready = self._done = self._ending = self._closed = False
         self._handed_at = self._flushed_at = 0
         self._latest_ns = self._flushed_ns = 0
-        """Simulated time of the latest row that was handed over, and at the last flush."""
+        """Simulated times of the latest row that was handed over, and of the last flush."""
         self._claim = claim(self.path, overwrite)
         with ExitStack() as undo:
             undo.callback(self._claim.give_back, nothing_there=True)
@@ -331,7 +334,10 @@ class FileRecorder:
         self._events.append((FrameKind.CAUGHT_UP, len(overruns), overruns.pack()))
 
     def pump(self, wait: bool = False) -> None:
-        """Send all data if a buffer is full or 20 ms have passed; with ``wait``, this may block."""
+        """Send all data if a buffer is full or 20 ms have passed.
+
+        With ``wait``, the call may block.
+        """
         now = self._now()
         if wait != self._waits:
             self._waits = wait
@@ -367,7 +373,7 @@ class FileRecorder:
         self._raise_if_failed()
 
     def close(self) -> None:
-        """Close the file without a footer; the recording then counts as cut off.
+        """Close the file without a footer. The recording is then reported as cut off.
 
         A new file without any recorded data is removed.
         """
@@ -403,7 +409,6 @@ class FileRecorder:
         self.close()
 
     def _hand_over(self, wait: bool) -> None:
-        """Send all rows and events, many frames with one system call."""
         self._tracks.due, rows = False, 0
         for number, track in enumerate(self._tracks.by_name.values()):
             for batch in track.take_blocks():
@@ -446,7 +451,7 @@ class FileRecorder:
             self._outbox.put(head(kind, track, data), data)
 
     def _send_waiting(self, wait: bool) -> None:
-        """Send queued data; with ``wait``, until at most ``_ahead`` bytes remain."""
+        """Send queued data. With ``wait``, continue until at most ``_ahead`` bytes remain."""
         if wait:
             self._outbox.stop()
         try:
@@ -470,7 +475,6 @@ class FileRecorder:
         self._fail(f"the writing process read no data for {self._patience:g} s")
 
     def _listen(self, patience: float) -> None:
-        """Read the status of the writing process, and wait up to ``patience`` s for it."""
         if self.failed:
             return
         if patience and not select.select([self._socket], [], [], patience)[0]:
@@ -503,7 +507,6 @@ class FileRecorder:
                 self.on_failure(cause + self._how_it_died())
 
     def _how_it_died(self) -> str:
-        """Return a text about the signal that killed the writing process, or ""."""
         status = self._process.poll()
         return f" (killed by signal {-status})" if status is not None and status < 0 else ""
 

@@ -1,8 +1,9 @@
 """Fingerprint of an installation: packages, libm, processor features and settings.
 
-The last bits of a run's results depend on its source code and on these properties.  Runs of the
-same source code with equal fingerprints are equal bit for bit.  The fingerprint is determined
-without an import of numba, and contains neither host name nor user name.
+The last bits of a run's results depend on the source code and on the properties in the fingerprint.
+If two runs have the same source code and equal fingerprints, their results are equal bit for bit.
+To determine the fingerprint, numba need not be imported. The fingerprint contains neither host name
+nor user name.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LONGEST = 65_536
 def fingerprint(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
     """Return the fingerprint as texts by key.
 
-    The result is constant for an installation on one machine.
+    The result does not change while the installation and the machine are the same.
     """
     out = {"python": f"{platform.python_implementation()} {platform.python_version()}"}
     out |= {name: _version(name) for name in PACKAGES}

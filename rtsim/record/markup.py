@@ -10,10 +10,9 @@ from typing import Any
 
 _LONGEST_WORD = 30
 _QUANTITY = re.compile(r"-?[0-9][0-9.,]*( \S{1,4})?\Z")
-"""Matches a number with or without a unit."""
 
 PLOT = "<div class=plot>"
-"""Start of each plotly plot.  A page that contains this text needs the script of plotly."""
+"""Start of each plotly plot. A page that contains this text must load the plotly script."""
 STYLE = """
 :root { color-scheme: light dark;
         --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --back: #f6f7f9; --blue: #1f5fbf;
@@ -101,7 +100,7 @@ def text(value: object) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]], numeric: int = 10**6) -> str:
-    """Return an HTML table; columns from index ``numeric`` on are aligned as numbers."""
+    """Return an HTML table. Columns from index ``numeric`` on are aligned as numbers."""
 
     def cells(kind: str, row: Iterable[object]) -> str:
         return "".join(
@@ -130,7 +129,10 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def block(title: str, value: object) -> str:
-    """Return a heading, and ``value`` as a list or a table; names of nested values contain dots."""
+    """Return a heading, and ``value`` as a list or a table.
+
+    The names of nested values contain dots.
+    """
     if not value:
         return ""
     if isinstance(value, list) and not any(isinstance(v, (Mapping, list)) for v in value):
@@ -190,9 +192,10 @@ def shown(
     head: Sequence[str] = (),
     rows: Iterable[Sequence[object]] = (),
 ) -> str:
-    """Return HTML with ``facts`` under the title ``name``, and ``rows`` with the titles ``head``.
+    """Return HTML with the title ``name``, the ``facts``, and a table of ``rows``.
 
-    All texts are escaped.  The HTML sets no colours, so that dark themes apply.
+    ``head`` contains the titles of the columns. All texts are escaped. The HTML sets no colours, so
+    that dark themes apply.
     """
     listed = list(rows)
     out = (
@@ -208,7 +211,7 @@ def shown(
 
 
 def notebook_table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table with left-aligned cells, unlike the default of notebooks."""
+    """Return a table with left-aligned cells. Notebooks align cells to the right by default."""
     made = table(head, rows)
     return re.sub(r"<(t[dh])\b[^>]*>", r"<\1 style='text-align:left'>", made)
 

@@ -19,16 +19,16 @@ from rtsim.record.reading import Recording, TrackData
 
 PREFIX = "measured/"
 ARRIVED, TAKEN = "arrived", "taken"
-"""Meanings of a controller's time stamp ``received``, one of which is in the header."""
+"""Meanings of a controller's time stamp ``received``. The header contains one of the two."""
 FEWEST = 100
-"""Minimum number of answers.  With fewer answers, none lies beyond the 99th percentile."""
+"""Minimum number of answers. With fewer answers, no answer is beyond the 99th percentile."""
 MOST = 4096
-"""Maximum number of samples in a model.  More answers are reduced to evenly spaced quantiles."""
+"""Maximum number of samples in a model. More samples are reduced to evenly spaced quantiles."""
 
 
 @dataclass(frozen=True)
 class MeasuredLatency:
-    """The latencies of a controller's answers, each measured from the sending of the request."""
+    """The latencies of a controller's answers. Each latency begins when the request is sent."""
 
     controller: str
     source: str
@@ -38,9 +38,9 @@ class MeasuredLatency:
     to: str
     """Event at which a latency ends.
 
-    ``"answer"``: the answer arrives in this process.  ``"end"``: the controller's step ends.
-    ``"wire"``: as ``"end"``, plus the time of the answer on the line.  ``"firmware"``: as
-    ``"wire"``, plus the time of the firmware outside the step.
+    ``"answer"``: the answer arrives in this process. ``"end"``: the controller's step ends.
+    ``"wire"``: like ``"end"``, plus the transmission time of the answer on the line.
+    ``"firmware"``: like ``"wire"``, plus the time that the firmware needs outside the step.
     """
     model: Empirical
 
@@ -83,10 +83,10 @@ def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
     If the run waited for the answers, or if ``received`` is the arrival of the answer, a latency is
     the time from ``sent`` to ``received``.
 
-    If the run took answers only when they were due, ``received`` is not the time of arrival.  A
-    latency is then the time from ``sent`` to ``ended``.  Two further times are added if the header
-    contains them: ``reply_ns`` (the answer's time on the line) and ``handling_ns`` (the board's
-    time outside the step).
+    If the run read an answer only when it was due, ``received`` is not the time of arrival. A
+    latency is then the time from ``sent`` to ``ended``. If the header contains ``reply_ns``
+    (transmission time of the answer) and ``handling_ns`` (the board's time outside the step), these
+    times are added.
 
     Raises :class:`RecordingError` if the controller was not measured, if there are fewer than 100
     answers, or if ``ended`` is a time of another machine's clock.
@@ -126,7 +126,6 @@ def _track(recording: Recording, controller: str) -> TrackData:
 
 
 def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDArray[np.int64], str]:
-    """Return the latency of each answer [ns], and the event at which the latencies end."""
     sent, about = track.integer("sent"), _about(recording, controller)
     if about.get("received") == ARRIVED or _waited_for(recording, controller):
         return track.integer("received") - sent, ANSWER
@@ -153,7 +152,10 @@ def _about(recording: Recording, controller: str) -> Mapping[str, Any]:
 
 
 def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all latencies, or ``MOST`` quantiles of them with the smallest and the largest."""
+    """Return all latencies. More than ``MOST`` latencies are reduced to quantiles.
+
+    The quantiles include the smallest and the largest latency.
+    """
     if len(took) <= MOST:
         return took
     return np.sort(took)[np.linspace(0, len(took) - 1, MOST).round().astype(np.int64)]
@@ -163,19 +165,18 @@ def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
 
 BATCHES = 20
 _FEWEST = 10 * BATCHES
-"""Minimum number of messages for a confidence interval."""
 
 
 class Output(NamedTuple):
-    """Statistics of one output over a run, without the warm-up."""
+    """Statistics of one output over a run, after the warm-up."""
 
     name: str
     unit: str
     average: float
-    """Time average.
+    """Average over time.
 
-    The declared initial value, and then the value of each message, holds until the next message
-    arrives.
+    The output has its declared initial value until the first message, and then the value of the
+    latest message.
     """
     least: float
     greatest: float
@@ -183,7 +184,7 @@ class Output(NamedTuple):
 
 
 class PrintedOutput(NamedTuple):
-    """Statistics of one signal of a topic, over all messages sent after the warm-up."""
+    """Statistics of one signal of a topic, from all messages sent after the warm-up."""
 
     name: str
     unit: str
@@ -191,9 +192,9 @@ class PrintedOutput(NamedTuple):
     least: float
     greatest: float
     estimate: Estimate | None
-    """Mean estimated from batch means.
+    """Estimate of the mean from batch means.
 
-    The estimate is ``None`` for too few messages or values that are not finite.
+    The estimate is ``None`` if there are too few messages or a value is not finite.
     """
     mean: float
 
@@ -222,7 +223,7 @@ def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
 
 
 def check_after(recording: Recording, after_ns: int) -> None:
-    """Raise :class:`ScenarioError` if ``after_ns`` leaves nothing to average."""
+    """Raise :class:`ScenarioError` if no data remain after ``after_ns``."""
     if after_ns and not any(_processes(recording)):
         raise ScenarioError(
             f"{recording.source} has no discrete-event component, so rtsim computes no "
@@ -271,11 +272,11 @@ def average(
     begin_ns: int = 0,
     before: float | None = None,
 ) -> float:
-    """Return the time average of a column.  Each value holds until the next row or message.
+    """Return the time average of a column, whose value is constant until the next row or message.
 
-    The average starts at ``begin_ns``.  ``before`` is the value before the first row; the default
-    is the declared initial value.  If the recording continues from a checkpoint and ``before`` is
-    not given, that value is unknown, and the average starts at the first row.
+    The average starts at ``begin_ns``. ``before`` is the value before the first row. The default is
+    the declared initial value. If the recording continues from a checkpoint and ``before`` is not
+    given, this value is unknown, and the average starts at the first row.
     """
     ns, values = _held(track, column)
     columns = track.signals.columns
@@ -287,7 +288,10 @@ def average(
 
 
 def _held(track: TrackData, column: str) -> tuple[NDArray[np.int64], Vector]:
-    """Return the values, and the time [ns] from which each holds: its row's time or its arrival."""
+    """Return the values of a column, and the time [ns] from which each is valid.
+
+    This time is the time of the row or, for a message, its arrival.
+    """
     values = single(track, column)
     if "arrival" not in track.integers:
         return track.ns, values
@@ -304,7 +308,9 @@ def _output(track: TrackData, column: str, recording: Recording, after_ns: int) 
     if recording.continues:  # the value before the first row is unknown
         after_ns = max(after_ns, int(ns[0]))
     first, behind = np.searchsorted(ns, (after_ns, _end(recording)), side="right")
-    held = np.insert(values, 0, start)[first : behind + 1]  # without messages in transit
+    held = np.insert(values, 0, start)[
+        first : behind + 1
+    ]  # without messages that were in transit at the end
     over = average(recording, track, column, after_ns) if _end(recording) > 0 else start
     unit = track.spec.units[column]
     return Output(name, unit, over, float(held.min()), float(held.max()), float(held[-1]))

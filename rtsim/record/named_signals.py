@@ -1,7 +1,8 @@
 """Access to the signals of a run by name: ``run["cart.x"]``, ``run[cart.x]`` and ``run.cart.x``.
 
-Results and recordings share this interface.  Signals have the times :attr:`SignalsByName.time` in
-s, without repetitions, and the values after the discrete changes of an instant.
+Results and recordings share this interface. All signals have the times :attr:`SignalsByName.time`
+in s, which do not repeat. If a signal changes at one of these times, the value after the change is
+returned.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class SignalsByName(ABC):
 
     @abstractmethod
     def _signals_from(self) -> Recorded:
-        """Return the recording; raise :class:`RecordingError` if the run was not recorded."""
+        pass
 
     @abstractmethod
     def facts(self) -> Mapping[str, object]:
@@ -51,7 +52,7 @@ class SignalsByName(ABC):
     def time(self) -> Vector:
         """Times of the rows of all plants [s], shape (n,), without repetitions.
 
-        Without plants, these are the times at which messages or external inputs arrive, controllers
+        Without plants, the times are those at which messages or external inputs arrive, controllers
         sample or sources change, and the start and end of the run.
         """
         return self.time_ns / NS_PER_S
@@ -59,14 +60,14 @@ class SignalsByName(ABC):
     def __getitem__(self, name: SignalName) -> Vector:
         """Return a signal at the times :attr:`time`, shape (n,), or (n, size) for an array.
 
-        ``name`` is ``"cart.x"``, or ``cart.x`` of a handle.  Signals are those of plants, sources,
-        sensors and processes, outputs of controllers from the arrival of their messages on, sampled
-        inputs of controllers, and parameters.
+        ``name`` is ``"cart.x"``, or ``cart.x`` of a handle. Available are the signals of plants,
+        sources, sensors and processes, outputs of controllers, sampled inputs of controllers, and
+        parameters. An output of a controller changes when its message arrives.
 
-        At an instant with two values, the result is the value after the discrete changes.  Between
-        its rows, a signal holds its last value.  Before the first row, messages and external inputs
-        have their declared initial values, and other signals are NaN.  Use ``Recording.track`` for
-        all rows.
+        If a signal has two values at one time, the result is the value after the discrete changes.
+        Between its rows, a signal keeps its last value. Before the first row, messages and external
+        inputs have their declared initial values, and other signals are NaN. Use
+        ``Recording.track`` for all rows.
 
         Raises :class:`UnknownName` for an unknown signal or the memory of a controller, and
         :class:`RecordingError` if the run was not recorded.
@@ -74,7 +75,7 @@ class SignalsByName(ABC):
         return signal_values(self._signals_from(), name, self.time_ns)
 
     def __contains__(self, name: object) -> bool:
-        """Return True if ``run[name]`` is a signal."""
+        """Return whether ``run[name]`` is a signal."""
         owner, _, signal = str(name).rpartition(".")
         return signal in self._names().get(owner, ())
 
@@ -84,7 +85,8 @@ class SignalsByName(ABC):
     def __getattr__(self, name: str) -> ComponentSignals:
         """Return the signals of the component ``name``: ``run.cart.x`` is ``run["cart.x"]``.
 
-        If a component has the name of an attribute, such as ``table``, use ``run["table.x"]``.
+        Use ``run["table.x"]`` for a component whose name is an attribute of the run, such as
+        ``table``.
         """
         if name.startswith("_") or name in _declared(type(self)):
             return object.__getattribute__(self, name)  # type: ignore[no-any-return]
@@ -120,7 +122,7 @@ class SignalsByName(ABC):
     def plot(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
         """Return a plotly figure of :meth:`table`, with one plot for each unit.
 
-        ``names`` are those of :meth:`table`, such as ``"cart"``, ``"*.x"`` or ``cart.x``.
+        ``names`` selects signals as in :meth:`table`, such as ``"cart"``, ``"*.x"`` or ``cart.x``.
         """
         from rtsim.record.plotly_html import plotted
 
@@ -167,7 +169,7 @@ class SignalsByName(ABC):
 def _declared(kind: type) -> set[str]:
     """Return the names that a class or its dataclass fields declare.
 
-    Python calls ``__getattr__`` with such a name only if the attribute raised
+    Python calls ``__getattr__`` with such a name only if reading the attribute raised
     :class:`AttributeError`, or if the object is incomplete.
     """
     return {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}

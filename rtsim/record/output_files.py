@@ -1,7 +1,7 @@
-"""Output files, each of which one run claims, and which are written completely or not at all.
+"""Output files that are reserved for one run, and that are written completely or not at all.
 
-The claim of a recording is a lock on the open file, which the writing process inherits.  The lock
-ends with that process, so a killed run does not block the next run.  A run may overwrite only
+A recording is reserved by a lock on the open file, which the writing process inherits. The lock
+ends with this process, so a killed run does not block the next run. A run may overwrite only
 recordings.
 """
 
@@ -30,17 +30,17 @@ class PathTaken(RecordingError):
 
 @dataclass
 class Claim:
-    """A path that is reserved for this run until the writing process has ended."""
+    """A file that is reserved for this run until the writing process has ended."""
 
     path: Path
     handles: tuple[int, ...]
     """File handles that the writing process must inherit."""
     new: bool
-    """True if the file did not exist before the claim."""
+    """True if the file did not exist before."""
     _file: int
 
     def give_back(self, nothing_there: bool) -> None:
-        """Close the file.  With ``nothing_there``, also remove the file if it is new."""
+        """Close the file. With ``nothing_there``, also remove the file if this run created it."""
         if self._file < 0:
             return
         if nothing_there and self.new:
@@ -52,10 +52,11 @@ class Claim:
 
 
 def claim(path: Path, overwrite: bool) -> Claim:
-    """Open ``path`` for one writer.
+    """Open the file ``path`` and reserve it for one writer.
 
-    With ``overwrite``, an existing recording may be overwritten, but no other file.  Raises
-    :class:`PathTaken` if the path is in use, and :class:`RecordingError` if it cannot be opened.
+    With ``overwrite``, an existing recording may be overwritten, but no other file. Raises
+    :class:`PathTaken` if the path is in use, and :class:`RecordingError` if the file cannot be
+    opened.
     """
     new = not path.exists()
     try:
@@ -79,7 +80,7 @@ def claim(path: Path, overwrite: bool) -> Claim:
 
 
 def begun(path: Path) -> bool:
-    """Return True if the first record of the MCAP file ``path`` names rtsim as the writer."""
+    """Return whether the first record of the MCAP file ``path`` names rtsim as the writer."""
     with path.open("rb") as file:
         first = file.read(64)
     name = LIBRARY.encode()
@@ -108,10 +109,14 @@ def _refuse_to_overwrite(file: int, path: Path, overwrite: bool) -> None:
 
 
 def _lock(file: int, path: Path) -> tuple[int, ...]:
-    """Lock ``file`` for as long as a process has it open; return the handles that hold the lock."""
+    """Lock ``file`` until all processes have closed it.
+
+    Returns the handles that a process must inherit to keep the lock.
+    """
     busy = f"another run is recording to {path}; give another -o PATH, or wait until it ends"
     if sys.platform == "win32":
-        # Windows cannot inherit a lock.  A second file is the lock; closing deletes the file.
+        # A lock cannot be inherited on Windows. A second file serves as the lock, and is deleted
+        # when it is closed.
         beside = os.O_CREAT | os.O_EXCL | os.O_TEMPORARY
         try:
             return (os.open(f"{path}.lock", beside),)
@@ -133,7 +138,7 @@ def _lock(file: int, path: Path) -> tuple[int, ...]:
 
 @contextmanager
 def atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to ``path``, and rename the file to ``path`` if no error occurs.
+    """Yield a temporary path next to ``path``. Without an error, rename the file to ``path``.
 
     If ``path`` is not an ordinary file, such as ``/dev/stdout``, the function yields ``path``
     itself.
@@ -141,7 +146,7 @@ def atomically(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    target = path.resolve()  # a symbolic link stays a link
+    target = path.resolve()  # a symbolic link is kept
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield part
@@ -153,6 +158,6 @@ def atomically(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` with :func:`atomically`; raise :class:`OSError` on failure."""
+    """Write ``text`` to ``path`` completely or not at all; raise :class:`OSError` on failure."""
     with atomically(path) as beside:
         beside.write_text(text, encoding="utf-8")

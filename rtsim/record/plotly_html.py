@@ -1,4 +1,4 @@
-"""Plotly figures of signal tables for notebooks, and any figure as HTML for a page."""
+"""Plotly figures of signal tables for notebooks, and conversion of figures to HTML."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plotted(
 ) -> go.Figure:
     """Return a figure of ``columns`` (n,) over ``time`` (n,) in s, with one plot for each unit.
 
-    Columns in ``held`` keep each value until the next, and are drawn as steps.
+    Columns in ``held`` are drawn as steps, because each value is constant until the next.
     """
     groups: dict[str, list[str]] = {}
     for name in columns:
@@ -67,9 +67,9 @@ def plotted(
 
 
 def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
-    """Return a plot as a div with its script; the page must include plotly itself once.
+    """Return a plot as a div with its script. The page must include plotly itself once.
 
-    With ``when_opened``, the plot is drawn only when the ``<details>`` element around it is opened.
+    With ``when_opened``, the plot is drawn when the surrounding ``<details>`` element is opened.
     """
     figure.update_layout(
         template="plotly_white",
@@ -88,9 +88,9 @@ def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
 
 
 def scripts() -> tuple[str, str]:
-    """Return plotly (5 MB) for the head of a page, and a script for the end of its body.
+    """Return two scripts: plotly (5 MB) for the head of a page, and one for the end of its body.
 
-    The second script draws a plot when the ``<details>`` element around it is first opened.
+    The second script draws a plot when the surrounding ``<details>`` element is first opened.
     """
     return (
         f"<script>{plotly.offline.get_plotlyjs()}</script>",

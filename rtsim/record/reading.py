@@ -1,8 +1,8 @@
 """Access to recordings, as numpy arrays by signal name.
 
 ``rec["f16.altitude"]`` is a signal at the times ``rec.time``, and ``rec.track("f16")`` contains all
-rows of a track.  A recording that was cut off can be read up to that point; ``truncated`` states
-the reason.  From a large file, columns, rows and time spans are read only when they are used.
+rows of a track. If a recording was cut off, the data up to this point can be read; ``truncated``
+states the reason. From a large file, columns, rows and time spans are read only when they are used.
 """
 
 from __future__ import annotations
@@ -41,20 +41,19 @@ from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, MOST_COLUMNS, Track
 from rtsim.record.table import SignalTable, message_table
 from rtsim.record.views import Viewed, viewed_in
 
-# Tracks that a file declares, and its events.
+# Tracks and events that a file declares.
 
 _LEAST_EVENTS = 1 << 20
 _EVENTS_DENSEST = 16
-"""Limit of the events' size: 1 MiB plus this factor times the size of the file."""
+"""The events may take 1 MiB plus this factor times the size of the file."""
 _MOST_COLUMNS = 2 * MOST_COLUMNS
-"""Maximum number of columns of all tracks together."""
 
 
 def _declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
-    """Return the layout of each track that the header declares.
+    """Return the columns of each track that the header declares.
 
-    The columns are counted first, because a few bytes can declare arrays of any size.  Raises
-    :class:`RecordingError` for too many columns.
+    The number of columns is checked first, because a few bytes can declare arrays of any size.
+    Raises :class:`RecordingError` for too many columns.
     """
     columns = sum(
         len(track["integers"]) + sum(math.prod(s.get("shape", ())) for s in track["signals"])
@@ -69,7 +68,7 @@ def _declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
 
 
 def _stored_events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
-    """Return the events that could be read, and a description of any damage.
+    """Return the readable events, and a description of any damage.
 
     Raises :class:`RecordingError` if the events are too large.
     """
@@ -101,9 +100,9 @@ class Rows(NamedTuple):
 class TrackData:
     """One track of a recording.
 
-    ``words`` (n, width) has the layout of :class:`TrackSpec`.  The words of a large file stay in
-    the file: ``ns``, ``column``, ``values`` and ``pieces`` read only the data that they return, and
-    ``rows`` reads all data.
+    :class:`TrackSpec` describes the columns of ``words`` (n, width). The words of a large file are
+    not read at once: ``ns``, ``column``, ``values`` and ``pieces`` read only the data that they
+    return, and ``rows`` reads all data.
     """
 
     spec: TrackSpec
@@ -149,7 +148,7 @@ class TrackData:
         return out
 
     def pieces(self, size: int = PIECE) -> Iterator[Rows]:
-        """Yield all rows in order, in pieces of at most ``size`` bytes, but at least one row."""
+        """Yield all rows in order, in pieces of at most ``size`` bytes but at least one row."""
         for _, (words,) in pieces(self.words, size=size):
             yield replace(self, words=words).rows
 
@@ -183,7 +182,7 @@ class TrackData:
         return out
 
     def tag(self, row: int) -> Tag:
-        """Return the tag of a row.  The microstep is 0 if the track has no microsteps."""
+        """Return the tag of a row. The microstep is 0 if the track does not record microsteps."""
         step = self.integers.index("step") + 1 if "step" in self.integers else None
         words = self.words[row]
         return Tag(int(words[0]), 0 if step is None else int(words[step]))
@@ -208,15 +207,15 @@ class Recording(SignalsByName):
     events: list[Event] = field(default_factory=list)
     truncated: str | None = None
     changed_before: tuple[Event, ...] = ()
-    """Changes of values before the first row, for a copy that begins later than the run."""
+    """Changes of values before the first row, in a copy that begins after the start of the run."""
     _part: tuple[int, int | None] = (0, None)
-    """First and last time of a copy [ns].  None means the end of the copied recording."""
+    """Start and end of a copy [ns]. An end of None is the end of the copied recording."""
     _cut: bool = False
     """True for a copy without the first rows."""
 
     @classmethod
     def open(cls, path: str | Path) -> Recording:
-        """Read a file; raise :class:`RecordingError` if ``path`` is not a recording."""
+        """Open a recording; raise :class:`RecordingError` if ``path`` is not a recording."""
         return _assembled(Path(path), salvage(Path(path)))
 
     def facts(self) -> Mapping[str, object]:
@@ -238,7 +237,7 @@ class Recording(SignalsByName):
 
     @property
     def changes(self) -> list[Event]:
-        """All changes of values since the start of the run, also before the first row."""
+        """All changes of values since the start of the run, even before the first row."""
         return [*self.changed_before, *(e for e in self.events if e.kind == CHANGE)]
 
     @cached_property
@@ -248,15 +247,15 @@ class Recording(SignalsByName):
 
     @property
     def messages(self) -> dict[str, SignalTable]:
-        """Tables of all messages by name of the port, with their three times in ns."""
+        """Tables of all messages, by port. Each table contains the three time stamps in ns."""
         ports = [n.removeprefix(MESSAGES) for n in self.tracks if n.startswith(MESSAGES)]
         return {port: message_table(self, port) for port in ports}
 
     def at(self, t: Duration, side: Literal["-", "+"] = "+") -> dict[str, float]:
         """Return the values of all plants that have a row at ``t`` s, by ``plant.column``.
 
-        ``side`` is ``"-"`` for the values before the discrete changes of that instant, and ``"+"``
-        for the values after them.  Raises :class:`RecordingError` if no plant has a row at ``t``.
+        ``side`` is ``"-"`` for the values before the discrete changes at this time, and ``"+"`` for
+        the values after them. Raises :class:`RecordingError` if no plant has a row at ``t``.
         """
         if side not in ("-", "+"):
             raise UnknownName("side of an instant", side, ("-", "+"))
@@ -295,8 +294,8 @@ class Recording(SignalsByName):
     def span_ns(self) -> tuple[int, int]:
         """First and last time of the recording [ns].
 
-        The first time is 0, the time of the checkpoint from which the run continued, or the
-        beginning of a partial copy.
+        The first time is 0, the time of the checkpoint from which the run continued, or the start
+        of a copy of a time span.
         """
         first, last = self._part
         ended = (self.footer or {}).get("ended")
@@ -305,7 +304,7 @@ class Recording(SignalsByName):
 
     @property
     def from_start(self) -> bool:
-        """True if the recording contains all rows since the start of the run."""
+        """Return whether the recording contains all rows since the start of the run."""
         return not (self._cut or self.continues)
 
     @property
@@ -317,8 +316,8 @@ class Recording(SignalsByName):
     def since(self, rows: Mapping[str, int], events: int = 0) -> Recording:
         """Return a copy without the first ``rows`` of each track and the first ``events``.
 
-        Both numbers count from the start of the run, even if the recording continues from a
-        checkpoint.
+        Rows and events are counted from the start of the run, even if the recording continues from
+        a checkpoint.
         """
         gone, told = self.continues.get("rows", {}), int(self.continues.get("events", 0))
 
@@ -340,7 +339,7 @@ class Recording(SignalsByName):
     ) -> Recording:  # fmt: skip
         """Return a copy with ``tracks`` and ``events`` of the time span ``part`` [ns].
 
-        ``gone`` are the earlier events.  ``cut`` is True if earlier rows are also missing.
+        ``gone`` contains the earlier events. ``cut`` is True if earlier rows are also missing.
         """
         changes = (e for e in gone if e.kind == CHANGE)
         before = (*self.changed_before, *changes)
@@ -352,7 +351,7 @@ class Recording(SignalsByName):
     def up_to(self, ns: int) -> Recording:
         """Return a copy without rows and events after ``ns``.
 
-        A message belongs to the time of its completion.
+        The time of a message is the time of its completion.
         """
 
         def first(track: TrackData) -> TrackData:
@@ -368,7 +367,7 @@ class Recording(SignalsByName):
     def between(self, first: Duration, last: Duration) -> Recording:
         """Return a copy with the rows and events from ``first`` to ``last`` s, both included.
 
-        Rows outside this span are not read from the file.
+        Other rows are not read from the file.
         """
         begin, end = to_ns(first, "first"), to_ns(last, "last")
 
@@ -383,20 +382,20 @@ class Recording(SignalsByName):
 
     @property
     def trace_rows(self) -> int:
-        """Number of rows in the deterministic tracks, which a replay repeats."""
+        """Number of rows in the deterministic tracks, which a replay reproduces."""
         return sum(len(t) for t in self.tracks.values() if t.spec.deterministic)
 
     @property
     def large(self) -> bool:
-        """True if the recording is too large to keep in memory."""
+        """Return whether the recording is too large to keep in memory."""
         return sum(8 * len(t) * t.spec.width for t in self.tracks.values()) > SMALL
 
     def viewed(self) -> Viewed:
-        """Return the data from which :func:`rtsim.record.views.views_of` makes views."""
+        """Return the data from which :func:`rtsim.record.views.views_of` creates views."""
         return viewed_in(self.source, self.header, self.tracks)
 
     def digest(self) -> str:
-        """Return the SHA-256 of all deterministic tracks.  Equal traces have equal digests."""
+        """Return the SHA-256 of all deterministic tracks, which is equal for equal runs."""
         out = hashlib.sha256()
         for name in sorted(self.tracks):
             track = self.tracks[name]

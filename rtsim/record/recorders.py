@@ -1,7 +1,7 @@
-"""Recorders that keep no rows, keep rows in memory, or pass rows on; and their interface.
+"""The recorder interface, and recorders that discard rows, store them in memory, or pass them on.
 
-Consecutive runs share the memory of a :class:`TrackPool`.  Each run has its own
-:class:`PooledRecorder`, whose recording stays valid when the next run begins.
+Several runs of one system can share the memory of a :class:`TrackPool`. Each run has its own
+:class:`PooledRecorder`. The recording of a run remains valid when the next run begins.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 class Recorder(Protocol):
     """Interface through which a run writes its recording.
 
-    A recorder may have further attributes.  ``beside`` lists the process numbers of its helper
-    processes, which the run keeps off the CPU that is reserved for the loop.  ``on_failure`` is a
-    function that the run assigns, and that the recorder calls with the cause if it fails during the
-    run.  ``kept_ns`` is then the simulated time up to which every row was kept, or ``None``.  A
-    method ``caught_up`` records many overruns at once.  Without this method, each overrun is an
-    :meth:`event`.
+    A recorder may have further attributes:
+
+    - ``beside`` contains the process numbers of helper processes, which the run keeps off the CPU
+      of the loop.
+    - ``on_failure`` is a function that the run assigns. The recorder calls the function with the
+      cause if recording fails during the run.
+    - ``kept_ns`` is the simulated time up to which every row is stored, or ``None``.
+    - The method ``caught_up`` records many overruns at once. Without this method, each overrun is
+      recorded by :meth:`event`.
     """
 
     def track(
@@ -42,7 +45,10 @@ class Recorder(Protocol):
         signals: Signals,
         about: Mapping[str, str] | None = None,
     ) -> Track:
-        """Declare a topic and return the track for its rows; only possible before :meth:`start`."""
+        """Declare a topic and return the track for its rows.
+
+        All topics must be declared before :meth:`start`.
+        """
 
     def start(self, header: Mapping[str, object]) -> None:
         """Begin the recording with ``header``, which is plain JSON data, before the first row."""
@@ -58,7 +64,7 @@ class Recorder(Protocol):
         """Record an event, such as an overrun, a late answer, a missed request or a command."""
 
     def pump(self, wait: bool = False) -> None:
-        """Process recorded data; with ``wait``, block until all data are processed."""
+        """Process recorded data. With ``wait``, block until all data are processed."""
 
     def finish(self, footer: Mapping[str, object]) -> None:
         """Complete the recording with ``footer``, which is plain JSON data with the certificate."""
@@ -98,7 +104,7 @@ class NullRecorder:
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Rows and events of a :class:`MemoryRecorder` up to some tag."""
+    """Rows and events that a :class:`MemoryRecorder` has stored up to a tag."""
 
     rows: Mapping[str, tuple[NDArray[np.int64], ...]] = field(default_factory=dict)
     """Rows (k, width) of each track, in batches."""
@@ -106,7 +112,7 @@ class KeptRows:
 
 
 class MemoryRecorder:
-    """Recorder that keeps all rows in memory, for tests and studies.
+    """Recorder that stores all rows in memory, for tests and studies.
 
     ``kept`` contains earlier rows and events, with which the recording begins.
 
@@ -161,7 +167,7 @@ class MemoryRecorder:
             self._rows[name].extend(words.copy() for words in track.take())
 
     def kept(self) -> KeptRows:
-        """Return the rows and events so far; later data do not change the result."""
+        """Return a copy of the rows and events so far."""
         self._collect()
         rows = {name: tuple(batches) for name, batches in self._rows.items()}
         return KeptRows(rows, tuple(self._events))
@@ -182,9 +188,9 @@ class MemoryRecorder:
 
 Plain = Mapping[str, object]
 Begin = Callable[["TrackPool"], "PooledRecorder"]
-"""Function that returns the recorder for one attempt to run.
+"""Function that returns the recorder for one attempt to execute a run.
 
-Data of failed attempts are discarded.
+The data of failed attempts are discarded.
 """
 
 
@@ -203,9 +209,9 @@ class TrackPool:
 
 
 class PooledRecorder(MemoryRecorder):
-    """Recorder that keeps the rows of one run in memory.
+    """Recorder that stores the rows of one run in memory.
 
-    ``only`` contains the names of the tracks to keep; ``None`` means all.
+    ``only`` contains the names of the tracks to store; ``None`` means all.
     """
 
     def __init__(self, pool: TrackPool, only: Collection[str] | None) -> None:
@@ -214,17 +220,17 @@ class PooledRecorder(MemoryRecorder):
         self.about: Callable[[], tuple[Plain, Plain]] = lambda: (self._header, self._footer or {})
         """Function that returns header and footer.
 
-        The recorder calls this function only when the recording is read, because making both takes
-        longer than a short run.
+        The recorder calls this function only when the recording is read. Creating header and footer
+        takes longer than a short run.
         """
         self._read: Recording | None = None
 
     def check(self) -> None:
-        """Raise :class:`UnknownName` if these runs lack a track that must be kept."""
+        """Raise :class:`UnknownName` if the runs do not have a track that must be stored."""
         self._pool.check(self._only or ())
 
     def keeps(self, name: str) -> bool:
-        """Return True if the rows of the track ``name`` are kept."""
+        """Return whether the rows of the track ``name`` are stored."""
         return self._only is None or name in self._only
 
     def track(
@@ -247,7 +253,7 @@ class PooledRecorder(MemoryRecorder):
         return self._tracks.reuse(pooled)
 
     def sink(self, name: str) -> Callable[[NDArray[np.int64]], object] | None:
-        """Return a function that stores rows (n, width) of a track; ``None`` for other tracks."""
+        """Return a function that stores rows (n, width) of a track, or ``None`` if not stored."""
         if not self.keeps(name):
             return None
         keep = self._rows.setdefault(name, []).append
@@ -258,7 +264,7 @@ class PooledRecorder(MemoryRecorder):
         self._collect()
 
     def recording(self) -> Recording:
-        """Return the recording; raise :class:`RecordingError` if the run kept no rows."""
+        """Return the recording; raise :class:`RecordingError` if no rows were stored."""
         from rtsim.record.reading import Recording, TrackData
 
         if self._only is not None and not self._only:
@@ -276,17 +282,18 @@ class PooledRecorder(MemoryRecorder):
         return self._read
 
 
-# Recorder that passes rows on during the run, so that memory use stays constant.
+# Recorder that passes rows on during the run, so that the memory use is constant.
 
 TakeRows = Callable[[TrackSpec, NDArray[np.int64]], object]
-"""Function that receives new rows (n, width) of a track, valid only during the call."""
+"""Function that receives new rows (n, width) of a track. The rows are valid only during the call.
+"""
 
 
 class ReducingRecorder(PooledRecorder):
     """Recorder that calls ``take`` with the rows of each track, in order.
 
-    With ``keep``, rows also stay in memory, and :meth:`recording` returns them.  ``pool`` contains
-    the tracks that the runs of a prepared scenario share.
+    With ``keep``, the rows are also stored in memory, and :meth:`recording` returns them. ``pool``
+    contains the tracks that the runs of a prepared scenario share.
     """
 
     def __init__(self, take: TakeRows, keep: bool, pool: TrackPool | None = None) -> None:
@@ -295,9 +302,9 @@ class ReducingRecorder(PooledRecorder):
         self._given: set[str] = set()
 
     def drain(self) -> None:
-        """Pass on the remaining rows after the end of the run.
+        """Pass the remaining rows on after the end of the run.
 
-        A track without rows is passed on as an empty array.
+        For a track without rows, an empty array is passed on.
         """
         self._collect()
         for name, spec in self._pool.specs.items():

@@ -1,4 +1,4 @@
-"""Repeated runs: their temporary recordings, and exact comparison with the recorded run."""
+"""Comparison of a repeated run with the recorded run, and temporary recordings of repeated runs."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def compare_exact(
 ) -> Difference | None:
     """Return the first difference of the deterministic tracks, or ``None`` if all bits are equal.
 
-    If several tracks differ at one tag, the result names the first of them by name, and its first
-    differing column.  For a baseline that was cut off, use ``prefix=True``: later rows of the
-    candidate are then ignored.
+    If several tracks differ at the same tag, the result describes the alphabetically first track
+    and its first differing column. Use ``prefix=True`` for a baseline that was cut off: later rows
+    of the candidate are then ignored.
     """
     found = []
     for name in sorted(baseline.tracks.keys() | candidate.tracks.keys()):
@@ -80,7 +80,7 @@ def _first_in(a: TrackData, b: TrackData, prefix: bool) -> Difference | None:
 
 
 def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
-    """Return row and column of the first word that differs, in the rows that both tracks have."""
+    """Return row and column of the first word that differs, among the rows of both tracks."""
     for first, (ours, theirs) in pieces(a.words, b.words):
         unequal = ours != theirs
         rows = np.flatnonzero(unequal.any(axis=1))
@@ -91,7 +91,7 @@ def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
 
 
 def _text(track: TrackData, row: int, column: int) -> str:
-    """Return a value as text with all digits, and with its bits if it is NaN."""
+    """Return a value as text with all digits. For NaN, the text contains the bits."""
     if column <= len(track.integers):
         return str(int(track.words[row, column]))
     word = track.words[row, column]
@@ -99,16 +99,17 @@ def _text(track: TrackData, row: int, column: int) -> str:
     return f"{value!r} (0x{int(word) & (1 << 64) - 1:016x})" if value != value else repr(value)
 
 
-# Comparison of how the recorded and the repeated run ended.
+# Comparison of the ends of the recorded and the repeated run.
 
 _NOT_HERE = "a resource that it needs is missing here, so the run cannot be repeated"
 
 
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
-    """Return True if ``error`` ended the repeated run ``again`` and belongs to its results.
+    """Return whether ``error`` is a result of the repeated run ``again``.
 
-    Returns False if the run never began.  Also returns False if the error is due to a missing file,
-    library or memory and did not occur in the recorded run.  The runs are then not comparable.
+    The result is False if the run never began. The result is also False if ``error`` is due to a
+    missing file, library or memory that the recorded run did not miss. The runs are then not
+    comparable.
     """
     if again.footer is None:
         return False
@@ -120,7 +121,7 @@ def ended_by_itself(recording: Recording, again: Recording, error: Exception) ->
 
 
 def _lacking(error: BaseException | None) -> bool:
-    """Return True if ``error`` has a missing file, library or memory among its causes."""
+    """Return whether a missing file, library or memory is one of the causes of ``error``."""
     while error is not None:
         if isinstance(error, LACKING):
             return True
@@ -131,8 +132,8 @@ def _lacking(error: BaseException | None) -> bool:
 def said_no_more(recording: Recording, again: Recording) -> None:
     """Raise an error if the repeated run ended for a reason that prevents a comparison.
 
-    Raises :class:`KeyboardInterrupt` after an interrupt, and :class:`ControllerError` if a
-    controller failed because of a missing resource.
+    Raises :class:`KeyboardInterrupt` if the user interrupted the run, and :class:`ControllerError`
+    if a controller failed because of a missing resource.
     """
     if again.footer is not None and again.footer["reason"] == "interrupted":
         raise KeyboardInterrupt("the repeated run was interrupted, so the comparison has no result")
@@ -149,10 +150,10 @@ def said_no_more(recording: Recording, again: Recording) -> None:
 def ended_otherwise(
     recording: Recording, again: Recording, last_ns: int | None = None
 ) -> Difference | None:
-    """Return the difference if the two runs ended with different errors, or only one with an error.
+    """Return the difference if the runs ended with different errors, or only one with an error.
 
-    Returns ``None`` if both ended alike.  ``last_ns`` is the requested end of the repeated run;
-    errors of the recorded run from this time on are ignored.
+    Returns ``None`` if both runs ended in the same way. ``last_ns`` is the requested end of the
+    repeated run. Errors of the recorded run from this time on are ignored.
     """
     ours, theirs = died_of(recording), died_of(again)
     if ours is not None and last_ns is not None and ours.tag.ns >= last_ns:
@@ -167,9 +168,9 @@ def ended_otherwise(
 
 
 def end_of(recording: Recording) -> int:
-    """Return the time [ns] up to which a run is repeated.
+    """Return the time [ns] up to which a run must be repeated.
 
-    The time is the end of the run, or 1 ns later if the run ended in an error.
+    The time is the end of the run. After an error, the time is 1 ns later.
     """
     return recording.end_ns + (died_of(recording) is not None)
 
@@ -181,7 +182,7 @@ _LARGE_FOLDERS = ("/var/tmp",)
 
 
 class TemporaryRecorder(FileRecorder):
-    """Recorder with a temporary file, which is deleted when its :meth:`recording` is released."""
+    """Recorder with a temporary file, which is deleted when the recording is released."""
 
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="rtsim-", dir=_folder()))
@@ -201,12 +202,12 @@ class TemporaryRecorder(FileRecorder):
         return replace(out, source="this run")
 
     def recording(self) -> Recording:
-        """Return the recording.  Its rows stay in the open file, whose name is already deleted."""
+        """Return the recording. Its rows are in the open file, which has no name any more."""
         return self._recorded
 
 
 def recorder_for_repeat(recording: Recording) -> MemoryRecorder | TemporaryRecorder:
-    """Return a recorder for a run with as much data as ``recording``."""
+    """Return a recorder for a run that produces as much data as ``recording``."""
     return TemporaryRecorder() if recording.large else MemoryRecorder()
 
 

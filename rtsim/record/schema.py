@@ -1,8 +1,8 @@
 """Protobuf schemas of recordings, which other tools can read.
 
-Each track is one message type whose fields have fixed width (``sfixed64``, ``double``).  In an
-encoded row, eight bytes of data follow each constant field tag.  numpy can therefore convert many
-rows to protobuf and back at once.  Every bit of a double is preserved, even of a NaN.
+Each track is one message type whose fields have a fixed width (``sfixed64``, ``double``).
+Therefore, all encoded rows have the same layout, and numpy converts many rows at once. Every bit of
+a double is preserved, even of a NaN.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEADER, FOOTER = "rtsim.header", "rtsim.footer"
 DETERMINISTIC = "deterministic"
 
 Words: TypeAlias = NDArray[np.int64]
-"""Rows of eight-byte words: time in ns, the integers, then the bit patterns of the doubles."""
+"""Rows of eight-byte words: the time in ns, the integers, then the bit patterns of the doubles."""
 
 _FIXED64 = 1  # wire type
 _TAG_WIDTHS = ((1, 15), (16, 2047), (2048, 262143))  # field numbers with tags of 1, 2, 3 bytes
@@ -39,11 +39,11 @@ MOST_COLUMNS = _TAG_WIDTHS[-1][1]
 
 @dataclass(frozen=True)
 class TrackSpec:
-    """The layout of one topic: int64 columns ``integers``, then the double columns of ``signals``.
+    """The columns of one topic: int64 columns ``integers``, then the double columns of ``signals``.
 
-    ``about`` contains free texts by key.  ``{"deterministic": "no"}`` marks a track of wall-clock
-    figures, which a replay need not reproduce.  Raises :class:`ScenarioError` for an invalid name,
-    repeated column names, or too many columns.
+    ``about`` contains arbitrary texts by key. ``{"deterministic": "no"}`` marks a track of
+    wall-clock times, which a replay need not reproduce. Raises :class:`ScenarioError` for an
+    invalid name, repeated column names, or too many columns.
     """
 
     name: str
@@ -81,7 +81,7 @@ class TrackSpec:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """Names of the protobuf fields: the column names, with a number if a name repeats."""
+        """Names of the protobuf fields: the column names, with a number where a name repeats."""
         out: list[str] = []
         taken: set[str] = set()
         for column in (*self.integers, *self.signals.columns):
@@ -132,7 +132,7 @@ class TrackSpec:
         return np.repeat(self._blank, count)
 
     def fill(self, rows: NDArray[np.void], words: Words) -> None:
-        """Write the values of ``words`` (n, width), without times, to n :meth:`blank` rows."""
+        """Write ``words`` (n, width), without the times, to n rows that :meth:`blank` returned."""
         at = 1
         for name in self.wire.names or ():
             values = rows[name]["value"]
@@ -140,7 +140,7 @@ class TrackSpec:
             at += values.shape[1]
 
     def encode(self, words: Words) -> bytes:
-        """Return the rows ``words`` (n, width) as consecutive protobuf messages, without times."""
+        """Return the rows ``words`` (n, width), without the times, as protobuf messages."""
         out = self.blank(len(words))
         self.fill(out, words)
         return out.tobytes()
@@ -148,8 +148,8 @@ class TrackSpec:
     def decode(self, ns: NDArray[np.int64], payload: bytes) -> Words:
         """Return the rows (n, width) of encoded messages at the times ``ns`` (n,).
 
-        This method is the inverse of :meth:`encode`.  Raises :class:`RecordingError` for another
-        layout.
+        This method is the inverse of :meth:`encode`. Raises :class:`RecordingError` if the messages
+        do not have the layout of this track.
         """
         size = self.wire.itemsize
         if len(payload) != len(ns) * size:
@@ -167,7 +167,7 @@ class TrackSpec:
         """Decode columns of the messages ``rows`` (n,) and store them in ``into`` (n, k).
 
         The columns are ``first`` to ``first + k - 1`` of a row, where ``first`` is at least 1.
-        Raises :class:`RecordingError` for another layout.
+        Raises :class:`RecordingError` if the messages do not have the layout of this track.
         """
         at, last = 1, first + into.shape[1]
         for name in self.wire.names or ():
@@ -203,7 +203,7 @@ class TrackSpec:
         )
 
     def metadata(self) -> dict[str, str]:
-        """Return the metadata of the track's channel, for any reader."""
+        """Return the metadata of the track's channel, which any MCAP reader can use."""
         return {
             **self.about,
             "units": json.dumps(self.units),
@@ -241,7 +241,7 @@ class TrackSpec:
 
 
 def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
-    """Return message types by track, with a number if names differ only in punctuation."""
+    """Return the message type of each track. If two types would be equal, one gets a number."""
     out: dict[str, str] = {}
     taken = {EVENT_TYPE.lower()}
     for spec in specs:
@@ -274,13 +274,13 @@ def _varint(n: int) -> bytes:
 
 
 def sealed(data: Mapping[str, object]) -> dict[str, str]:
-    """Return JSON texts by key with a checksum, which MCAP lacks for metadata."""
+    """Return JSON texts by key, with a checksum, because MCAP has no checksum for metadata."""
     texts = {key: json.dumps(value) for key, value in data.items()}
     return {**texts, "crc32": _checksum(texts)}
 
 
 def unsealed(texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the data from sealed JSON texts, or ``None`` if the checksum is wrong."""
+    """Return the data from the texts of :func:`sealed`, or ``None`` if the checksum is wrong."""
     data = {key: text for key, text in texts.items() if key != "crc32"}
     if texts.get("crc32") != _checksum(data):
         return None

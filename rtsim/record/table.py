@@ -33,7 +33,7 @@ MOST_CELLS = 500_000_000
 
 
 class Recorded(Protocol):
-    """Interface of a recording that tables need."""
+    """Interface that a recording must have for tables."""
 
     @property
     def source(self) -> str: ...
@@ -51,7 +51,7 @@ class Recorded(Protocol):
 
     @property
     def from_start(self) -> bool:
-        """True if the recording contains all rows since the start of the run."""
+        """Return whether the recording contains all rows since the start of the run."""
         ...
 
     @property
@@ -83,7 +83,8 @@ class SignalTable:
     about: Mapping[str, str] = field(default_factory=dict)
     """Origin of the table: version of rtsim, scenario and seed."""
     held: frozenset[str] = frozenset()
-    """Columns whose values hold until the next row, such as those of messages and sources."""
+    """Columns whose values are constant until the next row, such as those of messages and sources.
+    """
 
     def __len__(self) -> int:
         return len(self.ns)
@@ -103,7 +104,7 @@ class SignalTable:
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table`` whose first column is ``time_ns``.
 
-        Columns are not copied.  The metadata of each field contain its unit.
+        Columns are not copied. The metadata of each column contain its unit.
         """
         arrow = extra("pyarrow", "data", "an Arrow table")
         fields = [arrow.field(TIME_NS, arrow.int64(), metadata={"unit": "ns"})]
@@ -147,7 +148,7 @@ class SignalTable:
         return str(self.thinned(10).to_pandas()._repr_html_())
 
     def thinned(self, rows: int) -> SignalTable:
-        """Return a table of at most ``rows`` rows, from the beginning and the end."""
+        """Return a table of at most ``rows`` rows from the start and the end of this table."""
         if len(self) <= rows:
             return self
         first = rows // 2
@@ -162,7 +163,7 @@ class SignalTable:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The selected columns of one component by title, and its rows at increasing times."""
+    """The selected columns of one component by title, and the selected rows in order of time."""
 
     of: Values
     ns: NDArray[np.int64]
@@ -184,25 +185,24 @@ def signal_table(
 ) -> SignalTable:
     """Return signals of ``recording`` at common times.
 
-    A controller's output changes when its message arrives.  Lost messages, and messages in transit
-    at the end of the run, have no effect.  Where a component has no row, its columns hold the last
-    value.
+    A controller's output changes when its message arrives. Messages that are lost, or in transit at
+    the end of the run, have no effect. Between its rows, a component keeps its last values.
 
-    Before the first row, signals are NaN.  Exceptions are messages and external inputs in a
-    recording from the start of the run, which have their declared initial values.  Sources and
-    parameters have a value at each time.
+    Before the first row, signals are NaN. However, in a recording from the start of the run,
+    messages and external inputs have their declared initial values. Sources and parameters have a
+    value at each time.
 
     Args:
         recording: The recording to read.
         names: Components (``"f16"``), signals (``"f16.altitude"``), patterns (``"*.x"``), handles
-            and their signals, sampled inputs of controllers, or parameters.  Without names, all
+            and their signals, sampled inputs of controllers, or parameters. Without names, all
             signals that other components can read.
-        side: ``"plus"`` or ``"+"`` for the value after the discrete changes of an instant,
-            ``"minus"`` or ``"-"`` for the value before them.  No time repeats.
-        rate: Frequency in Hz of a time grid that begins at the first row.  Without a rate, the
-            table has the times of all selected rows.  Without names, the times of
-            :func:`common_times` are included.
-        own: If True, columns are NaN where their component has no row.
+        side: ``"plus"`` or ``"+"`` for the value after the discrete changes at a time, ``"minus"``
+            or ``"-"`` for the value before them. No time repeats.
+        rate: Frequency in Hz of a time grid that begins at the first row. Without a rate, the table
+            has the times of all selected rows. Without names, the times of :func:`common_times` are
+            included.
+        own: If True, columns are NaN at times at which their component has no row.
         span: First and last time in s.
         ns: Increasing times (n,) of the table, instead of ``rate`` and ``span``.
 
@@ -247,8 +247,8 @@ def signal_table(
 def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> Vector:
     """Return the signal ``name`` at the increasing times ``ns`` (n,).
 
-    The shape is (n,), or (n, size) for an array.  The values are those of :func:`signal_table`.
-    Raises :class:`UnknownName` if ``name`` is no signal.
+    The shape is (n,), or (n, size) for an array. :func:`signal_table` explains the values. Raises
+    :class:`UnknownName` if ``name`` is no signal.
     """
     text, known = _text_of(name), recording.component_values
     found = _signal(known, text)
@@ -282,7 +282,7 @@ def common_times(recording: Recorded) -> NDArray[np.int64]:
 
 
 def _first_of(recording: Recorded, one: Values, name: str) -> Any:
-    """Return the value of a signal before its first row: a number, or one for each element.
+    """Return the value of a signal before its first row: a number, or a list for an array.
 
     The value is NaN if unknown, for example because the recording lacks the start of the run.
     """
@@ -294,7 +294,6 @@ def _first_of(recording: Recorded, one: Values, name: str) -> Any:
 
 
 def _end_ns(recording: Recorded) -> int:
-    """Return the end time of the run [ns]; without a footer, the time of the last row."""
     footer = recording.footer or {}
     ended = footer.get("ended")
     if isinstance(ended, int):
@@ -305,9 +304,9 @@ def _end_ns(recording: Recorded) -> int:
 def message_table(
     recording: Recorded, port: str, span: tuple[Duration, Duration] | None = None
 ) -> SignalTable:
-    """Return all messages of ``port`` with their integers, such as the three times in ns.
+    """Return all messages of ``port`` with their integers, such as the three time stamps in ns.
 
-    ``span`` is the first and last time of the rows in s.  Raises :class:`UnknownName` if the
+    ``span`` is the first and last time of the rows in s. Raises :class:`UnknownName` if the
     recording has no messages of ``port``.
     """
     track = _messages(recording).get(port)
@@ -365,7 +364,6 @@ def _chosen(
 
 
 def _text_of(name: object) -> str:
-    """Return the name itself, or the name of a handle's signal."""
     text = name if isinstance(name, str) else getattr(name, "__name__", None)
     if not isinstance(text, str):
         raise ScenarioError(
@@ -380,7 +378,6 @@ def _titled(one: Values) -> dict[str, str]:
 
 
 def _named(known: Sequence[Values], name: str) -> list[tuple[int, dict[str, str]]]:
-    """Return the columns of the component or signal ``name``, with the index of its component."""
     whole = [(at, _titled(one)) for at, one in enumerate(known) if one.name == name]
     signal = _signal(known, name)
     return whole or ([] if signal is None else [signal])
@@ -434,7 +431,7 @@ def _unknown(recording: Recorded, known: Sequence[Values], name: str) -> Unknown
 
 
 def _rows(of: Values, columns: dict[str, str], side: Side, end: int) -> _Chosen:
-    """Return the last or first row at each time, up to the time ``end`` [ns]."""
+    """Select the last or the first row at each time, up to the time ``end`` [ns]."""
     track = of.rows
     if "arrival" in track.integers:
         arrival = track.integer("arrival")
@@ -468,7 +465,7 @@ def _limits(span: tuple[Duration, Duration] | None) -> tuple[int, int]:
 def _times(
     times: Sequence[NDArray[np.int64]], rate: float | None, limits: tuple[int, int]
 ) -> NDArray[np.int64]:
-    """Return all ``times`` within ``limits`` [ns], or a grid of ``rate`` Hz over them."""
+    """Return all ``times`` within ``limits`` [ns], or a grid of ``rate`` Hz within the limits."""
     ns = np.unique(np.concatenate([np.empty(0, np.int64), *times]))
     if rate is not None and not 0.0 < rate <= NS_PER_S:
         raise ScenarioError(f"a rate of {rate:g} Hz is impossible; give more than 0, at most 1e9")
@@ -484,7 +481,10 @@ def _times(
 def _taken(
     one: _Chosen, ns: NDArray[np.int64], own: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the index of the valid row for each time that has one, and a mask of these times."""
+    """Return the index of the valid row at each time, and a mask of the times.
+
+    Times at which no row is valid are False in the mask and have no index.
+    """
     at = np.searchsorted(one.ns, ns, side="left" if one.before else "right") - 1
     known = at >= 0
     if own:

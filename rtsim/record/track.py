@@ -1,6 +1,6 @@
-"""Tracks: buffers that collect the rows of a recording in the loop.
+"""Tracks: buffers in which the loop collects the rows of a recording.
 
-``Track.append`` writes one row.  A full buffer is replaced by a spare buffer.  The recorder
+``Track.append`` writes one row. If a buffer is full, a spare buffer replaces it. The recorder
 processes full buffers in :meth:`~rtsim.record.recorders.Recorder.pump`, during the slack of a
 frame.
 """
@@ -27,7 +27,8 @@ class _Block:
     """Buffer for rows of eight-byte words, with access as integers, doubles and bytes."""
 
     def __init__(self, rows: int, width: int) -> None:
-        # Filled now, because the first write to a fresh page would cause a page fault in the loop.
+        # The buffer is filled now, because the first write to a new page would cause a page fault
+        # in the loop.
         self.words: NDArray[np.int64] = np.full((rows, width), -1, np.int64)
         flat = self.words.reshape(-1)
         self.address = self.words.ctypes.data
@@ -45,7 +46,7 @@ class Batch(NamedTuple):
 
     @property
     def bytes(self) -> memoryview:
-        """The rows as bytes in memory, without a copy."""
+        """The rows as a view of the memory, without a copy."""
         size = self.block.words.strides[0]
         return self.block.bytes[self.start * size : self.end * size]
 
@@ -59,8 +60,8 @@ class Batch(NamedTuple):
 class BorrowedBuffer:
     """Two buffers (capacity, width) of a track, which compiled code fills from ``row`` on.
 
-    If the buffers have no rows, compiled code only counts rows.  ``addresses`` are those of both
-    buffers.
+    If the buffers have no rows, compiled code only counts rows. ``addresses`` are the addresses of
+    both buffers.
     """
 
     block: NDArray[np.int64]
@@ -72,7 +73,7 @@ class BorrowedBuffer:
 
 
 class Track:
-    """One topic of a recording: rows of a fixed layout.
+    """One topic of a recording: rows with fixed columns.
 
     ``on_full`` is called when a buffer is full.
     """
@@ -89,20 +90,20 @@ class Track:
         self._pack = struct.Struct(f"={self._head}q").pack_into
         self._spare = [_Block(self._capacity, self._width) for _ in range(_SPARE_BLOCKS)]
         self.most_spares = _SPARE_BLOCKS
-        """Maximum number of buffers kept for later rows."""
+        """Maximum number of spare buffers."""
         self._full: list[_Block] = []
         self._block = self._spare.pop()
         self._lent: _Block | None = None
-        """Spare buffer into which compiled code writes when the present buffer is full."""
+        """Spare buffer into which compiled code writes when the current buffer is full."""
         self._row = 0
         self._taken = 0
         self._rolled = 0
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:
-        """Append a row: time in ns, integers, and float64 vectors that together fill the signals.
+        """Append a row: the time in ns, integers, and vectors with the values of all signals.
 
-        A call takes about 1 us.  Raises :class:`ShapeError` for a vector of wrong type or length,
-        and then adds no row.
+        A call takes about 1 us. The vectors are float64. Raises :class:`ShapeError` for a vector of
+        wrong type or length; no row is added then.
         """
         block = self._block
         at = self._row * self._width
@@ -150,17 +151,19 @@ class Track:
     """False if rows are only counted."""
 
     def lend(self) -> BorrowedBuffer:
-        """Return the present buffer and a spare one, into which compiled code writes rows."""
-        if self._lent is None:  # take() must not reuse a lent buffer as a spare one
+        """Return the current buffer and a spare one, into which compiled code writes rows."""
+        if (
+            self._lent is None
+        ):  # take() must not reuse this buffer while compiled code writes into it
             self._lent = self._spare.pop() if self._spare else _Block(self._capacity, self._width)
         block, spare = self._block, self._lent
         at = (block.address, spare.address)
         return BorrowedBuffer(block.words, spare.words, self._row, self._capacity, self._width, at)
 
     def returned(self, row: int, rolled: bool) -> None:
-        """Accept the rows up to ``row`` that compiled code wrote.
+        """Add the rows up to ``row`` that compiled code wrote, and end the use by compiled code.
 
-        If ``rolled``, the first buffer is full, and ``row`` counts in the spare buffer.
+        If ``rolled``, the first buffer is full, and ``row`` is a row of the spare buffer.
         """
         self._spare += [] if self._lent is None else [self._lent]
         self._lent = None
@@ -172,7 +175,7 @@ class Track:
             self._roll()
 
     def again(self, on_full: Callable[[], None]) -> None:
-        """Begin another recording in the same memory.  Rows that were not taken are lost."""
+        """Begin another recording in the same memory. Rows that were not read are lost."""
         self.returned(0, rolled=False)
         self._spare += self._full[: max(0, _SPARE_BLOCKS - len(self._spare))]
         self._full.clear()
@@ -180,7 +183,7 @@ class Track:
         self._on_full = on_full
 
     def wrote(self, row: int) -> None:
-        """Accept the rows up to ``row`` of the lent buffer, which stays lent."""
+        """Add the rows up to ``row``. Compiled code continues to write into the buffer."""
         self._row = row
 
     def _roll(self) -> None:
@@ -196,8 +199,8 @@ class Track:
         return self._rolled + self._row
 
     def take(self) -> Iterator[NDArray[np.int64]]:
-        """Yield the new rows (n, width) in batches.  Each batch is valid until the next."""
-        # Rows are marked as taken before the yield, so that an interrupt cannot repeat them.
+        """Yield the new rows (n, width) in batches. A batch is valid until the next one."""
+        # Rows are marked as read before the yield, so that an interrupt cannot repeat them.
         while self._full:
             block, start = self._full.pop(0), self._taken
             self._taken = 0
@@ -209,7 +212,7 @@ class Track:
             yield self._block.words[start : self._row]
 
     def take_blocks(self) -> Iterator[Batch]:
-        """Yield the new rows in batches that stay valid until :meth:`give_back`.
+        """Yield the new rows in batches, each of which is valid until :meth:`give_back`.
 
         Batches must be given back in order.
         """
@@ -246,7 +249,7 @@ class Track:
 
 
 class Tracks:
-    """The tracks of a recorder.  ``due`` is True if a buffer is full."""
+    """The tracks of a recorder. ``due`` is True if a buffer is full."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Track] = {}
@@ -300,7 +303,7 @@ class NullTrack(Track):
         self._rolled += row
 
     def wrote(self, row: int) -> None:
-        """Do nothing, because :meth:`returned` counts the rows."""
+        """Do nothing, because :meth:`returned` already counts these rows."""
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:  # noqa: ARG002
         self._rolled += 1

@@ -21,7 +21,7 @@ _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 TOGETHER = 1 << 17
 """Number of rows that are compared at once."""
 LARGE = 0.1
-"""A tolerance above this fraction of a signal's range causes a remark."""
+"""A tolerance above this fraction of a signal's range causes a remark in the result."""
 
 Matrix: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
@@ -29,9 +29,10 @@ Index: TypeAlias = NDArray[np.intp]
 
 
 class Tolerance(NamedTuple):
-    """Tolerances of a signal, which allow a difference of max(absolute, relative * |baseline|).
+    """Tolerances of a signal.
 
-    ``absolute`` is in the signal's unit.
+    The allowed difference is max(absolute, relative * |baseline|). ``absolute`` is in the signal's
+    unit.
     """
 
     absolute: float = 0.0
@@ -41,8 +42,8 @@ class Tolerance(NamedTuple):
 def tolerance_of(pattern: str, values: Sequence[float]) -> Tolerance:
     """Return ``values``, (absolute, relative), as the tolerance of ``pattern``.
 
-    Raises :class:`ScenarioError` unless both are finite and >= 0.  With an infinite tolerance every
-    value would pass, and with NaN none.
+    Raises :class:`ScenarioError` unless both values are finite and >= 0. With an infinite tolerance
+    every value would pass, and with NaN none.
     """
     if len(values) != 2 or not all(0.0 <= v < math.inf for v in values):
         raise ScenarioError(
@@ -59,7 +60,7 @@ CELLS = ("signal", "unit", "rows", "largest difference", "relative", "first diff
 
 @dataclass(frozen=True)
 class SignalResult(Judged):
-    """The result for one signal.
+    """The result of the comparison of one signal.
 
     ``reason`` states why the signal fails, and is empty otherwise.
     """
@@ -83,7 +84,7 @@ class SignalResult(Judged):
     remark: str = ""
     """Remark on a passed signal whose tolerance is large compared with its range."""
     stamp: bool = False
-    """True for an integer beside the signals, such as the arrival of a message."""
+    """True for an integer column that is not a signal, such as the arrival time of a message."""
 
     def _judge(self) -> Outcome:
         if self.reason:
@@ -97,7 +98,7 @@ class SignalResult(Judged):
 
     @property
     def empty(self) -> bool:
-        """True if there was no row to compare, so that the signal neither passes nor fails."""
+        """Return whether there was no row to compare; the signal then neither passes nor fails."""
         return not self.reason and not self.rows
 
     @property
@@ -179,7 +180,7 @@ class ComparedSignal:
         return Measured(gap, rel, allowed, same, good)
 
     def judge(self, a: Values, b: Values) -> SignalResult:
-        """Return the result for ``a`` and ``b``, shape (n, size), paired row by row.
+        """Compare ``a`` and ``b``, shape (n, size), row by row, and return the result.
 
         Rows are compared in pieces, because the comparison needs ten times their memory.
         """
@@ -275,7 +276,7 @@ class Extent:
 
     @property
     def moved(self) -> Matrix:
-        """Range of each column, shape (size,); for a constant column, its absolute value."""
+        """Range of each column, shape (size,). For a constant column, its absolute value."""
         known = self._low <= self._high
         low, high = np.where(known, self._low, 0.0), np.where(known, self._high, 0.0)
         with np.errstate(over="ignore"):
@@ -284,14 +285,13 @@ class Extent:
 
 
 def ranges(x: Matrix) -> Matrix:
-    """Return the range of each column of ``x`` (n, size); if constant, its absolute value."""
+    """Return the range of each column of ``x`` (n, size), or its absolute value if constant."""
     extent = Extent(x.shape[1])
     extent.add(x)
     return extent.moved
 
 
 def _remark(used: Matrix, allowed: Matrix, moved: Matrix) -> str:
-    """Return a remark if the differences needed a tolerance above a tenth of the signal's range."""
     most = np.where(used > 0, allowed, 0.0)
     large = np.flatnonzero(most > LARGE * moved)
     if not len(large):
@@ -310,7 +310,7 @@ def short(tag: Tag) -> str:
 
 
 def _same(a: Values, b: Values) -> NDArray[np.bool_]:
-    """Return a mask of the elements that are equal bit for bit.  All NaN count as equal."""
+    """Return a mask of the elements that are equal bit for bit. All NaN are treated as equal."""
     if a.dtype.kind != "f":
         return np.asarray(a == b)
     bits = np.ascontiguousarray(a).view(np.int64) == np.ascontiguousarray(b).view(np.int64)
@@ -318,13 +318,12 @@ def _same(a: Values, b: Values) -> NDArray[np.bool_]:
 
 
 def _integer_gap(a: Values, b: Values) -> Matrix:
-    """Return the distance of int64 values; unsigned numbers avoid overflow."""
+    """Return the distances of int64 values. The calculation is unsigned to avoid overflow."""
     high, low = np.maximum(a, b).astype(np.uint64), np.minimum(a, b).astype(np.uint64)
     return (high - low).astype(np.float64)
 
 
 def _gap(x: Matrix, y: Matrix, kind: Kind, unit: str) -> Matrix:
-    """Return the distance of each element; infinite if only one of the two values is finite."""
     with np.errstate(invalid="ignore", over="ignore"):
         if kind == "quaternion":
             flipped = np.abs(x + y).max(axis=1) < np.abs(x - y).max(axis=1)
@@ -349,9 +348,9 @@ def _json_number(value: float) -> float | None:
 KEYS = ("step", "side")
 """Integer columns that are part of a row's tag."""
 _GAP = 0.1
-"""Fraction of the baseline's time span that may lack common times, in a gap or at the ends."""
+"""Largest gap between common times, and at the ends, as a fraction of the baseline's time span."""
 _FEW = 10
-"""Number of rows that may lie between two common times, even in a short run."""
+"""A gap of up to this number of rows is allowed, even in a short run."""
 
 Pairing: TypeAlias = Literal["exact", "common"]
 
@@ -365,14 +364,16 @@ class ComparisonWindow(NamedTuple):
 
 
 class Paired(NamedTuple):
-    """Paired rows of a track, or the problem that prevents the pairing."""
+    """Paired rows of a track, or the reason why the rows cannot be paired."""
 
     track: TrackData
     left: Index
     right: Index
     problem: str = ""
     lacking: tuple[bool, bool] = (False, False)
-    """For baseline and candidate: True if the run ended early and lacks rows of the other run."""
+    """For baseline and candidate: True if the run ended early, so that rows of the other run have
+    no counterpart.
+    """
 
 
 def paired(a: TrackData, b: TrackData, window: ComparisonWindow, tags: Pairing) -> Paired:
@@ -404,7 +405,7 @@ def _at_common_times(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pa
 
 
 def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
-    """Return begin and end [ns] of the longest gap in ``common`` of more than :data:`_FEW` rows."""
+    """Return start and end [ns] of the longest gap in ``common`` of more than :data:`_FEW` rows."""
     gaps = np.flatnonzero(np.diff(common) > _FEW + 1)
     begins, ends = times[common[gaps]], times[common[gaps + 1]]
     if not len(gaps):
@@ -414,7 +415,7 @@ def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
 
 
 def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Paired:
-    """Pair rows by tag.  If a run ended early, its later rows do not count as missing."""
+    """Pair rows by tag. Rows after the early end of a run are not reported as missing."""
     inside = np.flatnonzero(b.ns <= window.end)
     left = np.flatnonzero(a.ns <= window.end)
     n = min(len(left), len(inside))
@@ -429,7 +430,7 @@ def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pair
 
 
 def _alike(a: TrackData, b: TrackData, left: Index, right: Index) -> int:
-    """Return the number of rows at the start that have equal tags in both tracks.
+    """Return the number of rows, from the start on, that have equal tags in both tracks.
 
     Integer columns are compared one by one to save memory.
     """
@@ -452,15 +453,15 @@ def _key_text(track: TrackData, rows: Index, at: int) -> str:
 
 
 def _last_rows(ns: NDArray[np.int64]) -> Index:
-    """Return the index of the last row at each time, in order of time."""
     _, from_end = np.unique(ns[::-1], return_index=True)
     return len(ns) - 1 - from_end
 
 
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
-    """Return both recordings without the rows before their first common tag, and this tag.
+    """Return both recordings from their first common tag on, and this tag.
 
-    The tag is the checkpoint from which one run continues, or ``None`` if neither continues.
+    If one run continues from a checkpoint, the tag is that of the checkpoint. If no run continues
+    from a checkpoint, the tag is ``None``.
     """
     later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
     if not later:

@@ -1,6 +1,6 @@
-"""Views of a run: named plots that viewers and reports show.
+"""Views of a run: named plots for viewers and reports.
 
-A scenario declares views with ``plot()``, and its recordings contain them.  Without a declaration,
+A scenario declares views with ``plot()``, and its recordings contain them. If no view is declared,
 :func:`views_of` derives views from the connections of the scenario.
 """
 
@@ -27,10 +27,10 @@ MOST_PUBLISHED = 10_000
 
 @dataclass(frozen=True)
 class Published:
-    """Values from another source, such as a published trajectory, which a view shows as points.
+    """Values from another source, such as a published trajectory. A view shows them as points.
 
-    ``name`` is the source.  ``times`` (n,) are in s and increase.  ``values`` (n,) have the unit of
-    the view.  Raises :class:`ScenarioError` for invalid values.
+    ``name`` is the source. ``times`` (n,) are in s and increase. ``values`` (n,) have the unit of
+    the view. Raises :class:`ScenarioError` for invalid values.
     """
 
     name: str
@@ -57,11 +57,11 @@ class View:
 
     Args:
         title: Name of the view, unique in a scenario.
-        signals: The signals, a response before its command.
-        over: Signal on the horizontal axis.  None means the time.
+        signals: The signals. Put a response before its command.
+        over: Signal on the horizontal axis. None means the time.
         band: Tolerance above and below the last signal, which is the command, in the unit of the
-            signals.  With only one signal, the band is above and below 0.
-        unit: Text at the vertical axis.  None means the units of the signals.
+            signals. With only one signal, the band is above and below 0.
+        unit: Text at the vertical axis. None means the units of the signals.
         marks: True to draw events and faults.
         published: Values from other sources, which reports draw as points.
 
@@ -113,7 +113,7 @@ class View:
             )
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all signals; the signal on the horizontal axis is last."""
+        """Return the names of all signals. The signal on the horizontal axis is last."""
         return self.signals if self.over is None else (*self.signals, self.over)
 
     def to_dict(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _check_name(name: object, where: str) -> None:
 
 @dataclass(frozen=True)
 class Viewed:
-    """The data from which views are made: declared views, components and their signals."""
+    """The data from which views are created: declared views, components and their signals."""
 
     declared: Sequence[View] = ()
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -190,7 +190,7 @@ class Viewable(Protocol):
     """Interface of scenarios and recordings, which have views."""
 
     def viewed(self) -> Viewed:
-        """Return the data from which views are made."""
+        """Return the data from which views are created."""
         ...
 
 
@@ -220,9 +220,8 @@ def with_unit(title: str, unit: str) -> str:
 _COMMAND = re.compile(
     r"(?P<stem>.*?)_?(command|commanded|cmd|setpoint|set_point|reference|target|demand|wanted)\Z"
 )
-"""Matches the name of an input that is a command.  ``stem`` is the name of the quantity."""
 _NO_MEASUREMENT = ("controller", "source")
-"""Kinds of components whose signals do not count as measurements of a controller."""
+"""Kinds of components whose signals are not treated as measurements of a controller."""
 
 
 class _Wire(NamedTuple):
@@ -244,7 +243,7 @@ def default_views(data: Viewed) -> tuple[View, ...]:
     """Return views of all signals, the most useful first.
 
     The order is: inputs and outputs of controllers, outputs of plants, values of other components,
-    and states.  A command shares a view with its response.  An array has one view.
+    and states. A command and its response are in the same view. An array has one view.
     """
     return tuple(_Defaults(data).views())
 
@@ -278,7 +277,6 @@ class _Defaults:
         yield from chain.from_iterable(orders)
 
     def _of_controllers(self) -> Iterator[View]:
-        """Yield views of each controller's inputs: commands with responses, then measurements."""
         for controller in self._named("controller"):
             wires = [w for w in self._wires if w.reader == controller]
             for command, response in self._pairs(wires):
@@ -288,7 +286,6 @@ class _Defaults:
                     yield from self._view(wire.source)
 
     def _pairs(self, wires: Sequence[_Wire]) -> Iterator[tuple[str, str]]:
-        """Yield each command with the response of the same quantity, matched by name and unit."""
         commands = [w for w in wires if _COMMAND.match(w.input)]
         others = [w for w in wires if w not in commands]
         for command in commands:
@@ -303,7 +300,6 @@ class _Defaults:
                 yield command.source, found[0].source
 
     def _sent_by_controllers(self) -> Iterator[View]:
-        """Yield views of controller outputs, each with the plant input that it drives."""
         for controller in self._named("controller"):
             for name in self._of(controller):
                 driven = [
@@ -316,7 +312,7 @@ class _Defaults:
     def _rest(self, names: Iterable[str]) -> Iterator[View]:
         wired = {f"{w.reader}.{w.input}" for w in self._wires if w.source in self._shown}
         for name in names:
-            if name not in wired:  # an input has the values of its source
+            if name not in wired:  # an input has the same values as its source
                 yield from self._view(name)
 
     def _view(self, *names: str) -> Iterator[View]:
@@ -352,12 +348,12 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-# Signals of views in a recording.  Plants, messages and external inputs have tracks.  Sources have
-# none, so their values come from the controllers that sample them.
+# Signals of views in a recording. Plants, messages and external inputs have tracks. Sources have no
+# track, so their values come from the controllers that sample them.
 
 
 class Place(NamedTuple):
-    """The track and the column, or array of columns, with the values of a signal."""
+    """The track and the column (or columns of an array) in which a signal is recorded."""
 
     track: str
     column: str
@@ -387,7 +383,7 @@ def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]
 def places(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
     """Return the place of each signal and of each array element, by ``component.signal``.
 
-    The sampled inputs of a controller have names of the form ``controller.inputs.signal``.
+    The names of sampled inputs of a controller have the form ``controller.inputs.signal``.
     """
     out = dict(_sources(header, tracks))
     for owner, name in sorted(owners(tracks), key=lambda one: not one[1].endswith(SAMPLED)):
@@ -397,7 +393,6 @@ def places(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, P
 
 
 def _sources(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
-    """Return the places of the signals that controllers sampled, by ``component.signal``."""
     out: dict[str, Place] = {}
     for name, part in described(header).items():
         track = f"{MESSAGES}{name}{SAMPLED}"

@@ -1,9 +1,9 @@
 """Process that writes a recording: ``python -m rtsim.record.writer PATH SOCKET PARENT``.
 
-The process runs until its input ends for any reason, and then closes the file.  The recording can
-therefore be opened even if the simulation was killed.  Data are flushed on request of the loop and
-after a quarter of a second without input.  After a disk error, the process reports the cause and
-continues to read, so that the loop is never blocked.
+The process runs until its input ends for any reason, and then closes the file. Even after a crash
+of the simulation, the recording can therefore be opened. Data are flushed at the request of the
+loop, and after a quarter of a second without input. After a disk error, the process reports the
+cause and continues to read, so that the loop is never blocked.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class _RowIndex(MessageIndex):
 class _ChunkIndices:
     """The index of all chunks, which is written at the end of a file.
 
-    mcap's writer keeps this index as a list of objects, which takes 0.8 kB for each MB of the file.
-    This class stores bytes.  A long index goes to an unnamed temporary file if ``folder`` allows
-    one.
+    mcap's writer stores this index as a list of objects, which takes 0.8 kB for each MB of the
+    file. This class stores bytes. A long index is moved to an unnamed temporary file in ``folder``
+    if possible.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -88,7 +88,6 @@ class _ChunkIndices:
         self._folder = folder
         self._spool: IO[bytes] | None = None
         self._spilled = 0
-        """Number of valid bytes in the temporary file."""
 
     def append(self, index: ChunkIndex) -> None:
         builder = RecordBuilder()
@@ -98,7 +97,6 @@ class _ChunkIndices:
             self._spill(self._folder)
 
     def _spill(self, folder: Path) -> None:
-        """Move the bytes to the temporary file; if this fails, keep all bytes in memory."""
         try:
             if self._spool is None:
                 self._spool = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
@@ -112,7 +110,7 @@ class _ChunkIndices:
             self._bytes = bytearray()
 
     def __iter__(self) -> Iterator[_ChunkIndices]:
-        """Yield one object that writes the whole index."""
+        """Yield a single object, which writes the whole index."""
         yield self
 
     def write(self, stream: RecordBuilder) -> None:
@@ -138,14 +136,14 @@ PRIVATE = (
 class BatchWriter(Writer):
     """MCAP writer that adds arrays of rows directly to the private chunk builder of mcap's writer.
 
-    mcap's ``add_message`` takes 6 us a row, ten times the time to encode the row.  If a version of
-    mcap has no such chunk builder, rows are added with ``add_message``.  pyproject.toml limits the
+    mcap's ``add_message`` takes 6 us per row, ten times the time to encode the row. If a version of
+    mcap has no such chunk builder, rows are added with ``add_message``. pyproject.toml limits the
     version of mcap, and ``tests/project/test_house.py`` fails for a version without the chunk
     builder.
     """
 
     def __init__(self, output: Any, chunk_size: int = 1 << 20, folder: Path | None = None) -> None:
-        """Write to ``output``; a recording of many GB needs ``folder`` for a temporary file."""
+        """Write to ``output``. For a recording of many GB, ``folder`` stores a temporary file."""
         super().__init__(output, chunk_size, CompressionType.LZ4, enable_data_crcs=True)
         if hasattr(self, "_Writer__chunk_indices"):
             self._Writer__chunk_indices: Any = _ChunkIndices(folder)
@@ -191,7 +189,7 @@ class BatchWriter(Writer):
         self._Writer__compression = CompressionType.LZ4
 
     def _rows(self, channel: int, spec: TrackSpec, count: int) -> NDArray[np.void]:
-        """Return memory for ``count`` messages, in which their common fields are set."""
+        """Return memory for ``count`` messages, in which their common fields are already set."""
         known = self._messages.get(channel)
         if known is None or len(known) < count:
             layout = [*_HEAD, ("data", spec.wire)] if spec.wire.names else _HEAD
@@ -216,8 +214,8 @@ class BatchWriter(Writer):
 def _use_zlib_ng() -> None:
     """Compute the checksums of :class:`BatchWriter` with zlib-ng instead of Python's zlib.
 
-    With Python's zlib, checksums took a quarter of the writing process's time (docs/decisions/154).
-    The methods are copies, because the user's program may use mcap's own module too.
+    Python's zlib took a quarter of the writing process's time (docs/decisions/154). The methods are
+    copied, because the user's program may use mcap's own module too.
     """
     names = {**vars(mcap.writer), "zlib": zlib_ng}
     for name, method in vars(Writer).items():
@@ -238,12 +236,14 @@ _SPIN_NS = 2_000_000
 
 
 class _Sink:
-    """An unbuffered file whose writes are complete or fail."""
+    """An unbuffered file. Each write either is complete or raises an error."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "wb", buffering=0)  # noqa: SIM115
         self.whole = 0
-        """Bytes of all complete writes.  Each write of mcap's writer contains whole records."""
+        """Number of bytes of all complete writes. Each write of mcap's writer contains complete
+        records.
+        """
 
     def write(self, data: bytes) -> int:
         rest = memoryview(data)
@@ -268,7 +268,7 @@ class _Sink:
 
 
 class RecordingFile:
-    """MCAP file to which the received frames are written."""
+    """MCAP file into which the received frames are written."""
 
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path)
@@ -283,12 +283,13 @@ class RecordingFile:
         self._events = 0
         self._event_channel = 0
         self.loop = 0
-        """Thread of the loop; 0 if unknown."""
+        """Id of the loop's thread; 0 if unknown."""
         self.hurried = False
         """True if the run waits for this process."""
         self.finished = False
         self._latest_ns = self._marked_ns = -1
-        """Time of the latest row or event, and up to which all rows arrived [ns]; or -1."""
+        """Time of the latest row or event, and time up to which all rows have arrived [ns]; or -1.
+        """
         self._written = self._sink.whole
         self._kept_ns = -1
 
@@ -299,11 +300,13 @@ class RecordingFile:
         return self._kept_ns
 
     def _note_written(self) -> None:
-        if self._sink.whole != self._written:  # a chunk was written, with the rows before the mark
+        if (
+            self._sink.whole != self._written
+        ):  # a chunk was written, which contains all rows before the mark
             self._written, self._kept_ns = self._sink.whole, self._marked_ns
 
     def take(self, frame: RecordFrame, behind: bool = False) -> None:
-        """Write one frame.  ``behind`` is True if more data wait than one chunk contains."""
+        """Write one frame. ``behind`` is True if more data are waiting than fit into one chunk."""
         self._writer.behind = behind or self.hurried
         if frame.kind == FrameKind.ROWS:
             self._take_rows(frame.track, frame.data)
@@ -340,7 +343,7 @@ class RecordingFile:
             self._rows.append(0)
         schema = self._writer.register_schema(EVENT_TYPE, "protobuf", event_descriptor())
         self._event_channel = self._writer.register_channel(EVENT_TOPIC, "protobuf", schema)
-        Event(Tag(0), "", "").encode()  # the first call takes 4 ms, which would delay rows
+        Event(Tag(0), "", "").encode()  # the first call takes 4 ms and would delay rows
         self._written = self._sink.whole
 
     def _take_rows(self, number: int, data: bytes | memoryview) -> None:
@@ -375,27 +378,28 @@ class RecordingFile:
 
 
 class Inlet:
-    """Receiving end of the socket on which the loop sends its frames."""
+    """Receiving end of the socket through which the loop sends its frames."""
 
     def __init__(self, inlet: socket.socket, parent: int, off: OffTheLoop | None = None) -> None:
         self._socket, self._parent = inlet, parent
         self._frames = FrameBuffer()
         self._off = off
         self._unbroken = 0
-        """Bytes received since the process last waited for input."""
+        """Number of bytes received since the process last waited for input."""
         self.hurried = False
-        """True if the run waits for this process.  Waits for input then begin with a busy wait."""
+        """True if the run waits for this process. Each wait for input then begins with a busy wait.
+        """
 
     @property
     def behind(self) -> bool:
-        """True if more than a chunk of data arrived without a pause."""
+        """Return whether more than one chunk of data arrived without a pause."""
         return self._unbroken > CHUNK_BYTES
 
     def received(self) -> Iterator[Iterator[RecordFrame] | None]:
         """Yield the received frames, or ``None`` after a quarter of a second without input.
 
-        The iteration ends at the end of the stream.  The iteration also ends if the parent has died
-        and there is no input, because another child of the parent may keep the stream open.
+        The iteration ends at the end of the stream. If the parent process has died, the iteration
+        ends when there is no more input, because another child process may keep the stream open.
         """
         while True:
             if self._off is not None and not self.hurried:
@@ -417,7 +421,7 @@ class Inlet:
             yield self._frames.received(count)
 
     def readable(self, patience: float) -> bool:
-        """Wait up to ``patience`` s for input; return True if input is available."""
+        """Wait up to ``patience`` s for input. Return True if input is available."""
         return bool(select.select([self._socket], [], [], patience)[0])
 
     def _spin(self) -> bool:

@@ -1,8 +1,9 @@
-"""Start and end of the process that writes a recording, and the frames sent to this process.
+"""Start and end of the process that writes a recording, and the format of the data sent to it.
 
-A frame has a kind, a track number, a length and that many bytes.  Frames pass through a socket
-pair.  The writing process answers with lines of JSON: ``{"ready": true}``, ``{"kept": ns}`` after
-each chunk, ``{"error": "..."}``, and ``{"done": true}`` at the end.
+The data are frames, which a socket pair transmits. A frame contains its kind, the number of a
+track, the length of the data, and the data. The writing process answers with lines of JSON:
+``{"ready": true}``, ``{"kept": ns}`` after each chunk, ``{"error": "..."}``, and ``{"done": true}``
+at the end.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ HEAD = struct.Struct("<BHI")
 LONGEST = 1 << 26
 LONGEST_STATUS = 1 << 16
 _LEAST_ROOM = 1 << 20
-"""Minimum number of bytes that can be received at once."""
 
 
 class FrameKind(IntEnum):
@@ -49,12 +49,12 @@ class RecordFrame(NamedTuple):
 
 
 def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """Return one frame; raise the errors of :func:`head`."""
+    """Return one frame as bytes; raise the errors of :func:`head`."""
     return b"".join((head(kind, track, data), data))
 
 
 def head(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """Return the head of a frame with ``data``.
+    """Return the head of a frame that contains ``data``.
 
     Raises :class:`RecordingError` if the data are longer than the receiver accepts.
     """
@@ -75,10 +75,10 @@ class FrameBuffer:
     def __init__(self) -> None:
         self._data = bytearray(2 * _LEAST_ROOM)
         self._first = self._end = 0
-        """Range of the bytes that belong to an incomplete frame."""
+        """Start and end of the bytes that belong to an incomplete frame."""
 
     def room(self) -> memoryview:
-        """Return free memory for received bytes; the data of earlier frames become invalid."""
+        """Return free memory for received bytes. The data of earlier frames become invalid."""
         if len(self._data) - self._end < _LEAST_ROOM:
             rest = self._data[self._first : self._end]
             if len(rest) + _LEAST_ROOM > len(self._data):  # the frame is longer than the memory
@@ -88,9 +88,9 @@ class FrameBuffer:
         return memoryview(self._data)[self._end :]
 
     def received(self, count: int) -> Iterator[RecordFrame]:
-        """Yield the frames that are complete after ``count`` new bytes.
+        """Yield the frames that ``count`` new bytes complete.
 
-        The data of a frame are valid until the next call of :meth:`room`.  Raises
+        The data of a frame are valid until the next call of :meth:`room`. Raises
         :class:`RecordingError` for a malformed frame.
         """
         self._end += count
@@ -126,7 +126,7 @@ _KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
 }
-"""Environment of the writing process, with which glibc reuses the memory of a written chunk.
+"""Environment of the writing process, which makes glibc reuse the memory of a written chunk.
 
 Without these variables, page faults take a third of the process's time.
 """
@@ -135,9 +135,9 @@ Without these variables, page faults take a third of the process's time.
 def start_writer(
     path: Path, theirs: socket.socket, stderr: int, handles: tuple[int, ...]
 ) -> subprocess.Popen[bytes]:
-    """Start the writing process in its own session, so that Ctrl-C does not reach the process.
+    """Start the writing process in its own session, so that the process does not receive Ctrl-C.
 
-    The process inherits ``handles``, which hold the claim on the file until the process ends.
+    The process inherits ``handles``, which keep the file locked until the process ends.
     """
     # -P: a file in the working folder must not replace a module of the standard library.
     command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]
@@ -171,8 +171,9 @@ def start_writer(
 def await_end(process: subprocess.Popen[bytes], patience: float) -> None:
     """Wait up to ``patience`` s until ``process`` has ended.
 
-    Raises :class:`subprocess.TimeoutExpired` after that time.  On systems with process descriptors,
-    the wait ends at once.  ``Popen.wait`` would check only after 0.5, 1.5, 3.5, 7.5 ms and so on.
+    Raises :class:`subprocess.TimeoutExpired` after this time. On systems with process descriptors,
+    the function returns as soon as the process ends. ``Popen.wait`` would check only after 0.5,
+    1.5, 3.5, 7.5 ms and so on.
     """
     if hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):  # the Linux kernel is too old, or the process has ended

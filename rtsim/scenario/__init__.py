@@ -1,8 +1,9 @@
 """Scenarios: components and their connections, read from a file or declared in Python.
 
-:class:`Scenario` declares an experiment, and :func:`load_scenario` loads one by name or file.  The
-classes :class:`Body`, :class:`Ground`, :class:`Cue`, :class:`Hud` and :class:`Sound` describe what
-viewers show.  To write a component of a new kind, derive a class from :class:`Component`.
+:class:`Scenario` declares an experiment, and :func:`load_scenario` loads one by name or from a
+file. The classes :class:`Body`, :class:`Ground`, :class:`Cue`, :class:`Hud` and :class:`Sound`
+declare what viewers show. To write a component of a new kind, derive a class from
+:class:`Component`.
 """
 
 from __future__ import annotations

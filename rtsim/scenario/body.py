@@ -1,6 +1,6 @@
 """Bodies, meshes and terrain that viewers draw.
 
-Each body is a shape.  Signals of the run give its position and attitude.
+A body has a shape. Signals of the run define its position and attitude.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ MOST_POINTS = 513
 class GroundGrid:
     """Terrain heights and ground cover on a rectangular north-east grid.
 
-    Arrays that do not fit together raise :class:`ScenarioError`.  The grid copies the arrays; the
-    copies are read-only.
+    The arrays are copied, and the copies are read-only. Raises :class:`ScenarioError` for arrays of
+    inconsistent shapes.
 
     Attributes:
         north: Coordinates of the grid points, m, shape (n,), increasing, spacing may vary.
         east: Coordinates of the grid points, m, shape (m,), increasing, spacing may vary.
         height: Height of each grid point, m, positive upwards, shape (n, m).
-        kind: Ground cover of each cell, an index of :data:`KINDS`, shape (n - 1, m - 1).  Cell
-            ``[i, k]`` lies between ``north[i]`` and ``north[i + 1]``, and between ``east[k]`` and
+        kind: Ground cover of each cell, an index of :data:`KINDS`, shape (n - 1, m - 1). Cell ``[i,
+            k]`` lies between ``north[i]`` and ``north[i + 1]``, and between ``east[k]`` and
             ``east[k + 1]``.
 
     Example:
@@ -98,7 +98,7 @@ class GroundGrid:
     def from_plain(cls, data: Mapping[str, Any]) -> GroundGrid:
         """Return the grid from the output of :meth:`to_plain`.
 
-        Invalid data raises :class:`ScenarioError`.
+        Raises :class:`ScenarioError` for invalid data.
         """
         try:
             north, east = (np.array(data[name], np.float64) for name in ("north", "east"))
@@ -113,11 +113,11 @@ class GroundGrid:
 
 @dataclass(frozen=True)
 class Ground:
-    """Terrain that viewers draw, and its place on the Earth.
+    """Terrain that viewers draw, and its position on the Earth.
 
-    The origin of ``grid`` is at ``latitude`` and ``longitude``, in deg.  Both are required if
-    bodies have geodetic positions.  Height 0 of the grid is altitude 0.  The ground outside the
-    grid is flat, at height 0.
+    ``latitude`` and ``longitude``, in deg, are the position of the origin of ``grid``. Both are
+    required if bodies have geodetic positions. Height 0 of the grid is altitude 0. The ground
+    outside the grid is flat, at height 0.
 
     Example:
         grid = GroundGrid([0.0, 1000.0], [0.0, 1000.0], [[0.0, 5.0], [0.0, 9.0]], [[2]])
@@ -142,8 +142,8 @@ class Ground:
     def added_to(self, presentation: Any) -> Any:
         """Return a copy of ``presentation`` with this ground.
 
-        A :class:`~rtsim.scenario.shown.Presentation` that already has a ground raises
-        :class:`ScenarioError`.
+        Raises :class:`ScenarioError` if the :class:`~rtsim.scenario.shown.Presentation` already has
+        a ground.
         """
         if presentation.ground is not None:
             raise ScenarioError("show(Ground(...)): the ground is declared twice; remove one")
@@ -161,7 +161,7 @@ class Ground:
     def from_plain(cls, data: Mapping[str, Any]) -> Ground:
         """Return the ground from the output of :meth:`to_plain`.
 
-        Invalid data raises :class:`ScenarioError`.
+        Raises :class:`ScenarioError` for invalid data.
         """
         try:
             at = [None if data.get(k) is None else float(data[k]) for k in _PLACE]
@@ -172,7 +172,7 @@ class Ground:
 
 _PLACE = ("latitude", "longitude")
 _PER_M = 100.0
-"""Number of units of height per m in data for other processes, where heights are whole cm."""
+"""In data for other processes, heights are whole numbers of 1/100 m."""
 
 
 def _packed(array: NDArray[Any]) -> str:
@@ -200,12 +200,11 @@ def _array(name: str, given: ArrayLike, kind: Any, shape: tuple[int, int]) -> ND
 # Meshes of triangles from files (OBJ, glTF, STL, PLY), as the shapes of bodies.
 
 MOST_TRIANGLES = 2000
-"""Limit per mesh, so that a window without a graphics card still draws 60 pictures per second."""
+"""Limit per mesh. With this limit, a window draws 60 pictures per second without a graphics card.
+"""
 SUFFIXES = (".obj", ".glb", ".gltf", ".stl", ".ply")
 _LARGEST = 1e6
-"""Limit of coordinates, m."""
 _MOST_BYTES = 64 << 20
-"""Limit of the file size, bytes."""
 _AXES = {f"{sign}{name}": (k, 1.0 if sign == "+" else -1.0)
          for sign in "+-" for k, name in enumerate("xyz")}  # fmt: skip
 _GREY = (170, 176, 184)
@@ -217,19 +216,19 @@ Colours = NDArray[np.uint8]
 class Mesh:
     """A triangle mesh from a file, as the shape of a body.
 
-    The origin of the file becomes the origin of the body.  A file that cannot be used raises
-    :class:`ScenarioError`.
+    The origin of the file becomes the origin of the body. Raises :class:`ScenarioError` for a file
+    that cannot be used.
 
     Args:
         file: An OBJ, glTF, STL or PLY file.
-        forward: The file's forward axis: ``+x``, ``-x``, ``+y``, ``-y``, ``+z`` or ``-z``.  The
+        forward: The file's forward axis: ``+x``, ``-x``, ``+y``, ``-y``, ``+z`` or ``-z``. The
             default is ``+z`` for glTF and ``+x`` for other formats.
-        up: The file's upward axis.  The default is ``+y`` for glTF and ``+z`` for other formats.
+        up: The file's upward axis. The default is ``+y`` for glTF and ``+z`` for other formats.
         scale: Length of one unit of the file, m.
 
     The attribute ``corners``, shape (n, 3, 3), contains the corners of the triangles in body axes
-    (forward, right, down), m.  ``colours``, shape (n, 3), contains their colours (red, green,
-    blue), 0 to 255.
+    (forward, right, down), m. The attribute ``colours``, shape (n, 3), contains the colours of the
+    triangles (red, green, blue), 0 to 255.
 
     Example:
         rover = Mesh("rover.obj", forward="+x", up="+z", scale=0.001)
@@ -297,7 +296,7 @@ class Mesh:
     def from_plain(cls, data: Mapping[str, Any]) -> Mesh:
         """Return the mesh from the output of :meth:`to_plain`.
 
-        Invalid data raises :class:`ScenarioError`.
+        Raises :class:`ScenarioError` for invalid data.
         """
         self = cls.__new__(cls)
         try:
@@ -318,7 +317,7 @@ class Mesh:
 
 
 def _to_body(path: Path, forward: str, up: str) -> NDArray[np.float64]:
-    """Return the matrix (3, 3) from the file's axes to body axes (forward, right, down)."""
+    """Return the matrix (3, 3) that rotates the file's axes to body axes (forward, right, down)."""
     for given in (forward, up):
         if given not in _AXES:
             raise ScenarioError(
@@ -339,7 +338,7 @@ def _to_body(path: Path, forward: str, up: str) -> NDArray[np.float64]:
 def _read(path: Path, changed_ns: int, size: int) -> tuple[Triangles, Colours]:  # noqa: ARG001
     """Return the triangles (n, 3, 3) of a file, in the file's axes, and their colours (n, 3).
 
-    The time and the size of the file serve only as keys of the cache.
+    The time and the size of the file are only used as keys of the cache.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise ScenarioError(
@@ -367,7 +366,6 @@ def _read(path: Path, changed_ns: int, size: int) -> tuple[Triangles, Colours]: 
 
 
 def _colours(part: Any) -> Colours:
-    """Return the colours (n, 3) of the triangles, or the material's colour for all of them."""
     many = len(part.faces)
     visual = part.visual
     try:
@@ -401,20 +399,20 @@ Place = str | float
 
 @dataclass(frozen=True)
 class Body:
-    """A rigid body that viewers draw at the position and attitude given by signals.
+    """A rigid body that viewers draw. Signals give its position and attitude.
 
     Each element of a position or attitude is a signal (``"component.signal"``), a negated signal
-    (``"-drone.height"``), or a number in m or rad.  Signals can have any unit of length or angle
-    that rtsim converts (m, km, ft, rad, deg).  Give one position and one attitude:
+    (``"-drone.height"``), or a number in m or rad. Signals can have any unit of length or angle
+    that rtsim converts (m, km, ft, rad, deg). Give one position and one attitude:
 
     - ``geodetic``: latitude, longitude, altitude.
     - ``north_east_down``: three distances from a local origin.
     - ``euler``: roll, pitch and yaw, from north-east-down axes to body axes (forward, right, down).
     - ``quaternion``: the same rotation as a quaternion, scalar first.
 
-    ``shape`` is ``aircraft``, ``box``, ``car``, ``quadcopter`` or a :class:`Mesh`.  ``length`` is
-    in m; 0 selects the usual length of the shape or the length of the mesh.  The origin of a car is
-    on the ground below its middle; the origin of other built-in shapes is in their middle.
+    ``shape`` is ``aircraft``, ``box``, ``car``, ``quadcopter`` or a :class:`Mesh`. ``length`` is in
+    m; 0 selects the usual length of the shape or the length of the mesh. The origin of a car is on
+    the ground below its middle. The origin of other built-in shapes is in their middle.
 
     Example:
         Body("plane", geodetic=("f16.latitude", "f16.longitude", "f16.altitude"),
@@ -489,9 +487,9 @@ class Body:
     def terms(self, field: str, units: Mapping[str, str]) -> Iterator[tuple[str, float]]:
         """Yield the signal and the factor to m, rad or 1 of each element of ``field``.
 
-        For an element that is a number, the signal is empty and the factor is the number.
-        ``units`` maps the known signals to their units.  An unknown signal or an unsuitable unit
-        raises :class:`ScenarioError`.
+        If an element is a number, the signal is empty and the factor is this number. ``units`` maps
+        the known signals to their units. Raises :class:`ScenarioError` for an unknown signal or an
+        unsuitable unit.
         """
         for place, known in zip(getattr(self, field), _UNITS[field], strict=True):
             if not isinstance(place, str):
@@ -526,7 +524,7 @@ class Body:
     def from_plain(cls, data: Mapping[str, Any]) -> Body:
         """Return the body from the output of :meth:`to_plain`.
 
-        Invalid data raises :class:`ScenarioError`.
+        Raises :class:`ScenarioError` for invalid data.
         """
         given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         if isinstance(given.get("shape"), Mapping):

@@ -77,7 +77,10 @@ class Builder:
         self.initials: dict[str, InitialValue] = {}
 
     def system(self) -> System:
-        """Return the system; if a component fails, close the controllers that have started."""
+        """Return the system.
+
+        If a component fails, the controllers that have started are closed.
+        """
         with on_ctrl_c(interrupt), shared():
             try:
                 return self._system()
@@ -223,7 +226,7 @@ def _known(changeable: Mapping[str, Changeable], target: str) -> Changeable:
 
 
 def predecessors(orders: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """Return the set of all controllers before each controller in a declared order."""
+    """Return the predecessors of each controller in the declared orders."""
     direct: dict[str, set[str]] = {}
     for first, later in orders:
         direct.setdefault(later, set()).add(first)

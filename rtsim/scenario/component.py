@@ -1,8 +1,8 @@
 """The base class of all kinds of components.
 
-To add a kind of component, derive a class from :class:`Component`.  A scenario uses its methods
+To add a kind of component, derive a class from :class:`Component`. A scenario calls its methods
 :meth:`~Component.signals`, :meth:`~Component.settable`, :meth:`~Component.describe` and, for each
-run, :meth:`~Component.build`.  ``docs/extending-components.md`` has an example.
+run, :meth:`~Component.build`. ``docs/extending-components.md`` contains an example.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Settable(NamedTuple):
     live: bool = False
     """True if commands or :meth:`Scenario.at` can change the values during a run.
 
-    :attr:`Built.changeable` must then contain a :class:`Changeable` for each value.
+    In this case, :attr:`Built.changeable` must contain a :class:`Changeable` for each value.
     """
 
 
 class Validity(NamedTuple):
-    """Assumptions and limits of the validity of the results, as sentences for every recording."""
+    """Sentences for every recording: the assumptions and limits of its results."""
 
     assumptions: Sequence[str] = ()
     limits: Sequence[str] = ()
@@ -54,14 +54,14 @@ class Validity(NamedTuple):
 
 @dataclass
 class Built:
-    """The parts of a component for one run; a component sets only the fields that it needs."""
+    """The objects of a component for one run. A component sets only the fields that it needs."""
 
     port: SignalPort | None = None
-    """Signals that inputs of other components read; the port has the name of the component."""
+    """Signals that other components can read. The port has the name of the component."""
     topic: Topic | None = None
-    """The topic of the component's messages, which arrive at the port of the same name."""
+    """The topic of the component's messages. The messages arrive at the port of the same name."""
     tasks: Sequence[Task] = ()
-    """Tasks that react at ticks; the first task has the name of the component."""
+    """Tasks that are executed at their ticks. The first task has the name of the component."""
     wiring: Wiring | None = None
     """Inputs of the component, from :meth:`Site.wiring`."""
     plant: RunningPlant | None = None
@@ -73,8 +73,8 @@ class Built:
     initials: Sequence[InitialValue] = ()
     """Values that :meth:`Scenario.set` sets.
 
-    If :meth:`~Component.resettable` returns True, a prepared run sets them in place; otherwise, it
-    builds the component again.
+    If :meth:`~Component.resettable` returns True, a prepared run sets these values without building
+    the component again.
     """
     triggers: Sequence[str] = ()
     """Topics whose messages trigger the first task."""
@@ -85,23 +85,23 @@ class Built:
 
 @dataclass
 class Site:
-    """Services for :meth:`Component.build`."""
+    """Functions and data of a run that :meth:`Component.build` can use."""
 
     components: Mapping[str, Component]
     seed: int
     streams: RandomStreams
     compile: Compilation
     external_inputs: Mapping[str, ExternalInput]
-    """External inputs that replace the declared ones in a replay, by name."""
+    """External inputs by name. In a replay, they replace the declared external inputs."""
     controllers: Mapping[str, ControllerProtocol]
-    """Controllers that replace the declared ones in a replay, by name."""
+    """Controllers by name. In a replay, they replace the declared controllers."""
     before: Mapping[str, frozenset[str]]
-    """All controllers before each controller in a declared order."""
+    """Predecessors of each controller in a declared order."""
     faults: Installer | None = None
     changeable: dict[str, Changeable] = field(default_factory=dict)
     """Values that can change in this run, by ``component.name``; complete after the build."""
     started: dict[str, ControllerProtocol] = field(default_factory=dict)
-    """Controllers that have started, which a failed build closes."""
+    """Controllers that have started. If the build fails, they are closed."""
 
     def signals(self, component: Component) -> Signals:
         """Return the signals of ``component`` that other components can read."""
@@ -116,9 +116,9 @@ class Site:
         items: bool = True,
         initial: Values | None = None,
     ) -> Wiring:
-        """Return a wiring whose ``gather()`` copies the values of sources into ``into``.
+        """Return a wiring whose ``gather()`` copies the values of the sources to ``into``.
 
-        An input without a source raises :class:`ScenarioError`.
+        Raises :class:`ScenarioError` for an input without a source.
 
         Args:
             into: Values of the inputs, shape (m,).
@@ -126,7 +126,7 @@ class Site:
             sources: For each input, a signal ``"component.signal"`` or a number.
             owner: Name of the component.
             items: If True, each ``gather()`` is one item of the faults that act on these inputs.
-            initial: Values before the first message, by input; these override the declared values.
+            initial: Values before the first message, by input. They override the declared values.
         """
         check_wired(signals, sources, owner)
         if self.faults is None:
@@ -134,11 +134,11 @@ class Site:
         return FaultyWiring(into, signals, sources, owner, self.faults.present, items, initial)
 
     def successors(self, name: str) -> frozenset[str]:
-        """Return the controllers after ``name`` in a declared order."""
+        """Return the controllers that follow ``name`` in a declared order."""
         return frozenset(n for n, firsts in self.before.items() if name in firsts)
 
     def external(self, own: ExternalInput) -> ExternalInput:
-        """Return ``own`` or, in a replay, an input that repeats the recorded values."""
+        """Return ``own``. In a replay, return an input that repeats the recorded values."""
         return self.external_inputs.get(own.name, own)
 
     def controller(self, name: str, own: ControllerProtocol) -> ControllerProtocol:
@@ -165,10 +165,10 @@ class Site:
 
 
 class Component(ABC):
-    """A declared component of a scenario, built again for each run.
+    """A declared component of a scenario, which is built again for each run.
 
     For a new kind of component, derive a class with :meth:`signals` and :meth:`build`, and add an
-    object of the class with :meth:`Scenario.add`.  Keep values that a user can set in dicts,
+    object of the class with :meth:`Scenario.add`. Store values that a user can set in dicts,
     because a copy of the scenario copies these dicts.
     """
 
@@ -177,9 +177,9 @@ class Component(ABC):
 
     @abstractmethod
     def signals(self, others: Others) -> Signals:
-        """Return the signals that inputs can read.
+        """Return the signals that other components can read.
 
-        ``others`` finds the signals of other components.
+        ``others`` provides the signals of other components.
         """
 
     @abstractmethod
@@ -191,7 +191,7 @@ class Component(ABC):
         return []
 
     def describe(self) -> dict[str, Any]:
-        """Return the component as plain data; a replay checks that the data have not changed."""
+        """Return the component as plain data. A replay checks that the data have not changed."""
         own = {
             name: value
             for values, signals, _ in self.settable()
@@ -208,53 +208,55 @@ class Component(ABC):
         return out
 
     def functions(self) -> list[Any]:
-        """Return functions and classes that compute the run; a replay checks their source."""
+        """Return the functions and classes that affect the run. A replay checks their source."""
         return [type(self)]
 
     def companions(self, name: str) -> Mapping[str, Component]:  # noqa: ARG002
-        """Return components that are added together with this component, such as its topics."""
+        """Return components that are added together with this one, such as its topics."""
         return {}
 
     def validity(self) -> Validity:
-        """Return assumptions and limits of the results, for every recording."""
+        """Return the assumptions and limits for every recording."""
         return Validity()
 
     def resettable(self) -> bool:
         """Return whether :func:`rtsim.runs.prepared.prepare` may build the component only once.
 
         Return True only if ``save()`` and ``restore()`` of the built objects cover all memory of a
-        run, so that a restored system behaves like a new system.  Values in :attr:`Built.initials`
-        are then set in place.  A class that overrides :meth:`build` must override this method too;
-        the inherited answer does not count.
+        run. A restored system then behaves like a new system, and the values in
+        :attr:`Built.initials` are set without a new build. A class that overrides :meth:`build`
+        must also override this method; otherwise the method returns False.
         """
         return False
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
         builds, resets = (_place_of(cls, name) for name in ("build", "resettable"))
-        if builds < resets:  # the inherited answer is about another build
+        if builds < resets:  # the inherited answer is for the inherited build
             cls.resettable = Component.resettable  # type: ignore[method-assign]
 
     @property
     def outside(self) -> bool:
-        """True if another process or a device decides the messages; a replay repeats them."""
+        """Return whether another process or a device produces the messages.
+
+        A replay repeats the recorded messages.
+        """
         return False
 
     @property
     def external(self) -> ExternalInput | None:
-        """The component's external input, or None; a replay feeds this input from the recording."""
+        """The component's external input, or None. A replay reads its values from the recording."""
         return None
 
 
 def _place_of(cls: type[Component], name: str) -> int:
-    """Return the position, in the method resolution order, of the class that defines ``name``."""
     return next(i for i, one in enumerate(cls.__mro__) if name in vars(one))
 
 
 class Others:
-    """Signals of all components, for a component whose signals depend on others.
+    """Signals of all components, for a component whose signals depend on other components.
 
-    ``asked`` contains the components of the present search, so that cycles are detected.
+    ``asked`` contains the components of the current search, so that cycles are detected.
     """
 
     def __init__(
@@ -264,7 +266,7 @@ class Others:
         self._asked = asked
 
     def signal(self, source: str, wanted_by: str) -> Signal:
-        """Return the signal ``source`` (``"component.signal"``); errors mention ``wanted_by``."""
+        """Return the signal ``source`` (``"component.signal"``). Errors mention ``wanted_by``."""
         name, dot, signal = source.partition(".")
         if not dot:
             raise ScenarioError(
@@ -281,9 +283,9 @@ class Others:
 def readable(
     component: Component, components: Mapping[str, Component], asked: tuple[Component, ...] = ()
 ) -> Signals:
-    """Return the signals of ``component`` that inputs can read.
+    """Return the signals of ``component`` that other components can read.
 
-    A cycle of sensors raises :class:`ScenarioError`; ``asked`` is as in :class:`Others`.
+    Raises :class:`ScenarioError` for a cycle of sensors. :class:`Others` explains ``asked``.
     """
     if any(component is one for one in asked):
         raise ScenarioError(
@@ -323,9 +325,9 @@ def changeable(
     vector: Vector,
     owner: RunningPlant | SignalPort | None = None,
 ) -> list[Changeable]:
-    """Return a :class:`Changeable` for each of ``signals``, whose values are in ``vector``.
+    """Return a :class:`Changeable` for each of ``signals``, whose values are stored in ``vector``.
 
-    ``owner`` is the plant or the port that must be informed of a change.
+    ``owner`` is the plant or the port that is informed of each change.
     """
     return [Changeable(f"{owner_name}.{s.name}", s.name, signals, vector, owner) for s in signals]
 
@@ -335,7 +337,8 @@ def initials(
 ) -> list[InitialValue]:
     """Return an :class:`InitialValue` for each of ``signals``, except connected inputs.
 
-    Each of ``vectors`` (n,) holds the values.  For inputs, ``sources`` lists the connections.
+    Each of the ``vectors`` (n,) receives the values. ``sources`` contains the connections of the
+    inputs.
     """
     wired = {name for name, source in (sources or {}).items() if isinstance(source, str)}
     return [InitialValue(s.name, signals, vectors) for s in signals if s.name not in wired]
@@ -346,7 +349,7 @@ def before_messages(
 ) -> dict[str, Any]:
     """Return the values of connected inputs before the first message, for a description.
 
-    The dict is empty if neither the inputs nor ``initial`` give such values.
+    The dict is empty if neither the inputs nor ``initial`` define such values.
     """
     declared = signals.beginning_with(initial).declared_initial()
     found = {n: value for n, value in declared.items() if isinstance(sources.get(n), str)}

@@ -1,4 +1,4 @@
-"""Handles: objects through which a user names the signals of a component."""
+"""Handles: objects with which a user refers to the signals of a component."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ RESULT_ATTRIBUTES = frozenset(
         "warnings",
     )
 )  # fmt: skip
-"""Attributes of results, which hide a component of the same name from ``run.NAME``."""
+"""Attributes of results. ``run.NAME`` is the attribute, not a component of the same name."""
 
 
 class SignalReference(str):
-    """The name of a signal, ``component.signal``; arithmetic with this name raises an error."""
+    """The name ``component.signal`` of a signal. Arithmetic with the name raises an error."""
 
     __slots__ = ()
 
@@ -66,9 +66,9 @@ class SignalReference(str):
 
 
 class Handle:
-    """A component of a scenario; ``handle.NAME`` is the name of a signal or parameter.
+    """A component of a scenario. ``handle.NAME`` is the name of a signal or parameter.
 
-    ``aliases`` maps names of fields to names of signals where they differ.
+    ``aliases`` maps the names of fields to the names of signals where they differ.
     """
 
     _name: str
@@ -154,7 +154,10 @@ def _frame_of_the_user() -> FrameType | None:
 
 
 def here() -> str:
-    """Return the user's line that called rtsim, as ``"cart.py:12: text"``, or an empty string."""
+    """Return the line of the user's code that called rtsim, as ``"cart.py:12: text"``.
+
+    The text is empty if there is no such line.
+    """
     frame = _frame_of_the_user()
     if frame is None:
         return ""
@@ -164,12 +167,15 @@ def here() -> str:
 
 
 def refused(problem: str) -> ScenarioError:
-    """Return a :class:`ScenarioError` whose message begins with the user's line."""
+    """Return a :class:`ScenarioError` whose message begins with the line of the user's code."""
     return ScenarioError(f"{here()}{problem}")
 
 
 def warn_if_hidden(component: str) -> None:
-    """Warn at the user's line if an attribute of results hides the component."""
+    """Warn if an attribute of results has the same name as the component.
+
+    The warning refers to the line of the user's code.
+    """
     if component not in RESULT_ATTRIBUTES:
         return
     said = (

@@ -23,16 +23,17 @@ from rtsim.core.raised import from_outside, from_the_machine, own_frames
 from rtsim.scenario.scenario import Scenario
 
 _found: set[str] = set()
-"""Names of modules that Python finds only with the folder of the scenario file on its path."""
+"""Names of modules that Python finds only if the folder of the scenario file is on its path."""
 
 _imported: dict[Path, dict[str, tuple[Path, Signature | None]]] = {}
-"""For each loaded file: name, file and signature of the modules that it imported."""
+"""For each loaded file: the name, file and signature of each module that it imported."""
 
 
 def imported_by(path: Path) -> dict[Path, Signature | None]:
     """Return the files of modules that ``path`` imported, with their signatures at that time.
 
-    A module that Python still holds is not read again when ``path`` is loaded again.
+    If ``path`` is loaded again, Python does not read modules again that are still in its module
+    table.
     """
     found = _imported.get(path.resolve(), {})
     return dict(one for name, one in found.items() if name in sys.modules)
@@ -41,8 +42,8 @@ def imported_by(path: Path) -> dict[Path, Signature | None]:
 def forget_beside() -> None:
     """Remove the modules in the folder of the last loaded file from Python's module table.
 
-    Another file can have a different module of the same name beside it, and the text of a module
-    can have changed since the last load.
+    The next file may be in a folder with a different module of the same name. The text of a module
+    may also have changed since the last load.
     """
     while _found:
         sys.modules.pop(_found.pop(), None)
@@ -72,7 +73,7 @@ def imports_beside(path: Path | None) -> Iterator[None]:
 
 
 def _is_beside(name: str) -> bool:
-    """Return whether the import of ``name`` depends on the folder of the scenario file."""
+    """Return whether the import of ``name`` used the folder of the scenario file."""
     package = name.partition(".")[0]
     file = getattr(sys.modules.get(package), "__file__", None)
     return file is not None and file != _origin(package)
@@ -101,8 +102,9 @@ BUILT_IN = {
     "unstable": "rtsim.models.unstable:scenario",
     "valves": "rtsim.models.valves:scenario",
 }
-"""``module:function`` of rtsim's own scenarios, by the scenario's name; other packages add
-scenarios by the entry point ``rtsim.scenarios``."""
+"""Functions that create rtsim's own scenarios, as ``module:function``, by the scenario's name.
+Other packages add scenarios with the entry point ``rtsim.scenarios``.
+"""
 
 Maker = Callable[..., Scenario]
 
@@ -116,14 +118,14 @@ def known_scenarios() -> dict[str, str]:
 
 
 def file_of(reference: str) -> Path | None:
-    """Return the Python file in ``reference``, or ``None`` for the name of a scenario."""
+    """Return the Python file in ``reference``, or ``None`` for a scenario by name."""
     path, _, function = reference.partition(".py")
     named = reference.endswith(".py") or function.startswith(":")
     return Path(path + ".py") if named else None
 
 
 def find_maker(reference: str) -> Maker:
-    """Return the function that makes a scenario.
+    """Return the function that creates a scenario.
 
     ``reference`` is the name of a scenario or ``path/to/file.py[:function]``.
     """
@@ -141,7 +143,6 @@ def find_maker(reference: str) -> Maker:
 
 
 def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
-    """Return an error that suggests a file of this name, a recording or a similar name."""
     beside = Path(f"{reference}.py")
     if beside.is_file():
         return ScenarioError(
@@ -154,7 +155,7 @@ def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
 
 @contextmanager
 def users_code(whose: str) -> Iterator[None]:
-    """Convert an exception of the user's code to a :class:`ScenarioError` with its lines."""
+    """Convert an exception in the user's code to a :class:`ScenarioError` that shows the lines."""
     try:
         yield
     except RtsimError:
@@ -175,7 +176,7 @@ _SHOWN = 3
 
 
 def _shown(frames: list[FrameSummary]) -> list[str]:
-    """Return the first and the last frames, because endless recursion has very many frames."""
+    """Return only the first and the last frames, because endless recursion has very many frames."""
     lines = [f"{f.filename}:{f.lineno} {f.line}" for f in frames]
     left_out = len(lines) - 2 * _SHOWN
     if left_out <= 1:
@@ -186,8 +187,8 @@ def _shown(frames: list[FrameSummary]) -> list[str]:
 class _FromSource(SourceFileLoader):
     """Loader that compiles a Python file at each load.
 
-    Python compares only the size and the time (in whole s) of a file with the stored bytecode.  An
-    edit that changes neither would run the old code.
+    Python uses the stored bytecode if size and time (in whole s) of the file are unchanged. After
+    an edit that changes neither, Python would execute the old code.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -196,7 +197,7 @@ class _FromSource(SourceFileLoader):
 
 
 def module_name(path: Path) -> str:
-    """Return the name of the module as which the scenario file ``path`` is loaded."""
+    """Return the module name under which the scenario file ``path`` is loaded."""
     return f"rtsim_scenario_{path.stem}"
 
 
@@ -230,22 +231,24 @@ Settings = Mapping[str, str | float | Sequence[float]]
 
 
 class ScenarioMaker:
-    """A loaded function that makes scenarios; each call of :meth:`make` returns a new scenario."""
+    """A function that creates a scenario. Each call of :meth:`make` returns a new scenario."""
 
     def __init__(self, reference: str) -> None:
         """Load ``reference``: a name, or ``path/to/file.py[:function]``."""
         self.reference = reference
-        self._hashed = _hash_of(reference)  # before the file runs, because its code can change it
+        self._hashed = _hash_of(
+            reference
+        )  # before the file is executed, because its code can change the file
         self._maker = find_maker(reference)
         self._parameters = _parameters(self._maker, reference)
 
     @property
     def sha256(self) -> str | None:
-        """The hash of the scenario's file before it was loaded; ``None`` for a scenario by name."""
+        """The hash of the scenario file before it was loaded; ``None`` for a scenario by name."""
         return self._hashed.get("sha256")
 
     def make(self, settings: Settings | None = None) -> Scenario:
-        """Return a new scenario; arguments and errors are as in :func:`load_scenario`."""
+        """Return a new scenario. Arguments and errors are the same as for :func:`load_scenario`."""
         reference, parameters = self.reference, self._parameters
         texts = {key: _as_text(value) for key, value in (settings or {}).items()}
         arguments: dict[str, Any] = {}
@@ -274,9 +277,9 @@ def load_scenario(reference: str, settings: Settings | None = None) -> Scenario:
     """Return a scenario by name or from a file ``path/to/file.py[:function]``.
 
     ``settings`` maps names of function arguments (``case``) and of initial values (``f16.cg``) to
-    texts, numbers or sequences of numbers.  An argument is converted to the type of its default.
-    The text of an initial value is one number, or several numbers separated by commas.  An unknown
-    name or a wrong value raises :class:`ScenarioError`.
+    texts, numbers or sequences of numbers. An argument is converted to the type of its default. The
+    text of an initial value is one number, or several numbers separated by commas. Raises
+    :class:`ScenarioError` for an unknown name or a wrong value.
 
     Example:
         bounces = load_scenario("ball", {"ball.height": 2.0})
@@ -285,7 +288,7 @@ def load_scenario(reference: str, settings: Settings | None = None) -> Scenario:
 
 
 def _hash_of(reference: str) -> dict[str, str]:
-    """Return the hash of the scenario's file, which a replay checks before it runs the file."""
+    """Return the hash of the scenario file, which a replay checks before it executes the file."""
     path = file_of(reference)
     try:
         return {} if path is None else {"sha256": file_hash(path)}
@@ -324,7 +327,6 @@ def _check_complete(
 
 
 def _as_text(value: object) -> str:
-    """Return a value as text in the form of the command line; numbers keep all digits."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(map(str, value))
     return str(value)

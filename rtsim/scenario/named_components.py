@@ -21,7 +21,7 @@ from rtsim.scenario.standard_components import ControllerComponent, PlantCompone
 C = TypeVar("C", bound=Component)
 
 RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
-"""Names of tracks that every recording has, which a component must not have."""
+"""Names of tracks in every recording. A component must not have one of these names."""
 
 
 class NamedComponents:
@@ -32,11 +32,12 @@ class NamedComponents:
         self.components: dict[str, Component] = {}
 
     def add(self, name: str, component: Component) -> None:
-        """Add a component of any kind, such as your own (``docs/extending-components.md``).
+        """Add a component of any kind, also of a class of the user.
 
-        An invalid, reserved or duplicate name raises :class:`ScenarioError`.  If results have an
-        attribute of this name, such as ``speed``, a warning is given: ``run["speed.x"]`` then reads
-        the component's signal, and ``run.speed.x`` does not.
+        ``docs/extending-components.md`` explains such classes. Raises :class:`ScenarioError` for an
+        invalid, reserved or duplicate name. Warns if results have an attribute of the same name,
+        such as ``speed``. The component's signal is then ``run["speed.x"]``, because ``run.speed``
+        is the attribute.
         """
         if name in RESERVED:
             raise ScenarioError(
@@ -62,17 +63,17 @@ class NamedComponents:
         return {name: one for name, one in self.components.items() if isinstance(one, kind)}
 
     def component(self, name: str) -> Component:
-        """Return component ``name``; an unknown name raises :class:`UnknownName`."""
+        """Return component ``name``; raise :class:`UnknownName` for an unknown name."""
         if name not in self.components:
             raise UnknownName("component", name, sorted(self.components), f"scenario {self.name}")
         return self.components[name]
 
     def readable(self) -> dict[str, Signals]:
-        """Return the signals that inputs and views can read, by component."""
+        """Return the signals that other components and views can read, by component."""
         return {name: readable(one, self.components) for name, one in self.components.items()}
 
     def adjustable(self) -> dict[str, str]:
-        """Return the unit of each element of a value that can change during a run."""
+        """Return the unit of each value that can change during a run, by name of the element."""
         return {
             f"{name}.{column}": signal.unit
             for name, component in self.components.items()
@@ -104,7 +105,7 @@ class NamedComponents:
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
         """Return the declaration of controller ``name``.
 
-        If ``name`` is not a controller, :class:`ScenarioError` is raised with the text ``problem``.
+        Raises :class:`ScenarioError` with the text ``problem`` if ``name`` is not a controller.
         """
         controllers = self.of(ControllerComponent)
         if name not in controllers:
@@ -115,7 +116,7 @@ class NamedComponents:
     def settable_of(self, target: SignalName) -> Settable:
         """Return the declared values that contain ``target``, ``"component.name"``.
 
-        An unknown value raises :class:`UnknownName`.
+        Raises :class:`UnknownName` for an unknown value.
         """
         owner, dot, name = str(target).partition(".")
         if not dot:
@@ -140,7 +141,8 @@ class NamedComponents:
 
         Raises:
             ScenarioError: The target is not an input or already connected, units or shapes differ,
-                or two components have no names in common.  The message shows the user's line.
+                or two components have no names in common. The message contains the line of the
+                user's code.
         """
         whole = [_is_component(one) for one in (source, target)]
         try:
@@ -180,7 +182,7 @@ class NamedComponents:
             self._connect_by_name(source, target)
 
     def _connect_by_name(self, source: str, target: str) -> None:
-        """Connect a signal to an input of the same name, unless the input has a value."""
+        """Connect a signal to an input of the same name, unless the input already has a source."""
         owner, _, name = target.partition(".")
         given = self._inputs(owner)[0].get(name)
         if given is not None and not isinstance(given, str):
@@ -191,7 +193,6 @@ class NamedComponents:
         self._connect(source, target)
 
     def _common(self, one: str, other: str) -> list[tuple[str, str]]:
-        """Return the pairs of signals and inputs with equal names of two components."""
         if one == other:
             raise ScenarioError(f"{one} cannot be connected to itself by names; give the signals")
         return [
@@ -202,11 +203,9 @@ class NamedComponents:
         ]
 
     def _given(self, name: str) -> tuple[str, ...]:
-        """Return the names of the signals of component ``name`` that other components can read."""
         return readable(self.component(name), self.components).names
 
     def _inputs(self, name: str) -> tuple[dict[str, Any], Signals]:
-        """Return the sources of the inputs of component ``name``, and the inputs."""
         component = self.component(name)
         inputs: dict[str, Any] = getattr(component, "inputs", {})
         found = (v.signals for v in component.settable() if v.values is inputs)
@@ -240,7 +239,6 @@ class NamedComponents:
 
 
 def _is_component(given: object) -> bool:
-    """Return whether ``given`` is a component, or its name, rather than a signal or a number."""
     if isinstance(given, str):
         return "." not in given
     return isinstance(given, NamedSignals | Handle)

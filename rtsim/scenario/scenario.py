@@ -1,7 +1,7 @@
 """The class :class:`Scenario`, which declares components and their connections by name.
 
-The order of the declarations does not matter: only the names and the priorities of the components
-affect a run.
+The order of the declarations does not affect a run. If components react at the same time, their
+priorities and names determine their order.
 """
 
 from __future__ import annotations
@@ -83,10 +83,11 @@ class Drawn:
     def draw(self) -> Drawing:
         """Return a drawing of the components, their connections and their latencies.
 
-        A notebook displays the drawing.  ``draw().svg`` is the picture as SVG text, and
-        ``draw().save("x.svg")`` writes it to a file.  An incomplete scenario can also be drawn.
+        A notebook displays the drawing. ``draw().svg`` is the picture as SVG text, and
+        ``draw().save("x.svg")`` writes the picture to a file. Incomplete scenarios can also be
+        drawn.
         """
-        from rtsim.record.reports.drawing import drawn  # a run draws nothing
+        from rtsim.record.reports.drawing import drawn  # only drawing needs this import
 
         return drawn(self.describe())
 
@@ -121,7 +122,10 @@ class ControllerOptions(TypedDict, total=False):
 
 
 def _check_options(method: str, unknown: Mapping[str, object], options: type) -> None:
-    """Raise :class:`ScenarioError`, with the user's line, for an option that ``method`` lacks."""
+    """Raise :class:`ScenarioError` for an option that ``method`` does not have.
+
+    The message contains the line of the user's code.
+    """
     known = [*(("step",) if options is PlantOptions else ()), *options.__annotations__]
     for name in unknown:
         problem = str(UnknownName("option", name, known, f"{method}()"))
@@ -131,7 +135,6 @@ def _check_options(method: str, unknown: Mapping[str, object], options: type) ->
 
 
 def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
-    """Return the name and the object of a component; without a name, use the name of its class."""
     if part is not None or isinstance(name, str):
         if part is None:
             raise ScenarioError(f"{kind} {name} has no model; give scenario.{kind}({name!r}, ...)")
@@ -144,7 +147,7 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
 
 
 def mode_number(model: Model, name: str, value: object) -> object:
-    """Return the number of mode ``value``, or ``value`` if ``name`` is no mode signal."""
+    """Return the number of the mode ``value``, or ``value`` if ``name`` is not the mode signal."""
     if not isinstance(value, str) or not model.modes or name != model.discrete.names[-1]:
         return value
     if value not in model.modes:
@@ -155,8 +158,8 @@ def mode_number(model: Model, name: str, value: object) -> object:
 class Scenario(NamedComponents, Presented, Drawn):
     """A simulation experiment: components, connections, and changes during the run.
 
-    A run ends at simulated time ``until``, s.  ``assumptions`` and ``limits`` are sentences that
-    each recording contains, in addition to those of the models.
+    A run ends at simulated time ``until`` (s). ``assumptions`` and ``limits`` are sentences for
+    each recording, in addition to the sentences of the models.
 
     Example:
         room = Scenario("room", until=60)
@@ -183,7 +186,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         self.limits = tuple(limits)
         self._orders: list[tuple[str, str]] = []
         self._fields: dict[str, Mapping[str, str]] = {}
-        """Names of signals by names of fields, for each component that is a class."""
+        """For each component that is an object of a class: names of signals by names of fields."""
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
         self.origin: dict[str, Any] = {}
@@ -197,17 +200,17 @@ class Scenario(NamedComponents, Presented, Drawn):
         step: Duration | Period | None = None,
         solver: str | Solver | None = None,
     ) -> Scenario:
-        """Return a scenario of ``parts``, with inputs connected to signals of the same name.
+        """Return a scenario of ``parts``. Inputs are connected to signals of the same name.
 
-        The class (or the set-up function of processes) gives the name of each component, and the
-        first component gives the name of the scenario.  The class of a controller must give its
-        period.
+        The name of a component is the name of its class or, for processes, of its set-up function.
+        The name of the scenario is that of the first component. The class of a controller must
+        declare its period.
 
         Args:
             parts: Plants, controllers and processes.
             until: End of a run, s.
-            step: Step of each plant, s.  The default is ``until / 1000``.
-            solver: Solver of each plant.  The default is ``"rk4"`` if ``step`` is given, and
+            step: Step of each plant, s. The default is ``until / 1000``.
+            solver: Solver of each plant. The default is ``"rk4"`` if ``step`` is given, and
                 otherwise ``"dp54"``, which controls its error.
 
         Raises:
@@ -249,7 +252,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         return out
 
     def copy(self) -> Scenario:
-        """Return a copy that shares only models, controllers and devices with the original."""
+        """Return a copy, which shares only models, controllers and devices with the original."""
         out = copy(self)
         out.components = {name: component.copy() for name, component in self.components.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
@@ -273,7 +276,7 @@ class Scenario(NamedComponents, Presented, Drawn):
     def __getitem__(self, name: str) -> Handle:
         """Return the handle of component ``name``.
 
-        An unknown name raises :class:`UnknownName`.
+        Raises :class:`UnknownName` for an unknown name.
         """
         self.component(name)
 
@@ -322,9 +325,9 @@ class Scenario(NamedComponents, Presented, Drawn):
     ) -> Any:
         """Declare a plant and return its handle.
 
-        Pass an object of a plant class, ``plant(Cart(), step=0.01)``.  To choose another name than
-        the name of the class, put the name first: ``plant("left", Cart(), step=0.01)``.  A
-        :class:`Model` always needs a name.
+        Pass an object of a plant class, ``plant(Cart(), step=0.01)``. The name of the plant is the
+        name of its class. For another name, pass the name first: ``plant("left", Cart(),
+        step=0.01)``. A :class:`Model` always needs a name.
 
         Args:
             name: Name of the component, or an object of a plant class.
@@ -338,7 +341,7 @@ class Scenario(NamedComponents, Presented, Drawn):
             algebraic: Start values of the search for the algebraic variables, by name.
             update_period: Period of the model's update function, s.
             update_offset: Time of the first update, s.
-            priority: At one instant, lower numbers react first.
+            priority: If several components react at the same time, lower numbers react first.
         """
         _check_options("plant", unknown, PlantOptions)
         name, part = _named(name, model, "plant")
@@ -401,20 +404,21 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Declare a controller and return its handle.
 
         Pass an object of a controller class, ``controller(Brake(), period=0.1)``, or a name and any
-        :class:`rtsim.extend.ControllerProtocol`.  Give exactly one of ``period`` and ``on``.
+        :class:`rtsim.extend.ControllerProtocol`. Give exactly one of ``period`` and ``on``.
 
         Args:
             name: Name of the component, or an object of a controller class.
             controller: The controller, if ``name`` is a name.
-            period: Sample period, s.  A controller class can declare it instead (``period = 0.1``).
+            period: Sample period, s. A controller class can also declare its period (``period =
+                0.1``).
             offset: Time of the first sample, s.
             inputs: For each input, a signal ``"component.signal"`` or a number.
             compute: Time from the sample until the answer is sent: s, or a latency model.
-            transport: Time from sending until the answer arrives: s, or a latency model.
+            transport: Time from sending the answer until it arrives: s, or a latency model.
             late: Reaction to a late answer: ``"hold"``, ``"fail"`` or ``"stretch"``.
-            failure: Reaction to a failed controller or invalid outputs: ``"end"`` the run, or
-                ``"hold"`` the last outputs.
-            priority: At one instant, lower numbers react first.
+            failure: Reaction to a failed controller or invalid outputs: ``"end"`` ends the run,
+                ``"hold"`` keeps the last outputs.
+            priority: If several components react at the same time, lower numbers react first.
             on: Topics whose messages trigger a sample.
         """
         _check_options("controller", unknown, ControllerOptions)
@@ -453,9 +457,9 @@ class Scenario(NamedComponents, Presented, Drawn):
     ) -> None:
         """Replace controller ``name``, for example by its C code.
 
-        Both controllers must have the same signals, in any order.  The new controller takes over
-        the values of common parameters, and the values that its inputs and outputs have before the
-        first message.  An omitted option keeps its declared value.
+        Both controllers must have the same signals, in any order. The new controller uses the old
+        values of common parameters, and the old initial values of inputs and outputs before the
+        first message. An omitted option does not change.
 
         Args:
             name: The controller to replace.
@@ -531,7 +535,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         period: Duration | Period,
         mean: float = 0.0,
     ) -> Handle:
-        """Declare white noise N(mean, deviation^2 / period), held for ``period`` s each."""
+        """Declare white noise N(mean, deviation^2 / period), constant for each ``period`` (s)."""
         self.add(name, NoiseComponent(signals, mean, deviation, Period.of(period)))
         return self._handle(name)
 
@@ -553,9 +557,9 @@ class Scenario(NamedComponents, Presented, Drawn):
     ) -> Handle:
         """Declare discrete-event processes (SimPy).
 
-        Without ``name``, the component has the name of the set-up function.  The processes wait for
-        the topics and guards (``"plant.guard"``) in ``on``.  Their outputs and messages arrive
-        after the latency ``transport``, s or a latency model.
+        Without ``name``, the component has the name of the set-up function. The processes wait for
+        the topics and guards (``"plant.guard"``) in ``on``. Outputs and messages of the processes
+        arrive after ``transport``, which is a number of s or a latency model.
         """
         name, part = _named(name, processes, "processes")
         component = ProcessesComponent(
@@ -574,8 +578,8 @@ class Scenario(NamedComponents, Presented, Drawn):
     ) -> Handle:
         """Declare an external input, which is read at each tag and recorded.
 
-        A replay uses the recorded values.  With ``wake``, the component becomes an event input,
-        which can insert a tag.
+        A replay uses the recorded values. With ``wake``, the component is an event input: an event
+        of the device inserts a tag.
         """
         self.add(name, ExternalInputComponent(ExternalInput(name, signals, device, wake)))
         return self._handle(name)
@@ -585,8 +589,8 @@ class Scenario(NamedComponents, Presented, Drawn):
     def order(self, *names: str | Handle | Controller) -> None:
         """Execute controllers in the given order within a microstep.
 
-        Each controller receives the answers of earlier controllers in the same microstep, unless
-        these answers take time or are computed by another process.
+        Each controller receives the answers of earlier controllers in the same microstep, if these
+        controllers run in this process and without compute latency.
         """
         known = [str(name) for name in names]
         for name in known:
@@ -614,7 +618,7 @@ class Scenario(NamedComponents, Presented, Drawn):
     def faults(self, *given: Given) -> None:
         """Inject faults from fault files or from dicts.
 
-        ``docs/faults.md`` describes the entries.  An invalid fault raises :class:`FaultError`.
+        ``docs/faults.md`` describes the entries. Raises :class:`FaultError` for an invalid fault.
         """
         self._faults = all_different((*self._faults, *gather(given)))
 
@@ -652,10 +656,10 @@ class Scenario(NamedComponents, Presented, Drawn):
 
         Args:
             seed: Seed of all random streams.
-            compile: True compiles models to machine code; False runs them as plain Python.
+            compile: True compiles models to machine code; False executes them as plain Python.
             external_inputs: External inputs that replace the declared ones in a replay, by name.
             controllers: Controllers that replace the declared ones in a replay, by name.
-            inserted: Tags that event inputs inserted into the recorded run, ns.
+            inserted: Times of the tags that event inputs inserted into the recorded run, ns.
         """
         self.check_presentation()
         return Builder(
@@ -676,7 +680,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         return [function for component in components for function in component.functions()]
 
     def viewed(self) -> Viewed:
-        """Return the data from which :func:`rtsim.record.views.views_of` makes views."""
+        """Return the data from which :func:`rtsim.record.views.views_of` creates views."""
         return Viewed(self.presentation.views, self.describe()["parts"], self.readable())
 
     def describe(self) -> dict[str, Any]:

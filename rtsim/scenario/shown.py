@@ -1,6 +1,7 @@
 """Declarations of plots, bodies, warnings and sounds for the viewers of a run.
 
-:meth:`Presented.show` and :meth:`Presented.plot` declare them.  They do not change a run.
+Scenarios use :meth:`Presented.show` and :meth:`Presented.plot` for these declarations, which do not
+affect the results of a run.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Sent:
     def from_plain(cls, data: Mapping[str, Any]) -> Self:
         """Return the declaration from the output of :meth:`to_plain`.
 
-        Unknown keys are ignored.  Invalid data raises :class:`ScenarioError`.
+        Unknown keys are ignored. Raises :class:`ScenarioError` for invalid data.
         """
         known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
         try:
@@ -107,16 +108,16 @@ _MOST_POINTS, _MOST_HARMONICS = 64, 16
 
 @dataclass(frozen=True)
 class Sound(_Sent):
-    """A sound that the window makes during a run, such as an engine or the wind.
+    """A sound that the window plays during a run, such as an engine or the wind.
 
     Args:
         name: Name of the sound, an identifier.
         signal: A scalar signal, ``"plant.signal"``, that controls pitch and level.
-        pitch: Pitch, 20 to 8000 Hz: a number or points ``((signal, pitch), ...)``.  Values between
+        pitch: Pitch, 20 to 8000 Hz: a number or points ``((signal, pitch), ...)``. Values between
             points are interpolated linearly; values beyond the ends are constant.
         level: Level, 0 to 1: a number or points, as for ``pitch``.
         harmonics: Amplitudes of the tone and its multiples.
-        width: Bandwidth around the pitch, Hz.  If not 0, the sound is noise instead of a tone.
+        width: Bandwidth around the pitch, Hz. If not 0, the sound is noise instead of a tone.
 
     Example:
         Sound("engine", "car.speed", pitch=((0.0, 40.0), (50.0, 200.0)), level=0.4)
@@ -188,7 +189,6 @@ def check_scalar(name: str, plants: Mapping[str, Signals], where: str) -> None:
 def _points(
     given: float | Sequence[Sequence[float]], low: float, high: float, where: str
 ) -> Points:
-    """Return ``given`` as a tuple of points; a number becomes one point."""
     if isinstance(given, int | float):
         given = ((0.0, given),)
     found = tuple((float(x), float(y)) for x, y in given)
@@ -204,16 +204,18 @@ def _points(
 
 
 BODIES = "bodies"
-"""The scene of a scenario that declares bodies but no scene."""
+"""Name of the scene of a scenario that declares bodies but no scene."""
 TAKEN = frozenset(
     ("bodies", "cues", "ground", "hud", "pid", "scenario", "scene", "sounds", "views")
 )
-"""Names of options that rtsim sends to a window, which a scene cannot use for its own options."""
+"""Options that rtsim sends to each window. A scene cannot have options of these names."""
 
 
 class Displayed(Protocol):
-    """An argument of :meth:`Presented.show`: a :class:`Body`, a :class:`Cue`, a :class:`Hud`, a
-    :class:`Ground` or your own object.
+    """An argument of :meth:`Presented.show`, such as a :class:`Body` or an object of your class.
+
+    rtsim's own classes are :class:`Body`, :class:`Cue`, :class:`Hud`, :class:`Ground` and
+    :class:`Sound`.
     """
 
     def added_to(self, presentation: Presentation) -> Presentation:
@@ -223,16 +225,17 @@ class Displayed(Protocol):
 
 @dataclass(frozen=True)
 class Presentation:
-    """The declarations of a scenario for its viewers."""
+    """All that a scenario declares for its viewers."""
 
     bodies: tuple[Body, ...] = ()
     """Bodies that the window, the browser and Foxglove draw."""
     cues: tuple[Cue, ...] = ()
-    """Warnings by a text in the window, by stick shaker and by horn."""
+    """Warnings: a text in the window, the stick shaker, or the horn."""
     sounds: tuple[Sound, ...] = ()
     """Sounds of the window, such as an engine."""
     scene: str = ""
-    """Scene of the window; if empty, the window draws the bodies, or strips if there are none."""
+    """Scene of the window. If empty, the window draws the bodies or, without bodies, strip charts.
+    """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the scene, as plain data."""
     hud: tuple[Hud, ...] = ()
@@ -240,10 +243,10 @@ class Presentation:
     ground: Ground | None = None
     """Ground below the bodies; if ``None``, the ground is flat."""
     views: tuple[View, ...] = ()
-    """Plots of reports and viewers; if empty, viewers plot all signals in a default order."""
+    """Plots of reports and viewers. If empty, viewers plot all signals in a default order."""
 
     def window(self) -> dict[str, Any]:
-        """Return the scene and its content as plain data; empty if nothing is declared."""
+        """Return the scene and its content as plain data; empty if nothing was declared."""
         scene = self.scene or (BODIES if self.bodies else "")
         if not scene:
             return {}
@@ -257,7 +260,7 @@ class Presentation:
         return out
 
     def recorded(self) -> dict[str, Any]:
-        """Return the declarations that the header of a recording stores for viewers."""
+        """Return the declarations for the header of a recording, which viewers read."""
         shown = self.window()
         return {"shown": shown} if shown else {}
 
@@ -289,7 +292,7 @@ class Presentation:
             sound.check(windowed)
 
     def with_items(self, items: Sequence[Displayed]) -> Presentation:
-        """Return a copy with ``items``; a wrong item raises :class:`ScenarioError`."""
+        """Return a copy with ``items``; raise :class:`ScenarioError` for an invalid item."""
         out = self
         for item in items:
             if not hasattr(item, "added_to"):
@@ -301,7 +304,7 @@ class Presentation:
         return out
 
     def with_view(self, view: View) -> Presentation:
-        """Return a copy with ``view``; a duplicate title raises :class:`ScenarioError`."""
+        """Return a copy with ``view``; raise :class:`ScenarioError` for a duplicate title."""
         if any(view.title == one.title for one in self.views):
             raise ScenarioError(
                 f"plot {view.title!r} is declared twice; give one of the two another title"
@@ -309,7 +312,7 @@ class Presentation:
         return replace(self, views=(*self.views, view))
 
     def with_scene(self, name: str, options: Mapping[str, Any]) -> Presentation:
-        """Return a copy with scene ``name``; a second scene raises :class:`ScenarioError`."""
+        """Return a copy with scene ``name``; raise :class:`ScenarioError` for a second scene."""
         if not name:
             if options:
                 raise ScenarioError(
@@ -346,7 +349,7 @@ def _units(signals: Mapping[str, Signals]) -> dict[str, str]:
 
 
 class Presented:
-    """Methods of a scenario that declare what viewers show."""
+    """Methods of a scenario for declarations that viewers show."""
 
     presentation = Presentation()
 
@@ -370,14 +373,14 @@ class Presented:
     def show(self, *items: Displayed, scene: str = "", **options: Any) -> None:
         """Declare what the window, Foxglove and the playback of a recording show.
 
-        A later call adds to earlier calls.  The declarations do not affect the results of a run.
-        :meth:`build` checks that the signals exist.  A wrong declaration raises
-        :class:`ScenarioError`.
+        Further calls add to the declarations, which do not affect the results of a run.
+        :meth:`build` checks that the signals exist. Raises :class:`ScenarioError` for a wrong
+        declaration.
 
         Args:
             items: Bodies, cues, sounds, head-up numbers and a ground.
             scene: Scene of the window: ``bodies``, ``f16``, ``orbit``, ``strips`` or a scene of an
-                installed package (docs/extending-scenes.md).  The default draws the bodies.
+                installed package (docs/extending-scenes.md). The default draws the bodies.
             options: Options for the class of the scene.
 
         Example: ``scenario.show(Body("boat", ...), Cue("fast", ...), scene="harbour", depth=4.0)``
@@ -396,13 +399,13 @@ class Presented:
     ) -> None:
         """Declare a plot for the report, the browser, ``rtsim top`` and the window.
 
-        The plot does not affect the results of a run.  :meth:`build` checks that the signals exist.
-        A wrong declaration raises :class:`ScenarioError`.  :class:`~rtsim.record.views.View`
+        The plot does not affect the results of a run. :meth:`build` checks that the signals exist.
+        Raises :class:`ScenarioError` for a wrong declaration. :class:`~rtsim.record.views.View`
         describes all arguments.
 
         Args:
             title: Title of the plot.
-            signals: Signals to draw, ``"component.signal"``; put a response before its command.
+            signals: Signals to draw, ``"component.signal"``. Put a response before its command.
             over: Signal of the horizontal axis; the default is time.
             band: Tolerance around the last signal.
             unit: See :class:`~rtsim.record.views.View`.
@@ -433,8 +436,8 @@ class Cue(_Sent):
 
     Args:
         name: Name of the cue, an identifier.
-        signal: A scalar signal, ``"plant.signal"``.  All limits are in its unit.
-        shaker: Limits at which the stick begins to shake and shakes fully.
+        signal: A scalar signal, ``"plant.signal"``. All limits are in its unit.
+        shaker: Two limits. At the first, the stick begins to shake; at the second, it shakes fully.
         horn: Limit at which the horn sounds.
         text: Text in the window.
         below: If True, the warning begins when the signal falls below a limit, not above.

@@ -1,6 +1,7 @@
 """The kinds of components that rtsim provides: plants, sensors, sources, controllers, processes.
 
-To add a kind, derive a class from :class:`rtsim.scenario.component.Component` as this module does.
+To add a kind, derive a class from :class:`rtsim.scenario.component.Component`, like the classes in
+this module.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class PlantComponent(Component):
     update_offset_ns: int
     priority: int
     initial_inputs: dict[str, object] = field(default_factory=dict)
-    """Values of inputs before the first message, by name; these override the declared values."""
+    """Values of inputs before the first message, by name. They override the declared values."""
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
         return self.model.readable
@@ -151,7 +152,7 @@ class PlantComponent(Component):
 
 
 MEANT = {"rk45": "dp54", "ode45": "dp54", "dopri5": "dp54", "rk23": "bs32", "ode23": "bs32"}
-"""Names of solvers in rtsim, by their names in other tools."""
+"""Solvers with other names in other tools: the name in rtsim for each of these names."""
 
 
 def check_plant(name: str, model: object, solver: object, update_period: object) -> None:
@@ -202,7 +203,7 @@ class _Declared(_Plain):
 
 @dataclass
 class SensorComponent(_Plain):
-    """Declaration of a sensor, which sends signals of other components under its own names."""
+    """Declaration of a sensor, which samples signals of other components and sends them."""
 
     kind = "sensor"
 
@@ -213,7 +214,7 @@ class SensorComponent(_Plain):
     transport: LatencyModel
 
     def signals(self, others: Others) -> Signals:
-        """Return the sensor's signals, each with the unit and the kind of its source."""
+        """Return the sensor's signals, each with the unit and the kind of the sampled signal."""
         sampled = [
             (name, others.signal(source, f"sensor signal {name}"))
             for name, source in sorted(self.sources.items())
@@ -431,9 +432,9 @@ class ControllerComponent(Component):
     on: tuple[str, ...]
     failure: str = "end"
     initial_inputs: dict[str, object] = field(default_factory=dict)
-    """Values of inputs before the first message, by name; these override the declared values."""
+    """Values of inputs before the first message, by name. They override the declared values."""
     initial_outputs: dict[str, object] = field(default_factory=dict)
-    """Values of outputs before the first message, by name; these override the declared values."""
+    """Values of outputs before the first message, by name. They override the declared values."""
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
         return self.controller.outputs
@@ -521,10 +522,10 @@ class ControllerComponent(Component):
 def taking_over(
     name: str, design: ControllerProtocol, controller: ControllerProtocol
 ) -> ControllerProtocol:
-    """Return ``controller`` with the parameter values of ``design``, which it replaces.
+    """Return ``controller`` with the parameter values of ``design``, the controller it replaces.
 
-    Different signals raise :class:`ScenarioError`.  If the controller has an interface file, the
-    message begins with the file and line of the signal.
+    Raises :class:`ScenarioError` if the two have different signals. For a controller with an
+    interface file, the message begins with the file and line of the signal.
     """
     check_controller(name, controller)
     place = controller.interface.place if isinstance(controller, Interfaced) else None
@@ -570,7 +571,7 @@ def with_values(controller: A, values: Mapping[str, object]) -> A:
 
 
 def about_controller(controller: ControllerProtocol) -> dict[str, Any]:
-    """Return the controller's type, or the controller's own description (:class:`Described`)."""
+    """Return a description of the controller: its own (:class:`Described`), or else its type."""
     if not isinstance(controller, Described):
         return {"type": type(controller).__name__}
     about = controller.describe()

@@ -1,8 +1,9 @@
-"""Permissions to run code that a recording, a checkpoint or a saved case refers to (docs/trust.md).
+"""Permissions to run code to which a file refers (docs/trust.md).
 
-To repeat a run, rtsim executes the scenario file whose path is stored in such a file.  Installed
-code may run.  A file of the current project may run if its content equals the recorded content byte
-for byte.  Otherwise, the user must name another scenario file or declare the stored one as trusted.
+The file is a recording, a checkpoint or a saved case. To repeat a run, rtsim executes the scenario
+whose path the file contains. Installed code may run. A file of the current project may run if its
+content equals the recorded content byte for byte. Otherwise, the user must name another scenario
+file or declare the recorded one as trusted.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ def anything_given() -> bool:
 
 
 def project() -> Path | None:
-    """Return the folder that contains the user's own files, or ``None`` if there is no such folder.
+    """Return the folder that contains the user's own files, or ``None`` without such a folder.
 
-    The folder is the nearest one, from the current folder upwards, that contains ``pyproject.toml``
-    or ``.git``, or else the current folder.  Folders that can contain files of other users are
-    excluded: home folders and their parents, the root, and folders that every user can write to,
-    such as ``/tmp``.
+    Starting with the current folder and continuing with its parents, the function searches for a
+    folder with ``pyproject.toml`` or ``.git``. If there is none, the current folder is used.
+    Folders that can contain files of other users are excluded: home folders and their parents, the
+    root, and folders that every user can write to, such as ``/tmp``.
     """
     here = Path.cwd().resolve()
     too_wide = {Path(here.anchor), *_homes()}
@@ -71,7 +72,6 @@ def project() -> Path | None:
 
 
 def _homes() -> tuple[Path, ...]:
-    """Return the user's home folder and its parents, or nothing if the user has no home."""
     try:
         home = Path.home().resolve()
     except (RuntimeError, KeyError):
@@ -80,14 +80,13 @@ def _homes() -> tuple[Path, ...]:
 
 
 def _everybodys(folder: Path) -> bool:
-    """Return whether every user can write to ``folder``; always False on Windows."""
     return os.name == "posix" and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
 def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
     """Return the scenario to load for the recorded ``origin`` in file ``source``.
 
-    Code without permission raises :class:`TrustError`.
+    Raises :class:`TrustError` if the code is not permitted.
     """
     reference, given = str(origin["reference"]), _GIVEN.get()
     if given.scenario is not None:
@@ -106,10 +105,10 @@ def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
 def check_compiled(
     path: Path, source: str, recorded: object = None, hash_of: Hash | None = None
 ) -> None:
-    """Raise :class:`TrustError` if the C code of interface file ``path`` may not be used.
+    """Raise :class:`TrustError` if the C code of interface file ``path`` is not permitted.
 
-    ``source`` is the file that names the interface file.  Without ``hash_of``, the C code may
-    differ from the recorded code, for a run whose purpose is to test changed code.
+    ``source`` is the file that names the interface file. Without ``hash_of``, the C code may differ
+    from the recorded code, for a run whose purpose is to test changed code.
     """
     if why := _why_not(path, recorded, hash_of):
         raise TrustError(
@@ -128,7 +127,6 @@ def check_device(url: str, source: str) -> None:
 
 
 def _why_not(path: Path, recorded: object, hash_of: Hash | None) -> str:
-    """Return the reason why ``path`` may not run, or an empty string if it may."""
     if _GIVEN.get().everything:
         return ""
     root = project()

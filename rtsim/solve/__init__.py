@@ -41,7 +41,7 @@ SOLVER_PARTS = ("name", "order", "stepper")
 
 
 def _checked(name: str, made: object) -> Solver:
-    """Return ``made``, or raise :class:`ScenarioError` if it is not a solver called ``name``."""
+    """Return ``made`` if it is a solver called ``name``; otherwise raise :class:`ScenarioError`."""
     if isinstance(made, type):
         raise ScenarioError(
             f"solver {name!r} is the class {made.__name__}; give an object, such as "

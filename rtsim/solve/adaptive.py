@@ -1,13 +1,13 @@
 """Adaptive solvers, which choose the length of each step from an estimate of its error.
 
-An embedded pair of Runge-Kutta methods estimates the error.  Between two tags, an adaptive solver
-takes as many internal steps (:mod:`rtsim.solve.internal_steps`) as its tolerance requires.  The
-last internal step ends at the tag.  The step length follows Hairer, Norsett, Wanner, Solving
-Ordinary Differential Equations I, section II.4.
+An embedded pair of Runge-Kutta methods estimates the error. Between two tags, an adaptive solver
+takes as many internal steps (:mod:`rtsim.solve.internal_steps`) as its tolerance requires. The last
+internal step ends at the tag. The step length follows Hairer, Norsett, Wanner, Solving Ordinary
+Differential Equations I, section II.4.
 
 A ``budget`` limits the evaluations of the derivative in a solver frame, which is one step of the
-plant on its own grid.  Tags and events within a frame do not increase its budget.  When the budget
-is used up, the solver applies the declared fallback and counts the steps that ignore the tolerance.
+plant on its own grid. Tags and events within a frame do not increase its budget. When the budget is
+used up, the option ``fallback`` decides how the frame ends.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def begin(words: Any, t: float) -> None:
 
 @in_both
 def go_on(words: Any, t: float) -> None:
-    """Prepare the next internal step, which begins where the last one ended."""
+    """Prepare the next internal step, which starts at the end of the previous one."""
     k, now = words.k, words.now
     assign(now, words.out)
     assign(k[0], k[k.shape[0] - 1])
@@ -223,9 +223,10 @@ def go_on(words: Any, t: float) -> None:
 
 @in_both
 def adaptive_leg(words: Any, t: float, rest: float) -> int:
-    """Take one internal step within the tolerance, from ``t`` s, at most ``rest`` s long.
+    """Take one internal step that meets the tolerance.
 
-    Returns :data:`GOOD`, an error code, or the index of an element that is not finite.
+    The step starts at time ``t`` (s) and is at most ``rest`` s long. Returns :data:`GOOD`, an error
+    code, or the index of a state that is not finite.
     """
     notes = words.notes
     if notes[PHASE] == 0.0:
@@ -290,7 +291,7 @@ def failed(out: Any, why: int) -> int:
 
 @in_both
 def finish(words: Any) -> int:
-    """Complete an internal step: store the last derivative in the memory, and project the state."""
+    """Complete an internal step: store its last derivative in the memory and project the state."""
     out, after, k = words.out, words.after, words.k
     after[KNOWN] = 0.0 if words.project != 0 else 1.0
     assign(after[SLOPE:], k[k.shape[0] - 1])
@@ -298,10 +299,10 @@ def finish(words: Any) -> int:
 
 
 def resident_retake(words: Any, t: float, h: float) -> int:
-    """Repeat the last internal step from ``t`` s with the length ``h`` s, which is not longer.
+    """Repeat the last internal step from time ``t`` (s) with the shorter length ``h`` (s).
 
-    The search for an event can repeat a step many times.  With a budget, the state therefore comes
-    from the dense output, which needs no evaluations.
+    The search for an event can repeat a step many times. A solver with a budget therefore
+    interpolates the state by the dense output, which needs no further evaluations.
     """
     k, after, now, out = words.k, words.after, words.now, words.out
     if words.settings[BUDGET] == math.inf:
@@ -311,13 +312,13 @@ def resident_retake(words: Any, t: float, h: float) -> int:
     taken = words.notes[TAKEN]
     within(out, now, k, words.dense, h / taken, taken)
     answer = finish(words)
-    if h != taken:  # the last stage belongs to the end of the longer step
+    if h != taken:  # this derivative is at the end of the longer step
         after[KNOWN] = 0.0
     return answer
 
 
 def new_frame(memory: Any) -> None:
-    """Begin a solver frame with its whole budget."""
+    """Begin a new solver frame, in which the full budget is available."""
     memory[BEGAN] = memory[EVALUATIONS]
 
 
@@ -338,7 +339,7 @@ class StepTolerance:
 
     @property
     def implicit(self) -> bool:
-        """True for implicit methods, whose steps stiffness does not limit."""
+        """Return whether the method is implicit and can take long steps on stiff equations."""
         return False
 
     @property
@@ -433,9 +434,9 @@ class StepControl(StepTolerance):
         return int(self.tableau.order)
 
     def arrays(self, bound: BoundModel, last: float) -> dict[str, Any]:
-        """Return the method's own arrays, which :data:`LAYOUT` adds to those of every solver.
+        """Return the arrays that an adaptive method needs in addition to those of every solver.
 
-        ``last`` is the value of one more element at the end of ``settings``.
+        The method appends ``last`` to the array ``settings``.
         """
         n, table = bound.model.states.size, self.tableau
         settings = np.zeros(MOST_STEPS + 2)

@@ -66,7 +66,7 @@ class Stall:
 
 
 class Stepper(Protocol):
-    """Protocol of a stepper: a solver at work on one model, with its memory.
+    """Protocol of a stepper, which integrates one model and stores the solver memory.
 
     The method ``stepper`` of a :class:`Solver` creates the stepper.
     """
@@ -147,7 +147,7 @@ class Tableau:
 
     @property
     def first_same_as_last(self) -> bool:
-        """Return whether the last stage of a step equals the first stage of the next step."""
+        """Return whether the derivative at the end of a step is the first stage of the next."""
         return self.a[-1] == self.b[:-1] and self.b[-1] == 0
 
 
@@ -220,7 +220,7 @@ class NystromTableau:
 
 
 def lower_triangle(rows: Sequence[Sequence[Fraction | float]]) -> NDArray[np.float64]:
-    """Return the rows of a strictly lower triangle as a square array of float64, shape (s, s)."""
+    """Return a strictly lower triangular matrix, given by its rows, as an array of shape (s, s)."""
     out = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
         out[i, : len(row)] = [float(v) for v in row]

@@ -1,7 +1,7 @@
-"""The extension of rtsim's own solvers to models with delayed signals.
+"""Extension of rtsim's own solvers to models with delayed signals.
 
-The past of the delayed signals is stored as one row per internal step.  A break is a time at which
-a derivative of the solution jumps because of a delay; internal steps end at breaks.
+Each internal step adds one row to the history of the delayed signals. A break is a time at which a
+derivative of the solution jumps because of a delay. Internal steps end at breaks.
 """
 
 from __future__ import annotations
@@ -73,12 +73,11 @@ from rtsim.solve.internal_steps import (
 )
 from rtsim.solve.linear_algebra import assign
 
-# Rows of the past: each delayed signal over one internal step, as a polynomial.
+# Rows of the history. A row stores each delayed signal over one internal step, as a polynomial.
 
 
 @in_both
 def find_slopes(words: Any, table: Any, t: float, taken: float) -> None:
-    """Fill ``slopes``, which only solvers without a dense output of their own need."""
     if table.k.shape[0] > 0:
         return
     began, out, slopes = table.began, words.out, table.slopes
@@ -88,9 +87,10 @@ def find_slopes(words: Any, table: Any, t: float, taken: float) -> None:
 
 @in_both
 def write_row(words: Any, table: Any, n: int, t: float, taken: float, length: float) -> None:
-    """Store the internal step from ``t`` s, of length ``taken`` s, as row ``n`` of the past.
+    """Store an internal step in row ``n`` of the history.
 
-    ``length`` is the length (s) of the step to which the solver's dense output belongs.
+    The step starts at time ``t`` (s) and is ``taken`` s long. The dense output of the solver covers
+    a step of ``length`` s, which is longer if the step was shortened afterwards.
     """
     rows, elements = table.rows, table.elements
     row = rows[n % rows.shape[0]]
@@ -142,7 +142,7 @@ def state_over(words: Any, table: Any, i: int, taken: float, coefficients: Any) 
 
 @in_both
 def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
-    """Fill ``nodes_v`` with the signals of ``lines`` at evenly spaced points of the step."""
+    """Evaluate the signals of the array ``lines`` at evenly spaced times of the step."""
     nodes, y, began, out = table.nodes_v, table.y, table.began, words.out
     degree = nodes.shape[0] - 1
     call_at(words, table.lines_now, t, began, nodes[0])
@@ -154,7 +154,7 @@ def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
 
 @in_both
 def line_over(table: Any, i: int, coefficients: Any) -> None:
-    """Store the polynomial through the values of signal ``i`` of ``lines`` at these points."""
+    """Compute the polynomial of signal ``i`` from the values that :func:`find_nodes` stored."""
     fit, nodes = table.fit, table.nodes_v
     for d in range(nodes.shape[0]):
         total = 0.0
@@ -166,26 +166,28 @@ def line_over(table: Any, i: int, coefficients: Any) -> None:
 # Breaks: times at which a derivative of the solution jumps because of a delay.
 
 _NEVER = 1e9
-"""Stands for the order of the derivative that jumps, if none jumps."""
+"""Order of the derivative that jumps; this value means that no derivative jumps."""
 SAME = 8.0
-"""A step ends at a break if the two are nearer to each other than this multiple of :func:`near`."""
+"""A step ends at a break if their distance is less than ``SAME * near(t)``."""
 
 
 @in_both
 def snapped_at(table: Any) -> int:
-    """Return the index in the memory of the marks for breaks that the last step reached."""
     return HEAD + table.lag.size  # type: ignore[no-any-return]
 
 
 @in_both
 def own_at(table: Any) -> int:
-    """Return the index in the memory of the solver's own memory."""
+    """Return the index at which the solver's own memory begins."""
     return HEAD + 2 * table.lag.size  # type: ignore[no-any-return]
 
 
 @in_both
 def start_run(words: Any, table: Any) -> float:
-    """Store the delayed signals at the start of the run; return the derivative that jumps."""
+    """Store the delayed signals at the start of the run.
+
+    Returns 0 if a delayed state jumps at the start, or 1 if only its derivative jumps.
+    """
     began, start, most, z, u, p = table.began, table.start, table.most, words.z, words.u, words.p
     how, elements = table.lags, table.elements
     for j in range(most.size):
@@ -209,9 +211,9 @@ def last_row(table: Any, count: int) -> Any:
 
 @in_both
 def jump_by_write(words: Any, table: Any, t: float, of: int) -> bool:
-    """Return whether a write at ``t`` s made a delayed signal jump.
+    """Return whether a delayed signal jumps at time ``t`` (s) because a component wrote a value.
 
-    With ``of=STATE``, only delayed states are tested; otherwise, only the other delayed signals.
+    With ``of=STATE``, only delayed states are tested. Otherwise, only the other signals are tested.
     """
     began, v, elements, z, u = table.began, table.v, table.elements, words.z, words.u
     row = last_row(table, int(table.after[COUNT]))
@@ -229,7 +231,7 @@ def jump_by_write(words: Any, table: Any, t: float, of: int) -> bool:
 
 @in_both
 def passes(words: Any, table: Any, t: float, j: int) -> bool:
-    """Return whether a signal of ``lines`` depends directly on delay ``j``."""
+    """Return whether the output of delay ``j`` directly affects a delayed signal."""
     began, v, live = table.began, table.v, table.live
     if v.size == 0:
         return False
@@ -248,7 +250,10 @@ def passes(words: Any, table: Any, t: float, j: int) -> bool:
 
 @in_both
 def arrivals(table: Any, t: float, j: int, of: int) -> float:
-    """Move to the next break of delay ``j``; return the lowest derivative that jumps on the way."""
+    """Find the breaks that the delayed time of delay ``j`` has passed.
+
+    Returns the lowest order of a derivative that jumps at these breaks.
+    """
     after, breaks = table.after, table.breaks
     lag, snapped = table.lag[j], snapped_at(table) + j
     n, count, places = int(after[HEAD + j]), int(after[BREAKS]), breaks.shape[0]
@@ -276,7 +281,7 @@ def arrivals(table: Any, t: float, j: int, of: int) -> float:
 
 @in_both
 def begin_leg(words: Any, table: Any, t: float) -> int:
-    """Store a break if a derivative jumps at ``t`` s.
+    """Store a break at time ``t`` (s) if a derivative jumps at this time.
 
     Returns 1 for a break, 0 for none, or :data:`HISTORY_FULL`.
     """
@@ -315,7 +320,7 @@ def begin_leg(words: Any, table: Any, t: float) -> int:
 
 @in_both
 def kept_since(table: Any) -> float:
-    """Return the time (s) from which the past is needed after the last committed step."""
+    """Return the oldest time (s) for which the delays still need the history."""
     most, longest = table.most, 0.0
     for j in range(most.size):
         if most[j] > longest:
@@ -327,14 +332,15 @@ def kept_since(table: Any) -> float:
 # Internal steps of any of rtsim's solvers on a model with delays.
 
 KEPT, BUDGETED = range(2)
-"""Elements of ``settings``.  ``KEPT`` is the number of elements of the solver's memory that a break
-does not clear.  ``BUDGETED`` is 1 if a repeated step takes its state from the dense output.
+"""Indices of the array ``settings``. The element ``KEPT`` is the number of elements of the solver
+memory that a break does not clear. The element ``BUDGETED`` is 1 if a repeated step is interpolated
+from the dense output.
 """
 
 
 @in_both
 def longest_step(table: Any, t: float, rest: float) -> float:
-    """Return the length (s) of the next step, which passes no break and exceeds no lag."""
+    """Return the length (s) of a step that ends at or before the next break and within each lag."""
     after, lag, how = table.after, table.lag, table.lags
     span, limit = rest, math.inf
     for j in range(lag.size):
@@ -354,9 +360,9 @@ def longest_step(table: Any, t: float, rest: float) -> float:
 
 @in_both
 def crossing(words: Any, table: Any, t: float, taken: float) -> float:
-    """Return the fraction of the internal step at which a variable lag first crosses a break.
+    """Return the fraction of the internal step at which a variable lag first reaches a break.
 
-    ``snaps`` then marks the delay.  Returns 2 if no lag crosses a break.
+    If a lag reaches a break, the delay is marked in ``snaps``. Otherwise, the result is 2.
     """
     after, lag, y, how, out, z = table.after, table.lag, table.y, table.lags, words.out, words.z
     u, p, snaps = words.u, words.p, table.snaps
@@ -395,7 +401,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
-    """Shorten the step until no variable lag crosses a break, and return its length (s)."""
+    """Shorten the step so that no variable lag passes a break, and return the new length (s)."""
     for _ in range(8):
         part = crossing(words, table, t, taken)
         if part > 1.0 - 1e-12:
@@ -407,7 +413,7 @@ def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
-    """Take one internal step of at most ``rest`` s, and store the delayed signals over it."""
+    """Take one internal step of at most ``rest`` s, and add it to the history."""
     after, own, settings, how = table.after, table.own, table.settings, table.lags
     inner_notes, notes, rows = table.inner_notes, table.notes, table.rows
     found = begin_leg(words, table, t)
@@ -446,7 +452,10 @@ def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
 
 @in_both
 def finish_leg(table: Any, end: float, whole: bool) -> None:
-    """Update the memory at ``end`` s; ``whole`` if the internal step was not shortened."""
+    """Update the memory at time ``end`` (s), the end of an internal step.
+
+    ``whole`` is False if the step was shortened.
+    """
     snaps, snapped = table.snaps, snapped_at(table)
     for j in range(snaps.size):
         table.after[snapped + j] = snaps[j] if whole else 0.0
@@ -461,7 +470,7 @@ def finish_leg(table: Any, end: float, whole: bool) -> None:
 
 
 def delayed_leg(words: Any, t: float, rest: float) -> int:
-    """Take the next internal step, from ``t`` s, at most ``rest`` s long."""
+    """Take the next internal step, from time ``t`` (s), which is at most ``rest`` s long."""
     p = words.p
     table = past_at(p[p.size - 1])
     notes, live, own, after, began = table.notes, table.live, table.own, table.after, table.began
@@ -502,10 +511,10 @@ CUBIC = 3
 
 
 def with_history(method: Method, bound: BoundModel) -> Method:
-    """Return ``method``, extended by steps that end at breaks and store the past of ``bound``.
+    """Return ``method``, extended to a model with delays.
 
-    Raises :class:`ScenarioError` for a budget of evaluations together with a lag that is a
-    function.
+    The extended method ends its steps at breaks and stores the history of the delayed signals.
+    Raises :class:`ScenarioError` for a solver with a budget if a lag is a function.
     """
     history, model = bound.history, bound.model
     assert history is not None
@@ -543,7 +552,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     width = FIRST_END + history.elements * (degree + 2)
 
     def settle(given: Mapping[str, NDArray[np.float64]]) -> None:
-        """Attach the functions and arrays of the solver's own steps to the past."""
+        """Connect the history to the arrays of the solver."""
         vectors = {name: given[name] for name in ("z", "u", "p", "out")}
         memory = {"memory": own, "after": own_after, "notes": inner_notes}
         inside = method.layout.filled({**vectors, "x": began, **memory, **method.own}, sizes)

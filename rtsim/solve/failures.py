@@ -33,24 +33,22 @@ from rtsim.solve.base import (
 from rtsim.solve.jacobians import Jacobian
 
 Slope = Callable[[float, Vector], Vector]
-"""The derivative (n,) at a time (s) and a state (n,), with the plant's inputs and parameters."""
+"""Function that returns the derivative, shape (n,), at a time (s) and a state of shape (n,)."""
 TRIALS = 300
 """Limit on the internal steps of the search, including rejected ones."""
 _EXAMINED = 40
 """Limit on the internal steps that are searched for a sudden change of the derivative."""
 _NOTED = 0.05
-"""A step is searched if its error is at least this fraction of the tolerance."""
+"""A step is searched if its error exceeds this fraction of the tolerance."""
 _BISECTIONS = 1100
 _BESIDE = 16.0
-"""A jump is compared with the change of the derivative over this multiple of its width, on each
-side.
-"""
+"""Width of the neighbourhood with which a jump is compared, as a multiple of the jump's width."""
 _UNBOUNDED = 1e3
-"""A derivative is unbounded if it grows by this factor during the bisection."""
+"""A derivative that grows by this factor during the bisection is reported as unbounded."""
 _GROWN = 4.0
-"""A derivative that becomes infinite is unbounded if it has grown by this factor before."""
+"""A derivative that becomes infinite is reported as unbounded if it first grew by this factor."""
 _LARGEST = 1e300
-"""A derivative above this value is about to exceed the largest floating-point number."""
+"""A derivative above this value is reported as an overflow."""
 
 
 def slope_of(bound: BoundModel, vectors: tuple[Vector, ...]) -> Slope:
@@ -79,7 +77,7 @@ def slope_of(bound: BoundModel, vectors: tuple[Vector, ...]) -> Slope:
 
 @dataclass(frozen=True)
 class Point:
-    """A time (s), a state (n,), and the derivative (n,) at both."""
+    """A time (s), the state at this time and its derivative, both of shape (n,)."""
 
     t: float
     x: Vector
@@ -97,9 +95,9 @@ Kind = Literal["jump", "pole", "edge", "overflow"]
 class Change:
     """A sudden change of one state's derivative between two neighbouring points.
 
-    The derivative jumps (``kind`` is ``"jump"``) or grows without bound (``"pole"``).  Beyond the
-    first point, it is not finite (``"edge"``) or exceeds the largest floating-point number
-    (``"overflow"``).
+    ``kind`` is ``"jump"``, or ``"pole"`` if the derivative grows without bound. ``kind`` is
+    ``"edge"`` if the derivative is not finite beyond the first point, and ``"overflow"`` if it
+    exceeds the largest floating-point number.
     """
 
     kind: Kind
@@ -115,9 +113,9 @@ class Change:
 def change_between(slope: Slope, a: Point, b: Point, scale: Vector) -> Change | None:
     """Return the sudden change of the derivative on the line from ``a`` to ``b``, or ``None``.
 
-    The search bisects the line and keeps the half on which one state's derivative changes more.
-    ``scale``, shape (n,), weights the states.  A continuous derivative changes ever less on smaller
-    intervals, however steep it is, until rounding hides the change.
+    The search bisects the line repeatedly and continues in the half with the larger change. The
+    change of a continuous derivative shrinks with the interval; the change at a jump does not.
+    ``scale``, shape (n,), weights the states.
     """
     first = a
     if not b.finite:
@@ -157,7 +155,6 @@ def _beside(slope: Slope, a: Point, b: Point, i: int) -> float:
 
 
 def _edge(slope: Slope, first: Point, a: Point, b: Point) -> Change | None:
-    """Return where the derivative ceases to be finite between ``a`` and ``b``."""
     if not a.finite:
         return None
     for _ in range(_BISECTIONS):
@@ -188,21 +185,22 @@ class Explored:
     ended: bool = False
     examined: int = 0
     changes: list[Change] = field(default_factory=list)
-    """Sudden changes that are large enough to explain the error of their step."""
+    """Sudden changes that explain the error of their step."""
     last: Change | None = None
     """Sudden change in the last step, if no step was small enough."""
     relative: float = 0.0
-    """Largest relative growth of a derivative over the last step."""
+    """Largest growth of a derivative over the last step, relative to its value."""
     state: int = 0
 
 
 def explore(
     slope: Slope, begin: tuple[float, Vector], h: float, end: float, rtol: float, atol: Vector
 ) -> Explored:
-    """Search up to :data:`TRIALS` steps of ``dp54`` for sudden changes of the derivative.
+    """Repeat the failed advance with up to :data:`TRIALS` steps, to find sudden changes.
 
-    ``begin`` is the time (s) and the state at the start, and ``h`` the length of the first step
-    (s). Only steps that the tolerance limits are searched.
+    ``begin`` contains the time (s) and the state at the start. ``h`` is the length of the first
+    step (s). The method is ``dp54``. Only steps that the tolerance shortens are searched for sudden
+    changes.
     """
     table, out = DP54_TABLEAU, Explored()
     a, c = lower_triangle(table.a), weights(table.c)
@@ -245,7 +243,6 @@ def explore(
 
 
 def _sudden(slope: Slope, points: list[Point], scale: Vector) -> Change | None:
-    """Return the sudden change between the two stages of a step whose derivatives differ most."""
     for point in points[1:]:
         if not np.isfinite(point.x).all():
             return None
@@ -262,7 +259,8 @@ def _sudden(slope: Slope, points: list[Point], scale: Vector) -> Change | None:
 def _explains(change: Change, error: float, taken: float, scale: Vector) -> bool:
     """Return whether a change is large enough to cause the error of its step.
 
-    The limit follows from the weights of the error estimate, which sum to less than 1/2.
+    The weights of the error estimate sum to less than 1/2, which limits the error that a jump can
+    cause.
     """
     if change.kind != "jump" or not math.isfinite(error):
         return True
@@ -279,16 +277,17 @@ def _growth(out: Explored, points: list[Point]) -> None:
 
 
 _MUCH = 20.0
-"""Equations are stiff if a stiff solver covers this multiple of the time with as many steps."""
+"""Equations are reported as stiff if a stiff solver gets this many times as far in as many steps.
+"""
 _CHANGES = 3
-"""Number of steps with a sudden change from which the changes count as the cause."""
+"""Number of sudden changes from which they are reported as the cause."""
 _STIFF_STEPS = 60
 _STIFF_STATES = 300
 _HUGE = 1e290
 _RISEN = 1e4
-"""Growth of a derivative since the beginning of the advance that indicates a pole."""
+"""A derivative that grows by this factor during the advance indicates a pole."""
 _WITHIN_A_STEP = 0.01
-"""Relative growth of a derivative within the shortest step that indicates a pole."""
+"""A derivative that grows by this fraction within the shortest step indicates a pole."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +307,7 @@ class Trouble:
 
 
 def what_it_looks_like(trouble: Trouble) -> str:
-    """Return a text with the probable cause and a remedy, or an empty text."""
+    """Return a text with the probable cause and a remedy, or an empty text if none was found."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return _looks(trouble)

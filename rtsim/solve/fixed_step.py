@@ -130,14 +130,14 @@ RK4 = ExplicitRungeKutta(
 
 
 _KNOWN, _LENGTH, _HISTORY = 0, 1, 2
-"""Elements of the solver memory: the number of stored derivatives, the time between them (s), and
-the first element of the derivatives, latest first.
+"""Indices in the solver memory: the number of stored derivatives, the time between two of them (s),
+and the first of the derivatives, which are sorted from new to old.
 """
 _PAST = 3
 _SAME_S = 1.5e-9
-"""Two steps count as equally long if their lengths differ by no more than this time (s).
+"""Two steps are treated as equally long if their lengths differ by at most this time (s).
 
-If the sample period is not a whole number of ns, step lengths differ by up to 1 ns.
+The lengths differ by up to 1 ns if the sample period is not a whole number of ns.
 """
 
 ADAMS_LAYOUT = EXPLICIT_LAYOUT.extended(

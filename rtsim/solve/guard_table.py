@@ -1,18 +1,17 @@
-"""The search for sign changes of a plant's guards within an internal step.
+"""Search for the zero crossings of a plant's guards within an internal step.
 
-The search evaluates the guards on the solver's dense output, at the points :data:`PARTS` of the
-internal step.  A guard that approaches zero and then moves away may have crossed zero twice between
-two points.  The guard is therefore also evaluated at its turning point.  Near both ends of the
-step, the curvature of the guard indicates whether it may have a turning point.  One case is not
-detected: two crossings between neighbouring points, if the values at the points indicate no turning
-point.
+The search evaluates each guard at the fractions :data:`PARTS` of the internal step. The state at
+these points comes from the solver's dense output. If a guard approaches zero and then moves away,
+it may have crossed zero twice between two points. The search therefore also evaluates the guard at
+its turning point. Two crossings between neighbouring points remain undetected if the values at the
+points do not indicate a turning point.
 
-A guard *flips* where it changes its sign in its declared direction.  A guard that reaches exactly
-zero and stays there for a while flips where it reaches zero.  An example is a condition with the
-values 1.0 and 0.0.
+A guard *flips* where its sign changes in the declared direction. A guard can also reach exactly
+zero and stay zero, such as a condition with the values 1.0 and 0.0. This guard flips where it
+becomes zero.
 
-All data are in the guard table, an argument table (:mod:`rtsim.equations.addresses`) that
-:class:`rtsim.solve.guarded.Guarded` makes.
+The guard table is an argument table (:mod:`rtsim.equations.addresses`) with all data of the search.
+:class:`rtsim.solve.guarded.Guarded` creates the table.
 """
 
 from __future__ import annotations
@@ -36,23 +35,26 @@ WHERE, FROM, SIDE, RATE, LEVEL, STAYS = range(6)
 """Rows of the array ``flips``:
 
 - ``WHERE``: fraction of the internal step at which the guard flips, or :data:`NOWHERE`.
-- ``FROM``: last fraction before the flip at which the guard was evaluated.
-- ``SIDE``: sign of the guard after the flip; without a flip, at the beginning of the step.
+- ``FROM``: last evaluated fraction before the flip.
+- ``SIDE``: sign of the guard after the flip. If the guard does not flip, its sign at the beginning
+  of the step.
 - ``RATE``: slope of the guard at the flip (1/s).
-- ``LEVEL``: value that the guard crosses: 0, or the value at which its reset left the guard.
-- ``STAYS``: 1 if the guard reaches exactly 0 at the flip and stays there for a while, else 0.
+- ``LEVEL``: value that the guard crosses. The value is 0, unless a reset left the guard beyond
+  zero.
+- ``STAYS``: 1 if the guard becomes exactly 0 at the flip and stays 0 for a while, else 0.
 """
 SIGN, CAME_TO, LEFT_AT, SIDE_BEFORE, LATE = range(5)
 """Rows of the arrays ``here`` and ``there``, which describe each guard at a tag:
 
-- ``SIGN``: sign of the guard; 0 if the guard is 0, or fired less than 1 ns before it reaches 0.
-- ``CAME_TO``: if ``SIGN`` is 0 and the guard fired, the sign towards which it crosses; else 0.
+- ``SIGN``: sign of the guard. The sign is 0 if the guard is 0, or if the guard fired less than 1 ns
+  before it reaches 0.
+- ``CAME_TO``: sign that the guard is about to get, if ``SIGN`` is 0 and the guard fired; else 0.
 - ``LEFT_AT``: value at which a reset turned the guard back, until the guard reaches 0 again; else
   0. An example is a ball that its reset left slightly under the floor.
-- ``SIDE_BEFORE``: last nonzero sign of the guard; 0 if there was none, or if the guard fired and is
-  0.
-- ``LATE``: time from the state to the tag (s), equal for all guards.  At an event, the state
-  belongs to the crossing, up to 1 ns before the tag.  Otherwise the time is 0.
+- ``SIDE_BEFORE``: last nonzero sign of the guard; 0 without such a sign, or if the guard fired and
+  is 0.
+- ``LATE``: time from the crossing to the tag (s), at most 1 ns, equal for all guards; 0 at a tag
+  without a crossing.
 """
 ROWS = 5
 
@@ -115,25 +117,18 @@ def state_within(table: Any, part: float, taken: float) -> int:
 
 
 _TURNS, _TRIALS = 12, 100
-"""Limits on the iterations of the searches for a turning point and for a flip."""
 _STRAIGHT = 2.0 * (PARTS[2] - PARTS[1]) / PARTS[1]
-"""For a linear guard: twice its change between the second and third of :data:`PARTS`, divided by
-its change between the first and second.
-"""
+"""Ratio that the differences between the first points of :data:`PARTS` have for a linear guard."""
 _CLOSER = 16.0
-"""Factor by which the search for a turning point approaches the end of the step in each
-iteration.
-"""
+"""In each iteration, the search for a turning point gets closer to the end by this factor."""
 _SHORTEST = 5e-10
 """Distance (s) from the end of the step at which the search for a turning point stops."""
 _FINE = 1e-10
 """Length (s) of the bracket at which the search for a flip stops."""
 _STANDS = 1 / 64
-"""A guard stays at zero if it is zero at the end of the step and for this fraction of the interval
-before.
-"""
+"""A guard stays at zero if it is zero during this last fraction of the interval."""
 _BESIDE = 1e-8
-"""Distance (s) from the end of a time at zero at which a guard is evaluated to detect a jump."""
+"""Distance (s) from an interval at zero at which a guard is evaluated to detect a jump."""
 
 
 @in_both
@@ -143,9 +138,9 @@ def sign(value: float) -> float:
 
 @in_both
 def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Store in ``g`` all guards at the fraction ``part`` of an internal step, shape (m,).
+    """Evaluate all guards at the fraction ``part`` of an internal step, and store them in ``g``.
 
-    The internal step begins at ``t`` s and is ``taken`` s long.
+    The internal step starts at time ``t`` (s) and is ``taken`` s long. ``g`` has the shape (m,).
     """
     if part <= 0.0:
         call_at(table, table.guard, t, table.now, g)
@@ -158,11 +153,10 @@ def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 
 @in_both
 def bends(f: float, near: float, far: float) -> bool:
-    """Return whether a guard may turn between an end of the step and the next point.
+    """Return whether a guard may have a turning point near an end of the step.
 
-    ``f``, ``near`` and ``far`` are the guard's distances from zero at this end, at the next point
-    and at the one after.  A turning point is possible if the guard moves away from zero, slowly at
-    first and then faster.
+    ``f``, ``near`` and ``far`` are the guard's distances from zero at the end of the step and at
+    the next two points. A turning point is possible if the guard moves away from zero ever faster.
     """
     return 0.0 < f < near and (near - f) * _STRAIGHT < far - near
 
@@ -171,13 +165,12 @@ def bends(f: float, near: float, far: float) -> bool:
 def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int) -> Any:
     """Bracket a turning point of guard ``i`` between the points ``end`` and ``inner``.
 
-    ``end`` is a point at an end of the internal step, and ``inner`` its neighbour.  The guard is
-    farther from zero at ``inner`` than at ``end``, but may be nearer in between.  An example is a
-    ball that its reset left under the floor by the distance that it falls in 1 ns.
+    ``end`` is a point at an end of the internal step, and ``inner`` is its neighbour. An example is
+    a ball that a reset left under the floor by the distance that the ball falls in 1 ns.
 
-    Returns three fractions of the internal step, and the guard's distances from zero there, of
-    which the second is the least.  If the guard is nearest to zero at the end itself, the second
-    fraction is ``NOWHERE``.
+    Returns three fractions of the internal step, and the guard's distances from zero at these
+    fractions. The distance at the second fraction is the smallest. The second fraction is
+    ``NOWHERE`` if the guard is nearest to zero at ``end``.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[end, i])
@@ -198,9 +191,9 @@ def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int
 def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
     """Return a fraction of the internal step near point ``j`` at which guard ``i`` is beyond zero.
 
-    Returns ``NOWHERE`` if the guard turns back before zero.  Point ``j`` is an end of the internal
-    step, or a point at which the guard is nearer to zero than at both neighbours.  The search fits
-    parabolas through three points, and uses the golden section where a parabola does not help.
+    Returns ``NOWHERE`` if the guard turns back before zero. Point ``j`` must be an end of the
+    internal step or a point nearer to zero than both neighbours. The search fits parabolas through
+    three points. Where a parabola does not help, the search uses the golden section.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[j, i])
@@ -244,9 +237,8 @@ def bracketed(
 ) -> float:
     """Return the fraction in (low, high] of the step at which guard ``i`` gets the sign ``behind``.
 
-    The guard's slope at this fraction is stored in ``flips``.  The method is false position with
-    the Illinois modification: if one end of the bracket stays twice in a row, the value there is
-    halved.
+    The slope of the guard at this fraction is stored in ``flips``. The method is false position
+    with the Illinois modification.
     """
     g = table.g[POINTS]
     values_at(table, t, low, taken, g)
@@ -289,11 +281,10 @@ def bracketed(
 
 @in_both
 def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> Any:
-    """Bracket one end of the time during which guard ``i`` is exactly zero, by bisection.
+    """Find an end of the interval in which guard ``i`` is exactly zero, by bisection.
 
-    The guard is zero at the fraction ``zero`` of the internal step, and nonzero at ``other``,
-    before or after it.  Returns two neighbouring fractions: the guard is zero at the first, nonzero
-    at the second.
+    The guard is zero at the fraction ``zero`` of the internal step and nonzero at ``other``.
+    Returns the last fraction at which the guard is zero and the next one at which it is not.
     """
     g = table.g[POINTS]
     for _ in range(_TRIALS):
@@ -310,7 +301,7 @@ def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other:
 
 @in_both
 def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Store in ``g`` all guards at a fraction that can be slightly beyond the step."""
+    """Evaluate all guards at the fraction ``part``, which can be slightly more than 1."""
     if part <= 1.0:
         values_at(table, t, part, taken, g)
         return
@@ -325,10 +316,10 @@ def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 
 @in_both
 def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> bool:
-    """Return whether guard ``i`` jumps between zero and its value at ``other``.
+    """Return whether guard ``i`` jumps at an end of the interval in which it is zero.
 
-    The guard is zero at the fraction ``zero`` of the internal step.  A guard without a jump is
-    nearest to zero directly beside the time at zero.
+    The guard is zero at the fraction ``zero`` of the internal step and nonzero at ``other``. A
+    guard that jumps is not close to zero directly beside the interval.
     """
     g = table.g[POINTS]
     _, edge = stands_until(table, t, taken, i, zero, other)
@@ -350,10 +341,10 @@ def turns_after(table: Any, t: float, taken: float, i: int, side: float) -> bool
 def stays_from(
     table: Any, t: float, taken: float, i: int, n: int, count: int, before: float
 ) -> float:  # fmt: skip
-    """Return the fraction from which guard ``i``, zero at visit ``n``, stays at zero.
+    """Return the fraction from which guard ``i`` stays at zero.
 
-    ``before`` is the last fraction at which the guard was not zero.  Returns ``NOWHERE`` for a
-    guard that only touches or crosses zero.
+    The guard is zero at visit ``n`` and was last nonzero at the fraction ``before``. Returns
+    ``NOWHERE`` for a guard that only touches or crosses zero.
     """
     seen = table.visits
     part: float = seen[0, n]
@@ -380,11 +371,11 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 
 @in_both
 def visits(table: Any, t: float, taken: float, i: int) -> int:
-    """Fill ``visits`` with the points of guard ``i`` in order of time, and return their number.
+    """Store the signs of guard ``i`` at all points of the step, and return the number of points.
 
-    The points are :data:`PARTS` except the first, and the turning points beyond zero.  The first
-    row contains the points as fractions of the internal step, the second row the signs of the
-    guard.
+    The points are those of :data:`PARTS` after the first, and the turning points beyond zero, in
+    order of time. The first row of ``visits`` contains the points as fractions of the internal
+    step, the second row the signs.
     """
     rows, out = table.g, table.visits
     count = 0
@@ -407,11 +398,12 @@ def visits(table: Any, t: float, taken: float, i: int) -> int:
 
 @in_both
 def find_flips(table: Any, t: float, taken: float, last: bool) -> int:
-    """Fill ``flips`` for the internal step that begins at ``t`` s, and return how many guards flip.
+    """Find the guards that flip in the internal step from time ``t`` (s), and return their number.
 
-    For a guard that does not flip, ``sides`` becomes its sign at the end of the internal step.  At
-    the end of the ``last`` internal step, a guard that is exactly zero also flips, unless it was
-    zero all the time or turns back.  Returns :data:`NO_NUMBER` if a guard is not a number.
+    The result is stored in ``flips``. For all other guards, ``sides`` becomes the sign at the end
+    of the internal step. A guard that is exactly zero at the end of the ``last`` internal step also
+    flips, unless the guard was zero all the time or turns back. Returns :data:`NO_NUMBER` if a
+    guard is not a number.
     """
     directions, sides = table.directions, table.sides
     signed, m = table.signed, directions.size

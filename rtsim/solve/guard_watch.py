@@ -50,7 +50,7 @@ _MOTION = Layout(
 
 
 def resident_moving(words: Any, t: float) -> int:
-    """Fill ``found`` with all guards at ``t`` s, and with their change over the next 1e-6 s."""
+    """Compute all guards at time ``t`` (s) and their change over the next 1e-6 s."""
     x, slope, ahead, found = words.x, words.slope, words.ahead, words.found
     call_at(words, words.derivative, t, x, slope)
     call_at(words, words.guard, t, x, found[0])
@@ -70,9 +70,9 @@ def _native_moving() -> Native:
 def moving(
     bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
 ) -> Callable[[float], object]:
-    """Return a function of t (s) that stores the guards and their change in ``into``, shape (2, m).
+    """Return a function of time (s) that computes the guards and their change over 1e-6 s.
 
-    ``of`` are x, z, u and p. :func:`resident_moving` computes the result.
+    The function stores both in ``into``, shape (2, m). ``of`` are the vectors x, z, u and p.
     """
     work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
     arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
@@ -84,10 +84,10 @@ def moving(
 
 
 class Motion(NamedTuple):
-    """The value of one guard and its change over :data:`_SHORT`, before and after resets.
+    """A guard and its change over :data:`_SHORT`, before and after the resets at a tag.
 
-    ``came`` and ``at`` are the values before and after the resets; ``before`` and ``after`` are the
-    changes.
+    ``came`` and ``at`` are the values of the guard before and after the resets. ``before`` and
+    ``after`` are its changes.
     """
 
     came: float
@@ -96,22 +96,22 @@ class Motion(NamedTuple):
     after: float
 
     def near(self, level: float) -> bool:
-        """Return whether the guard is nearer to ``level`` than its motion within 1 ns."""
+        """Return whether the guard is less than its motion within 1 ns away from ``level``."""
         return abs(self.at - level) <= abs(self.after) * (1 / NS_PER_S / _SHORT)
 
     def goes_on(self, side: float) -> bool:
-        """Return whether the guard still moves through zero towards ``side`` after the writes.
+        """Return whether the guard still moves through zero towards ``side`` after the resets.
 
-        Writes that only change the guard's speed do not end the crossing for which it fired.
+        A reset that only changes the speed of the guard does not end the crossing.
         """
         onward = self.before * side > 0.0 and self.after * side > 0.0
         return (onward or self.before == self.after) and self.near(0.0)
 
 
 class OwnResets:
-    """The motion of guards directly after their own resets, for guards that fire in one microstep.
+    """The motion of each guard directly after its own reset, if several guards fire in a microstep.
 
-    A later reset can turn a guard back that its own reset had turned away from zero.
+    The comparison shows whether a later reset turned a guard back towards zero.
     """
 
     def __init__(self, bound: BoundModel, vectors: tuple[Vector, ...]) -> None:
@@ -127,7 +127,10 @@ class OwnResets:
         self._known.clear()
 
     def note(self, i: int, t: float, vectors: tuple[Vector, ...], last: bool) -> None:
-        """Store how guard ``i`` moves at ``t`` s after its reset, unless it is the ``last`` one."""
+        """Store the motion of guard ``i`` at time ``t`` (s), after its reset.
+
+        Nothing is stored if the guard is the ``last`` to fire in the microstep.
+        """
         self._known[i] = (math.inf, 0.0)
         if last:
             return
@@ -146,25 +149,24 @@ class OwnResets:
 
 
 ZENO_NS = 100
-"""Crossings count as Zeno behaviour if their intervals shrink and fall below this time (ns)."""
+"""Shrinking intervals between crossings are Zeno behaviour once they are below this time (ns)."""
 ZENO_IN_A_ROW = 4
-"""Number of such intervals in a row that counts as Zeno behaviour."""
+"""Number of consecutive short intervals that are reported as Zeno behaviour."""
 CHATTER_IN_A_ROW = 100
-"""Number of intervals below :data:`ZENO_NS` in a row that counts as chatter.
+"""Number of consecutive intervals below :data:`ZENO_NS` that are reported as chatter.
 
-Also the number of crossings of one guard at one time that counts as Zeno behaviour.
+The same number of crossings of one guard at one time is reported as Zeno behaviour.
 """
 
 
 class Crossings:
-    """The latest times (ns) of each guard's crossings, which reveal Zeno behaviour and chatter."""
+    """The latest crossing times (ns) of each guard, from which Zeno behaviour is detected."""
 
     def __init__(self, guards: int) -> None:
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in range(guards)]
         self._at_once = [0] * guards
-        """How often each guard fired at its latest time."""
         self._close = [0] * guards
-        """Number of intervals below :data:`ZENO_NS` in a row, up to the latest time."""
+        """Number of consecutive intervals below :data:`ZENO_NS`, for each guard."""
         self._began_ns = [0] * guards
         """The time (ns) at which the first of these intervals began."""
         self._stopped_ns = [-ZENO_NS] * guards
@@ -183,7 +185,7 @@ class Crossings:
         times.append(ns)
 
     def accumulate(self, i: int) -> str:
-        """Return a text if the crossings of guard ``i`` accumulate, else ""."""
+        """Return a description if the crossings of guard ``i`` accumulate, else an empty text."""
         times = self._times[i]
         if self._at_once[i] >= CHATTER_IN_A_ROW:
             return f"crosses zero {CHATTER_IN_A_ROW} times at one instant,"
@@ -199,9 +201,9 @@ class Crossings:
         return "crosses zero ever faster" if all(b <= a for a, b in pairwise(gaps)) else ""
 
     def stop(self, i: int, ns: int) -> bool:
-        """Clear the times of guard ``i``, because its stop mode is applied at ``ns``.
+        """Clear the crossing times of guard ``i`` when its stop mode is applied at time ``ns``.
 
-        Returns False if the crossings accumulated again after an earlier use of the stop mode.
+        Returns False if the crossings accumulate again although the stop mode was applied before.
         """
         chatters = self._close[i] >= CHATTER_IN_A_ROW
         began = self._began_ns[i] if chatters else self._times[i][0]
@@ -220,7 +222,7 @@ class Crossings:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the data that :meth:`save` returned; old checkpoints lack some entries."""
+        """Restore the data that :meth:`save` returned. Old checkpoints lack some entries."""
         for times, said in zip(self._times, saved["times"], strict=True):
             times.clear()
             times.extend(said)
@@ -247,7 +249,7 @@ class NativeGuards:
 
 
 class GuardWatch:
-    """The guards of one plant: finds the next crossing and applies the resets."""
+    """The guards of one plant, with methods that find the next crossing and apply the resets."""
 
     def __init__(
         self,
@@ -257,10 +259,10 @@ class GuardWatch:
         vectors: tuple[Vector, ...],
         end: Vector,
     ) -> None:
-        """Watch the guards on the plant's vectors x, z, u and p.
+        """Watch the guards of a plant with the vectors x, z, u and p.
 
-        ``name`` is the plant's name for error messages.  ``end``, shape (n,), receives the state at
-        the end of a provisional step.
+        ``name`` is the name of the plant in error messages. ``end``, shape (n,), receives the state
+        at the end of a provisional step.
         """
         guards = bound.model.guards
         self._name, self._bound, self._guards, self._vectors = name, bound, guards, vectors
@@ -269,31 +271,29 @@ class GuardWatch:
         self._g = np.zeros(len(guards))
         self._evaluate = resident(bound.guard, *vectors, self._g)
         self._then = tuple(vector.copy() for vector in vectors)
-        """x, z, u and p at the last tag at which a guard fired, before the reset."""
+        """Copies of x, z, u and p from before the latest reset."""
         self._moves = np.zeros((2, 2, len(guards)))
-        """All guards and their change over a short interval, before and after the reset."""
         states = zip((self._then, vectors), self._moves, strict=True)
         self._ways = [moving(bound, of, into) for of, into in states]
         self._end, self._held = end, np.zeros((2, len(guards)))
         self._hold = moving(bound, (end, *vectors[1:]), self._held)
-        """Computes how the guards would move if nothing had written the states at this tag."""
+        """Function that computes the motion of the guards without the writes at the present tag."""
         self._kept = [(k, v) for k, v in zip(self._then, vectors, strict=True) if v.size]
         self._levels = [0.0] * len(guards)
-        """The value that each guard crossed at that tag: 0, or the value at which a reset had left
-        it.
+        """The value that each guard crossed at its latest crossing. The value is 0, unless a reset
+        left the guard beyond zero.
         """
         self._noted: set[int] = set()
         self._crossed: dict[int, float] = {}
-        """The guards that fired at the present tag, with their signs when they fired."""
         self._own = OwnResets(bound, vectors)
         self._starting: set[int] = set()
-        """The guards that begin beyond zero and fire at the start, until they have fired."""
+        """Guards that are beyond zero at the start of the run and have not fired yet."""
         self.fired: tuple[int, ...] = ()
         """Indices of the guards that fire at the end of the provisional step."""
         self.accumulated: Guard | None = None
-        """The guard that ends the run, because its crossings accumulate."""
+        """The guard whose accumulating crossings end the run, or ``None``."""
         self._tried: set[tuple[Any, int]] = set()
-        """Resets and stop modes, by guard, whose first call was checked."""
+        """Guards and methods (reset or stop mode) whose first call has been checked."""
         self._crossings = Crossings(len(guards))
 
     def continue_from(self, other: GuardWatch) -> None:
@@ -331,7 +331,7 @@ class GuardWatch:
         return rows, self._way.way_ns if ahead else 0
 
     def native(self) -> NativeGuards | None:
-        """Return the guards for compiled code, or ``None`` for guards in plain Python."""
+        """Return the arguments for compiled code, or ``None`` if the guards run as plain Python."""
         way = self._way
         if not way.legs.compiled:
             return None
@@ -339,7 +339,7 @@ class GuardWatch:
         return NativeGuards(way.handle(), way.legs.words, way.table, way.here, block, self._g)
 
     def adopt_compiled_state(self) -> None:
-        """Continue after compiled code ran steps on which no guard fired."""
+        """Update the guards after compiled code executed steps in which no guard fired."""
         self._leave()
         self.fired = ()
 
@@ -354,7 +354,6 @@ class GuardWatch:
             self._note_fired()
 
     def _note_fired(self) -> None:
-        """Store the plant's vectors and the data of the fired guards before their resets run."""
         known = self._here.tolist()
         for i in self.fired:
             if i in self._noted:
@@ -370,14 +369,14 @@ class GuardWatch:
     def fire(
         self, ns: int, x: Vector, z: Vector, u: Vector, p: Vector
     ) -> list[tuple[str, str, str, dict[str, float]]]:
-        """Apply the resets of all guards that fired, in order, in place on ``x`` and ``z``.
+        """Apply the resets of all guards that fired, in order, and change ``x`` and ``z`` in place.
 
-        Returns for each guard ``"Crossed"`` or ``"Stopped"``, its name, a text, and the values that
-        it reports.  The text is the change of mode as ``"old -> new"``, or the failure that the
-        guard declares.
+        Returns a tuple for each guard: ``"Crossed"`` or ``"Stopped"``, the name of the guard, a
+        text, and the values that the guard reports. The text is a change of mode such as ``"old ->
+        new"`` or the failure that the guard declares.
 
-        Raises :class:`ZenoError` if crossings accumulate and the model has no stop mode, and
-        :class:`ModelError` if a reset makes a state or a discrete signal infinite or nan.
+        Raises :class:`ZenoError` if crossings accumulate and the model has no stop mode. Raises
+        :class:`ModelError` if a reset makes a state or a discrete signal infinite or NaN.
         """
         happened = []
         self._note_fired()
@@ -413,7 +412,7 @@ class GuardWatch:
         native.call(i, self._seconds(ns), *vectors)
 
     def _seconds(self, ns: int) -> float:
-        """Return the time (s) to which the plant's state belongs at the tag ``ns``."""
+        """Return the time (s) of the plant's state at the tag ``ns``, up to 1 ns before the tag."""
         return ns / NS_PER_S - float(self._here[LATE, 0])
 
     def _mode(self, z: Vector) -> str:
@@ -430,9 +429,9 @@ class GuardWatch:
         return tuple(self._guards[i].name for i in self.fired)
 
     def begin(self) -> None:
-        """Start at 0 ns, after the inputs are connected.
+        """Initialise the guards at the start of the run, after the inputs are connected.
 
-        No guard has crossed yet, but a guard that is beyond zero can fire at the start.
+        A guard that is already beyond zero can fire at the start.
         """
         self._here[:] = 0.0
         self._here[SIGN] = self._here[SIDE_BEFORE] = signs = self._sides_at(0)
@@ -440,10 +439,10 @@ class GuardWatch:
         self.fired = tuple(sorted(self._starting))
 
     def changed(self, ns: int) -> None:
-        """Update :attr:`fired` after writes at ``ns``.
+        """Find the guards that fire because states or inputs were written at time ``ns``.
 
-        A guard fires if the writes moved it across zero, or from zero beyond it.  After a reset, a
-        guard also fires if the writes set it in motion and it reaches zero at this time.
+        A guard fires if the writes moved it across zero, or from zero to the other side. A guard
+        also fires if a reset at this tag set it in motion while it was at zero.
         """
         signs = self._sides_at(ns)
         now, (before, came_to, left_at, side_before, _) = signs.tolist(), self._here.tolist()
@@ -469,9 +468,9 @@ class GuardWatch:
         self.fired = tuple(sorted(fires))
 
     def _motions(self, ns: int) -> list[Motion]:
-        """Return how each guard moved before the last resets, and how it moves now.
+        """Return the motion of each guard before and after the latest resets.
 
-        If no guard fired at this tag, a guard at zero counts as at rest before the writes.
+        If no guard fired at this tag, a guard at zero is treated as having been at rest.
         """
         for way in self._ways:
             way(self._seconds(ns))
@@ -483,11 +482,11 @@ class GuardWatch:
     def _still_at_zero(
         self, ns: int, came_to: list[float], now: list[float], motions: list[Motion]
     ) -> None:  # fmt: skip
-        """Clear ``CAME_TO`` of each guard that left zero, or may reach zero once more.
+        """Update ``CAME_TO`` of the guards that are at zero.
 
-        A guard that fired and is still exactly zero does not fire again when it leaves zero.  The
-        exception is a write of the states that stopped the guard, turned it back or set it in
-        motion: a ball that is put on the floor may fall again.
+        A guard that fired and is still exactly zero does not fire again when it leaves zero. The
+        exception is a guard whose motion was stopped, reversed or started by a write of the states.
+        For example, a ball that is placed on the floor may fall again.
         """
         for i, side in enumerate(came_to):
             if side == 0.0:
@@ -499,9 +498,10 @@ class GuardWatch:
                 self._here[SIGN, i] = 0.0
 
     def _states_turn(self, i: int, ns: int, motion: Motion) -> bool:
-        """Return whether guard ``i`` stands or turns back because the states were written.
+        """Return whether a write of the states stopped or reversed guard ``i``.
 
-        Other writes only pause the guard: a belt that a discrete value stops goes on later.
+        A write of other values only pauses the guard. For example, a belt that a discrete value
+        stops can continue later.
         """
         if self._vectors[0].tobytes() == self._end.tobytes():
             return False
@@ -509,10 +509,9 @@ class GuardWatch:
         return sign(float(self._held[1, i])) != sign(motion.after)
 
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
-        """Return whether the last resets set guard ``i`` in motion, and the guard is at zero now.
+        """Return whether guard ``i`` is at zero and was set in motion by the latest resets.
 
-        If the guard's own reset was one of them, a later reset must have undone the effect of this
-        reset.
+        If the guard's own reset is one of them, a later reset must have reversed its effect.
         """
         motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
         side = sign(motion.after)
@@ -524,7 +523,7 @@ class GuardWatch:
             fires = motion.at == 0.0 and known[SIDE_BEFORE] == -side
         else:
             fires = motion.near(0.0) or (known[LEFT_AT] != 0.0 and motion.near(known[LEFT_AT]))
-        # The guard reaches zero within 1 ns, and fires only now.
+        # The guard reaches zero within 1 ns, so it fires at this tag.
         if fires and sign(motion.at) != side:
             known[SIGN], known[CAME_TO], known[SIDE_BEFORE] = 0.0, side, 0.0
         return bool(fires)
@@ -538,11 +537,10 @@ class GuardWatch:
     def _turned_back(self, ns: int, sides: list[float], motions: list[Motion]) -> None:
         """Set ``LEFT_AT`` of each guard that a reset turned back beyond zero.
 
-        An example is a ball that is slightly under the floor when its reset reverses its speed or
-        sets it to 0. The guard must be beyond zero by no more than its motion within the last ns.
-        Guards that the reset moved farther beyond zero, or that still move away from zero, are not
-        affected.  The same holds for a guard that only paused, such as a belt that a discrete value
-        stops.
+        For example, a ball is slightly under the floor when its reset reverses its speed or sets it
+        to 0. The distance beyond zero must be at most the motion of the guard within the last ns. A
+        guard that the reset moved farther beyond zero, that still moves away from zero, or that
+        only paused, is not changed.
         """
         for i, side in self._crossed.items():
             motion, level = motions[i], self._levels[i]
@@ -560,7 +558,7 @@ class GuardWatch:
         return signs
 
     def no_number(self, when: str) -> ModelError:
-        """Return the error for guards that are not numbers; ``when`` is the time as a text."""
+        """Return the error for guards that are NaN. ``when`` describes the time."""
         bad = np.isnan(self._g) | self._way.no_numbers()
         names = ", ".join(guard.name for guard, no in zip(self._guards, bad, strict=True) if no)
         return ModelError(
@@ -616,9 +614,9 @@ class GuardWatch:
         }
 
     def restore(self, saved: dict[str, Any], ns: int) -> None:
-        """Restore the data that :meth:`save` returned; old checkpoints lack some entries.
+        """Restore the data that :meth:`save` returned. Old checkpoints do not contain all entries.
 
-        The plant's vectors must already have their values at ``ns``.
+        The plant's vectors must be restored to time ``ns`` first.
         """
         self._crossings.restore(saved)
         self._here[LATE] = saved.get("late", 0.0)

@@ -1,13 +1,12 @@
-"""Advances that end early, at the tag at which a guard crosses zero.
+"""Advances that end early, when a guard crosses zero.
 
-Each internal step is examined on the solver's dense output (:mod:`rtsim.solve.guard_table`), which
-gives a first estimate of the crossing.  The solver then repeats the internal step with other
-lengths, so that it computes the state at the event itself.  The same source runs compiled and as
-plain Python.
+The dense output of each internal step gives a first estimate of the crossing
+(:mod:`rtsim.solve.guard_table`). The solver then repeats the internal step with other lengths until
+the step ends at the crossing. The same source runs compiled and as plain Python.
 
-The tag of the event is the first whole ns at which a guard has crossed zero.  The state at this tag
-is the state at the crossing, less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`).  The
-next advance begins with this state.
+The tag of the event is the first whole ns after the crossing. The state at this tag is the state at
+the crossing itself, less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`). The next advance
+begins with this state.
 """
 
 from __future__ import annotations
@@ -62,32 +61,30 @@ from rtsim.solve.internal_steps import (
 from rtsim.solve.resident import rows_of
 
 _NEAR = 1 / 16
-"""The order of two flips on the dense output can be wrong within this fraction of an internal
-step.
+"""Within this fraction of an internal step, the dense output can show two flips in the wrong order.
 """
 _CORRECTIONS = 6
-"""Number of corrections by Newton's method before the search brackets the crossing."""
+"""Number of Newton corrections before the search for the crossing uses a bracket."""
 _BEFORE, _AFTER = 0, 1
-"""Rows of ``g``: all guards just before and just after the crossing."""
 _REFINEMENTS, _FIRST_MOVE = 8, 1e-7
-"""Number of attempts to end the internal step just after the crossing.  The first attempt ends it
-this fraction of 1 ns after the estimate; rounding errors of a guard can need more.
+"""Number of attempts to end the internal step just after the crossing, and the distance of the
+first attempt from the estimated crossing (ns). Later attempts allow for larger rounding errors.
 """
 
 
 @in_both
 def taken_to(words: Any, table: Any, from_ns: int, done: float, ns: int) -> Any:
-    """Repeat the internal step, ending it at ``ns``, and return the guards there, shape (m,).
+    """Repeat the internal step so that it ends at time ``ns``, and return the guards, shape (m,).
 
-    The internal step began ``done`` s after the beginning of the advance.  From each guard, the
-    level that it crosses is subtracted.
+    The internal step starts ``done`` s after the beginning of the advance. The result is relative
+    to the level that each guard crosses.
     """
     return taken_until(words, table, from_ns, done, ns, 0.0)
 
 
 @in_both
 def taken_until(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> Any:
-    """Do the same as :func:`taken_to`, but end the internal step ``late`` s before ``ns``."""
+    """Repeat the internal step so that it ends ``late`` s before ``ns``; see :func:`taken_to`."""
     g, level, began = table.g[POINTS], table.flips[LEVEL], table.here[LATE, 0]
     h = (ns - from_ns) / NS_PER_S + began - late - done
     call_step(table.retake, words, from_ns / NS_PER_S - began + done, h)
@@ -107,10 +104,10 @@ def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
 
 @in_both
 def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
-    """Return whether guard ``i`` has crossed if it has the given value at ``ns``.
+    """Return whether guard ``i``, which has the given value at ``ns``, has crossed zero.
 
-    A guard has crossed if it has its new sign.  A value of 0 also counts at the end of the advance,
-    and for a guard that stays at 0.
+    A guard that has its new sign has crossed. A guard that is 0 has crossed if it stays at 0, or if
+    ``ns`` is the end of the advance.
     """
     flips = table.flips
     ends: bool = value == 0.0 and (ns == end_ns or flips[STAYS, i] != 0.0)
@@ -122,7 +119,10 @@ def first_ns(
     words: Any, table: Any, from_ns: int, done: float, i: int, low: int, high: int,
     guess: int, end_ns: int,
 ) -> int:  # fmt: skip
-    """Return the first ns in (low, high] at which guard ``i`` has crossed, else ``low``."""
+    """Return the first ns in (low, high] at which guard ``i`` has crossed zero.
+
+    Returns ``low`` if the guard does not cross zero in this range.
+    """
     flips = table.flips
     rate = flips[RATE, i] / NS_PER_S
     not_yet, already, n = low, high + 1, min(max(guess, low + 1), high)
@@ -204,8 +204,8 @@ def first_flip(table: Any) -> int:
 def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> int:
     """End the internal step at the first ns at which a guard has crossed, and return this ns.
 
-    ``fired`` then marks the guards that crossed.  If only the dense output showed a crossing, the
-    result is ``from_ns``, and ``out`` is the state at the end of the whole step.
+    The array ``fired`` then marks the guards that crossed. If no guard crosses in the repeated
+    step, the result is ``from_ns`` and ``out`` is the state at the end of the whole step.
     """
     notes, fired = table.notes, table.fired
     m, taken = fired.size, notes[TAKEN]
@@ -256,10 +256,10 @@ def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> in
 
 @in_both
 def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
-    """End the internal step at the crossing itself, and return how long before ``ns`` it is (s).
+    """End the internal step at the crossing itself, and return its distance (s) from ``ns``.
 
-    If several guards fire at ``ns``, the last crossing counts.  If no guard changes its sign within
-    the last ns, the internal step ends at ``ns``, and the result is 0.
+    If several guards fire at ``ns``, the step ends at the last crossing. If no guard changes its
+    sign within the last ns, the step ends at ``ns`` and the result is 0.
     """
     before, after, fired, tried = table.g[_BEFORE], table.g[_AFTER], table.fired, table.tried
     flips = table.flips
@@ -306,10 +306,10 @@ _evaluate = compiled(evaluate)
 
 @in_both
 def conclude(table: Any, ns: int, offset: int, late: float) -> None:
-    """Store in ``there`` the signs and other data of the guards at ``ns``, the end of the advance.
+    """Store the signs and other data of the guards at the end of the advance in ``there``.
 
-    The advance is ``offset`` ns long.  Its final state belongs to the time ``late`` s before
-    ``ns``.
+    The advance ends at ``ns`` and is ``offset`` ns long. Its final state is the state ``late`` s
+    before ``ns``.
     """
     g, there, here, sides = table.g[POINTS], table.there, table.here, table.sides
     left_at = here[LEFT_AT]
@@ -339,8 +339,8 @@ def conclude(table: Any, ns: int, offset: int, late: float) -> None:
 def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
     """Take internal steps up to ``to_ns``, or to the first ns at which a guard has crossed.
 
-    ``reached`` is then the length of the advance (ns).  Returns :data:`GOOD`, :data:`PAUSED` or the
-    error code of an internal step.
+    The array ``reached`` receives the length of the advance (ns). Returns :data:`GOOD`,
+    :data:`PAUSED` or the error code of an internal step.
     """
     notes, directions = table.notes, table.directions
     sides, fired, m = table.sides, table.fired, directions.size
@@ -390,11 +390,12 @@ def resident_drive_on(
     advance: Any, words: Any, table: Any, output: Any, times: Any,
     values: Any, rows: Any,
 ) -> int:  # fmt: skip
-    """Take and commit steps like :func:`rtsim.solve.resident.resident_run`, until a guard fires.
+    """Take and commit the steps between consecutive ``times`` (ns), until a guard fires.
 
-    Returns the number of committed steps.  A step that ends early stays provisional, with its
-    result in ``out`` and ``there``.  ``reached`` is its length (ns), or 0 if it failed.
-    ``advance`` is the address of :func:`drive`, which avoids compiling that function twice.
+    Returns the number of committed steps. A step that a guard ends early is not committed; its
+    result is stored in ``out`` and ``there``. The array ``reached`` receives the length of this
+    step (ns), or 0 if the step failed. ``advance`` is the address of the compiled function
+    :func:`drive`.
     """
     x, out, memory, after, here = words.x, words.out, words.memory, words.after, table.here
     there, reached = table.there, table.reached
@@ -429,7 +430,7 @@ def _native_drive() -> Native:
 
 @cache
 def guards_kept() -> bool:
-    """Return whether :func:`drive` was in the cache at the first call of this function."""
+    """Return whether compiled code of :func:`drive` was in the cache at the first call."""
     return kept(drive, _DRIVE)
 
 
@@ -442,14 +443,14 @@ def _native_drive_on() -> Native:
 class Guarded:
     """Solver of a plant with guards, which advances to the next tag or to the first crossing.
 
-    ``here`` and ``there``, shape (5, m), describe the guards at the present tag and at the end of
-    the provisional advance.  :data:`rtsim.solve.guard_table.SIGN` explains the rows.
+    The arrays ``here`` and ``there``, shape (5, m), describe the guards before and after the
+    provisional advance. :data:`rtsim.solve.guard_table.SIGN` explains the rows.
     """
 
     def __init__(
         self, bound: BoundModel, stepper: Stepper, vectors: tuple[Vector, ...], out: Vector
     ) -> None:
-        """Make the guard table for ``vectors``, which are x, z, u and p of the plant.
+        """Create the guard table for the plant's vectors x, z, u and p, given in ``vectors``.
 
         ``out``, shape (n,), receives the state at the end of each provisional advance.
         """
@@ -519,12 +520,12 @@ class Guarded:
         return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
 
     def no_numbers(self) -> NDArray[np.bool_]:
-        """Return which guards were not numbers in the last internal step, shape (m,)."""
+        """Return an array, shape (m,), that marks the guards that were NaN in the last step."""
         found: NDArray[np.bool_] = np.isnan(self._g).max(axis=0)
         return found
 
     def accept(self) -> None:
-        """Adopt ``there`` as ``here``, because the provisional advance was committed."""
+        """Commit the provisional advance by copying ``there`` to ``here``."""
         self.here[:] = self.there
 
     def run(
@@ -533,8 +534,8 @@ class Guarded:
         """Take and commit the steps between consecutive ``times`` (ns) in one call.
 
         ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u and p. Returns one row of
-        ``values`` for each committed step.  :attr:`way_ns` is then the length of the first step
-        that was not committed.
+        ``values`` for each committed step. If a guard fires or a step fails, the remaining steps
+        are not taken, and :attr:`way_ns` describes the first of them.
         """
         if y is not self._y and y.size:
             self._output = evaluation_block(self._bound.output, *vectors, y)
@@ -552,9 +553,9 @@ class Guarded:
 
 
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:
-    """Return :class:`Legs` for a stepper without a method ``legs``.
+    """Return :class:`Legs` for a stepper that has no method ``legs``.
 
-    Each advance counts as one internal step, with a cubic as dense output.
+    Each advance is one internal step. The dense output is a cubic polynomial.
     """
     x, z, u, p = vectors
     began = [0]

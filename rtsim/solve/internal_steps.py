@@ -1,17 +1,18 @@
-"""The parts of a solver: functions and arrays for its steps and its internal steps.
+"""Data structures and functions that all solvers use for their steps and internal steps.
 
-A solver advances a plant from one tag to the next.  A fixed-step method takes one internal step; an
-adaptive method takes as many as its tolerance requires.  The code calls an internal step a leg.
-Three functions of a solver work on internal steps, compiled or as plain Python:
+A solver advances a plant from one tag to the next. A fixed-step method takes one internal step; an
+adaptive method takes as many as its tolerance requires. The code calls an internal step a leg. Each
+solver has three functions for internal steps, compiled or as plain Python:
 
-- ``leg(words, t, rest)`` takes the next internal step, from ``t`` s, at most ``rest`` s long.  The
-  state is in ``now`` at the beginning, and in ``out`` at the end.
+- ``leg(words, t, rest)`` takes the next internal step, which starts at time ``t`` (s) and is at
+  most ``rest`` s long. The state is in ``now`` before the step and in ``out`` after it.
 - ``retake(words, t, h)`` repeats the last internal step with the length ``h`` s.
 - ``between(table, part, taken)`` computes the state at the fraction ``part`` (0 to 1) of the
-  internal step, in the array ``y`` of the guard table (:mod:`rtsim.solve.guard_table`).
+  internal step. The array ``y`` of the guard table (:mod:`rtsim.solve.guard_table`) receives the
+  result.
 
 After :data:`MOST_SPENT` evaluations of the derivative, an advance pauses and returns to Python,
-which can then handle signals and other threads.  Repeating the same call continues the advance.
+which can then handle signals and other threads. Repeating the same call continues the advance.
 """
 
 from __future__ import annotations
@@ -49,9 +50,7 @@ WAITING = 2.0
 """The value of ``PHASE`` while an advance is paused between two internal steps."""
 
 MOST_SPENT = 2000
-"""Number of evaluations of the derivative after which an advance pauses, once the internal step
-ends.
-"""
+"""An advance pauses after the internal step in which it reaches this number of evaluations."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Legs:
 
 @in_both
 def covered(notes: Any) -> float:
-    """Begin or continue an advance, and return the length (s) that is already complete."""
+    """Begin or continue an advance, and return the length (s) completed before the pause."""
     notes[SPENT] = 0.0
     if notes[PHASE] == WAITING:
         notes[PHASE] = 1.0
@@ -91,7 +90,7 @@ def covered(notes: Any) -> float:
 
 @in_both
 def pauses(notes: Any, done: float) -> bool:
-    """Return whether an advance, of which ``done`` s are complete, pauses now."""
+    """Return whether to pause an advance of which ``done`` s are complete."""
     if notes[SPENT] < MOST_SPENT:
         return False
     notes[PHASE], notes[DONE] = WAITING, done
@@ -99,7 +98,7 @@ def pauses(notes: Any, done: float) -> bool:
 
 
 def all_steps(words: Any, t: float, h: float) -> int:
-    """Take all internal steps from ``t`` s to ``t + h`` s; the advance can pause between them."""
+    """Take all internal steps from time ``t`` (s) to ``t + h``, with pauses between them."""
     notes = words.notes
     done = covered(notes)
     while True:
@@ -112,7 +111,7 @@ def all_steps(words: Any, t: float, h: float) -> int:
 
 
 def nothing() -> None:
-    """Do nothing in a pause."""
+    pass
 
 
 def to_its_end(
@@ -189,25 +188,21 @@ STEP_LAYOUT = Layout(
         "notes": (NOTES,),
     },
 )
-"""The functions and arrays with which the argument table of every method begins.
+"""Common part of the argument table of every method: its functions and arrays.
 
-- ``f``, ``project``, ``jacobian``: derivative, projection and Jacobian of the model.  The last two
-  are 0 if the model has none.
-- ``leg``, ``retake``: the method's functions for internal steps, or 0 if it has none.
+- ``f``, ``project``, ``jacobian``: derivative, projection and Jacobian of the model. The last two
+  are 0 if the model does not define them.
+- ``leg``, ``retake``: functions of the method for internal steps, or 0 without internal steps.
 - ``x``, ``out``: state at the beginning and at the end of the step.
-- ``memory``: solver memory after the last committed step.  Zeros mean that earlier steps are
-  unknown.
-- ``after``: solver memory that becomes valid when the step is committed.
+- ``memory``: solver memory after the last committed step. Zeros mean that no earlier step is known.
+- ``after``: solver memory that replaces ``memory`` when the step is committed.
 - ``notes``: data about the present advance (:data:`PHASE`).
 """
 
 
 @dataclass(frozen=True)
 class Inner:
-    """The internal steps of a method that can take several steps to reach a tag.
-
-    :class:`Legs` explains the fields.
-    """
+    """Functions for the internal steps of a method; :class:`Legs` explains the fields."""
 
     leg: Callable[..., int]
     retake: Callable[..., int]
@@ -230,15 +225,13 @@ class Method:
     kept: int = 0
     """Number of leading elements of the memory that ``Stepper.forget`` does not clear."""
     unbounded: int | None = None
-    """Index of the memory element that counts steps without an error bound; ``None`` without such a
-    count.
-    """
+    """Index of the memory element that counts the steps that ignored the tolerance, or ``None``."""
     new_frame: Callable[[Vector], None] | None = None
     """Function that is called with the memory when a solver frame begins."""
     inner: Inner | None = None
     """The method's internal steps; ``None`` if the method reaches each tag in a single step."""
     settle: Callable[[Mapping[str, NDArray[np.float64]]], None] | None = None
-    """Function that is called with all arrays before the argument table is made."""
+    """Function that receives all arrays before the argument table is created."""
 
 
 def functions_of(bound: BoundModel, leg: Any = 0, retake: Any = 0) -> tuple[Any, ...]:

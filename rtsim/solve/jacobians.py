@@ -1,16 +1,16 @@
-"""Jacobians for implicit solvers: declared by the model, or computed from difference quotients.
+"""Jacobians for implicit solvers, declared by the model or computed from difference quotients.
 
 The Jacobian is the matrix d f_i / d x_j, shape (n, n), of a model's derivative f. rtsim computes it
-for models that declare ``sparsity`` or ``jacobian``, or that have at least :data:`PROBED_FROM`
-states.  For other models, a solver uses its own dense difference quotients.
+for models that declare ``sparsity`` or ``jacobian``, and for models with at least
+:data:`PROBED_FROM` states. For other models, a solver uses its own dense difference quotients.
 
-A difference quotient changes several states at once if no derivative depends on two of them.  Each
-matrix is checked with one more difference quotient, which changes all states.  If the two disagree,
-each column is computed alone.  An element that a declared sparsity lacks is then an error; an
-element that probing missed is added.
+One difference quotient can change several states at once if no derivative depends on two of them.
+rtsim checks each matrix with an additional difference quotient that changes all states. If this
+check fails, rtsim computes each column alone. An element that a declared sparsity lacks is an
+error. An element that probing missed is added to the sparsity.
 
-:class:`Jacobian` serves the solvers of SciPy and SUNDIALS.  :func:`jacobian` does the same in
-compiled steps.
+The class :class:`Jacobian` is used with the solvers of SciPy and SUNDIALS, the function
+:func:`jacobian` in compiled steps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PROBED_FROM = 100
 _FULL = 1 / 8
 """A probed matrix is treated as dense if more than this fraction of its elements can be nonzero."""
 _NARROW = 32
-"""Number of diagonals from which LAPACK's band solver is used."""
+"""Matrices with up to this number of diagonals are solved by LAPACK's band solver."""
 _SMALL = 32
 """A matrix with fewer rows is solved as a dense array."""
 CHANGE = 1.5e-8
@@ -47,7 +47,7 @@ CHANGE = 1.5e-8
 _PROBE = 1e-3
 """Change of a state in probing, relative to the state's size."""
 ROW_ERROR, ROUNDING, NEGLIGIBLE = 1e-3, 1e-7, 1e-9
-"""Allowed disagreement of a row, as fractions of its terms, its derivative, and the fastest row."""
+"""Tolerances of the check of a row, relative to its terms, its derivative, and the fastest row."""
 
 Slope = Callable[[float, Vector], Vector]
 """A function that returns the derivative (n,) at a time (s) and a state (n,)."""
@@ -61,16 +61,16 @@ def wanted(bound: BoundModel) -> bool:
 
 
 def spread(n: int) -> Vector:
-    """Return a vector (n,) without structure, which reveals missing elements in a product."""
+    """Return a vector (n,) of irregular numbers, which is used to check a Jacobian."""
     part: Vector = np.arange(1, n + 1, dtype=np.float64) * ((math.sqrt(5.0) - 1.0) / 2.0) % 1.0
     signs: Vector = np.where(np.arange(n) % 2, -1.0, 1.0)
     return (0.5 + part) * signs
 
 
 class Jacobian:
-    """The Jacobian of one model for one stepper.
+    """The Jacobian of one model, for one stepper.
 
-    Changes of a state below its entry in ``typical``, shape (n,), do not matter to the tolerance.
+    ``typical``, shape (n,), contains for each state the size below which a change is negligible.
     """
 
     def __init__(self, bound: BoundModel, typical: Vector) -> None:
@@ -83,10 +83,9 @@ class Jacobian:
         self._kept: Sparsity | None = self._declared
         """The sparsity after the last commit; ``None`` before probing."""
         self._dense = self._kept_dense = False
-        """True if the probed pattern is so full that the solver uses its own Jacobian."""
         self.sparsity = self._kept
         self._settled = np.zeros(n, dtype=bool)
-        """Rows whose disagreement in this advance is not an error of the pattern."""
+        """Rows that failed the check in this advance although their sparsity is correct."""
         self._values: Callable[[float, Vector], Vector] | None = None
         self._weights = spread(n)
 
@@ -136,7 +135,6 @@ class Jacobian:
         return {"jac": lambda t, y: self.at(slope, t, y)}
 
     def _by_band(self, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Return the options of LSODA, whose only sparse matrices are bands."""
         assert self.sparsity is not None
         if self.sparsity.count == x.size**2:
             return self._by_function(slope)
@@ -164,7 +162,7 @@ class Jacobian:
 
         def sparse(t: float, y: Vector, _: Vector, out: Any) -> None:
             found: Any = scipy.sparse.csc_matrix(self.at(slope, t, y))
-            # Probing missed an element, which is used from the next tag on.
+            # Probing missed an element, which the solver uses from the next tag on.
             if found.nnz != pattern.count:
                 found = found[pattern.rows, pattern.columns]
                 out[:] = np.asarray(found).ravel()
@@ -237,10 +235,10 @@ class Jacobian:
         self, slope: Slope, t: float, x: Vector, base: Vector, values: Vector, wrong: Any,
         allowed: Vector,
     ) -> None:  # fmt: skip
-        """Compare the rows ``wrong`` with the difference quotients of single columns.
+        """Compare the rows ``wrong`` with difference quotients of single columns.
 
-        Elements that probing missed are added.  If no element is wrong, the derivative is too
-        curved or has a kink at this point; these rows are not compared again in this advance.
+        Elements that probing missed are added. If no element is wrong, the derivative is too curved
+        or has a kink at this point, and these rows are not checked again in this advance.
         """
         assert self.sparsity is not None
         sizes, starts, elements = self._sizes(x), self.sparsity.starts, self.sparsity.rows
@@ -284,7 +282,7 @@ class Jacobian:
         )
 
     def accept(self) -> None:
-        """Keep the sparsity of the last advance, because its result was committed."""
+        """Keep the sparsity that the committed advance used."""
         self._kept, self._kept_dense = self.sparsity, self._dense
 
     def save(self) -> dict[str, Any]:
@@ -308,7 +306,7 @@ TAKERS: dict[str, Callable[..., dict[str, Any]]] = {
     "LSODA": Jacobian._by_band,
     "CVODE": Jacobian._by_sundials,
 }
-"""For each method that accepts a Jacobian, the function that returns the options for it."""
+"""Functions that return the solver options for the Jacobian, by name of the method."""
 
 
 def _ranges(starts: Indices, sizes: Indices) -> Indices:
@@ -365,17 +363,17 @@ JACOBIAN_LAYOUT = ADAPTIVE.extended(
 - ``lu``, ``pivots``: see :func:`rtsim.solve.linear_algebra.factor`.
 """
 _PART = 1e-4
-"""Fraction of a state's change in a step that counts as the state's size."""
+"""Minimum size of a state in difference quotients, as a fraction of its change in the step."""
 MOST_ELEMENTS = 50_000_000
 """Limit on the number of elements of ``lu`` (400 MB)."""
 
 
 @in_both
 def note_sizes(words: Any, h: float) -> None:
-    """Fill ``sizes`` for a step of about ``h`` s.
+    """Fill ``sizes`` with the sizes of the states, for a step of about ``h`` s.
 
-    A state that starts at 0 gets a fraction of its change in the step as its size.  A smaller
-    change would be lost in the rounding of the derivative.
+    A state that starts at 0 has no size of its own; its change in the step determines the size. A
+    smaller perturbation would be lost in the rounding of the derivative.
     """
     now, slope, sizes, typical = words.now, words.slope, words.sizes, words.typical
     for j in range(now.size):
@@ -383,10 +381,10 @@ def note_sizes(words: Any, h: float) -> None:
 
 
 def jacobian(words: Any, t: float) -> int:
-    """Fill ``elements`` with the Jacobian at ``t`` s and ``now``.
+    """Compute the Jacobian at time ``t`` (s) and state ``now``, and store it in ``elements``.
 
-    ``slope`` must be the derivative there; ``out`` and ``work`` are overwritten.  Returns the
-    number of evaluations of the derivative, or :data:`WRONG_JACOBIAN`.
+    ``slope`` must contain the derivative at this point. ``out`` and ``work`` are overwritten.
+    Returns the number of evaluations of the derivative, or :data:`WRONG_JACOBIAN`.
     """
     now, slope, y, elements = words.now, words.slope, words.out, words.elements
     matrix, starts, rows, members = words.matrix, words.starts, words.rows, words.members
@@ -427,9 +425,10 @@ jacobian = in_both(jacobian, inlined=False)
 
 @in_both
 def disagrees(words: Any, t: float) -> bool:
-    """Return whether a row that is not settled disagrees with the checking difference quotient.
+    """Return whether a row of the Jacobian fails the check by a difference quotient.
 
-    For each such row, ``k[1]`` then contains the allowed difference; for all other rows, 0.
+    Rows in ``settled`` are not checked. ``k[1]`` receives the allowed difference for each row that
+    fails, and 0 for all other rows.
     """
     now, slope, y, elements, rows = words.now, words.slope, words.out, words.elements, words.rows
     starts, along, there, settled = words.starts, words.spread, words.work, words.settled
@@ -460,10 +459,11 @@ def disagrees(words: Any, t: float) -> bool:
 
 @in_both
 def is_wrong(words: Any, t: float) -> bool:
-    """Return whether an element in the rows that ``k[1]`` marks is missing or wrong.
+    """Return whether an element is missing or wrong in the rows that failed the check.
 
-    The rows are compared with the difference quotients of single columns.  If no element is wrong,
-    the derivative is too curved or has a kink at this point, and these rows become settled.
+    The array ``k[1]`` marks these rows, which are compared with difference quotients of single
+    columns. If no element is wrong, the derivative is too curved or has a kink at this point, and
+    the rows are marked in ``settled``.
     """
     now, slope, y, elements, rows = words.now, words.slope, words.out, words.elements, words.rows
     starts, there, k, settled, sizes = words.starts, words.work, words.k, words.settled, words.sizes
@@ -498,16 +498,15 @@ def note_factors(words: Any) -> None:
 
 
 _EVALUATIONS_OF_A_PRODUCT = 1e-3
-"""A multiplication in the factorisation counts as this fraction of an evaluation of the
-derivative.
+"""Cost of a multiplication in the factorisation, as a fraction of an evaluation of the derivative.
 """
 
 
 def matrix_arrays(bound: BoundModel, typical: Vector) -> Mapping[str, NDArray[np.float64]]:
-    """Return the arrays that :data:`JACOBIAN_LAYOUT` adds to those of an adaptive step.
+    """Return the arrays for the Jacobian, which :data:`JACOBIAN_LAYOUT` describes.
 
-    ``typical``, shape (n,), contains sizes of the states.  Raises :class:`ScenarioError` if the
-    factors of the ordered Jacobian need too much memory.
+    ``typical``, shape (n,), contains the sizes of the states. Raises :class:`ScenarioError` if the
+    factors of the Jacobian need too much memory.
     """
     model, n = bound.model, bound.model.states.size
     found = model.sparsity
@@ -549,7 +548,6 @@ def matrix_arrays(bound: BoundModel, typical: Vector) -> Mapping[str, NDArray[np
 
 
 def _probed(bound: BoundModel, typical: Vector) -> Sparsity | None:
-    """Probe the sparsity at the declared initial values; return ``None`` for a full matrix."""
     model, x = bound.model, bound.model.states.initial()
     at, out = x.copy(), np.zeros(x.size)
     z, u, p = (s.initial() for s in (model.discrete, model.inputs, model.parameters))
@@ -568,8 +566,8 @@ def _probed(bound: BoundModel, typical: Vector) -> Sparsity | None:
 def _order(sparsity: Sparsity) -> NDArray[np.int64]:
     """Return the position of each state in the matrix.
 
-    The positions are in declared order or, if this gives a narrower band, in the order of reverse
-    Cuthill and McKee.
+    The states keep their declared order unless the reverse Cuthill-McKee order gives a narrower
+    band.
     """
     with needs("scipy", "an implicit solver"):
         from scipy.sparse.csgraph import reverse_cuthill_mckee

@@ -24,7 +24,7 @@ from rtsim.equations.addresses import INLINED
 from rtsim.equations.compiling import in_both, when_compiling
 
 _FEW = 8
-"""Up to this number of states, a sum for each state is faster than vectorised sums."""
+"""For at most this number of states, separate sums are faster than vectorised sums."""
 
 
 def assign(into: Any, of: Any) -> None:
@@ -51,9 +51,10 @@ def _sum_of_rows(row: Any, k: Any, count: int, out: Any) -> None:
 
 
 def add_part(into: Any, start: int, factor: float, of: Any, begin: int, count: int) -> None:
-    """Add ``factor`` times ``count`` elements of ``of``, from ``begin`` on, to those of ``into``.
+    """Add a scaled segment of the vector ``of`` to a segment of ``into``, both ``count`` long.
 
-    ``start`` is the index of the first changed element of ``into``.
+    The segment of ``of`` starts at index ``begin``, that of ``into`` at ``start``. ``factor``
+    scales the addend.
     """
     into[start : start + count] += factor * of[begin : begin + count]
 
@@ -157,9 +158,7 @@ def _loops() -> None:
 
 
 _THRESHOLD = 0.1
-"""The diagonal element is the pivot if it is at least this fraction of the largest in its
-column.
-"""
+"""The diagonal element is used as pivot if it is at least this fraction of the column's largest."""
 
 
 def height(n: int, below: int, above: int) -> int:
@@ -176,9 +175,9 @@ def first_row(k: int, n: int, kept: int, below: int, above: int) -> int:
 def factor(lu: Any, pivots: Any, below: int, above: int) -> int:
     """Replace the matrix in ``lu``, shape (n, height), by its LU factors.
 
-    The main diagonal then contains the reciprocals of the pivots.  ``pivots``, shape (n + 1,),
-    receives the row exchanges and, as its last element, the number of diagonals above the main one
-    in the factors.  Returns -1, or the first column without a finite pivot.
+    The reciprocals of the pivots replace the main diagonal. ``pivots``, shape (n + 1,), receives
+    the row exchanges. Its last element is the number of diagonals of the factors above the main
+    one. Returns -1, or the index of the first column without a finite pivot.
     """
     n, kept = lu.shape
     last, wide = 0, above
@@ -221,10 +220,9 @@ factor = in_both(factor, inlined=False)
 
 @in_both
 def forward_by_one(lu: Any, pivots: Any, b: Any, above: int) -> None:
-    """Do the first half of :func:`substitute` for one diagonal below the main one.
+    """Substitute forward if the matrix has one diagonal below the main one.
 
-    Each result is needed for the next one; a local variable takes half the time of an array
-    element.
+    Each result is needed for the next one. A local variable halves the time of an array element.
     """
     n, kept = lu.shape
     share = b[0]
@@ -239,7 +237,7 @@ def forward_by_one(lu: Any, pivots: Any, b: Any, above: int) -> None:
 
 @in_both
 def back_by_one(lu: Any, b: Any, below: int, above: int) -> None:
-    """Do the second half of :func:`substitute` for one diagonal above the main one."""
+    """Substitute backward if the matrix has one diagonal above the main one."""
     n, kept = lu.shape
     first = first_row(n - 1, n, kept, below, above)
     share = b[n - 1] * lu[n - 1, n - 1 - first]
@@ -252,7 +250,10 @@ def back_by_one(lu: Any, b: Any, below: int, above: int) -> None:
 
 
 def substitute(lu: Any, pivots: Any, b: Any, below: int, above: int) -> None:
-    """Replace ``b``, shape (n,), by the solution; :func:`factor` must have computed the factors."""
+    """Replace the right-hand side ``b``, shape (n,), by the solution of the linear system.
+
+    :func:`factor` must have computed the factors in ``lu`` before.
+    """
     n, kept = lu.shape
     if below == 1 and n > 0:
         forward_by_one(lu, pivots, b, above)

@@ -50,8 +50,8 @@ def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, ro
     """Take and commit the steps between consecutive ``times`` (ns), and return how many succeeded.
 
     ``times`` has the shape (k + 1,). ``output`` is the argument table of the output function, or
-    empty. x, z, u and y are views of the array ``values``, which each successful step copies to a
-    row of ``rows``.
+    empty. The array ``values`` contains x, z, u and y. After each successful step, it is copied to
+    a row of ``rows``.
     """
     x, out, memory, after = words.x, words.out, words.memory, words.after
     for i in range(times.size - 1):
@@ -92,11 +92,14 @@ def rows_of(
 
 _VECTORS = ("x", "z", "u", "p", "out")
 EXACT_NS = 2**53
-"""Before this time (104 days), compiled code divides ns to seconds exactly as Python does."""
+"""Up to this time (104 days), compiled code converts ns to seconds exactly like Python."""
 
 
 def between(words: Any, call: Any) -> int:
-    """Take the step from ``call[0]`` to ``call[1]`` (ns) with the code at address ``call[2]``."""
+    """Take a step between the times ``call[0]`` and ``call[1]`` (ns).
+
+    ``call[2]`` is the address of the compiled step function.
+    """
     begin, end = call[0], call[1]
     return call_step(call[2], words, begin / NS_PER_S, (end - begin) / NS_PER_S)
 
@@ -115,11 +118,11 @@ def _native_run() -> Native:
 
 
 def stepper(method: Method, bound: BoundModel) -> Stepper:
-    """Return a stepper of ``method`` for the model ``bound``, compiled if the model is compiled.
+    """Return a stepper of ``method`` for the model ``bound``.
 
-    Raises :class:`ValueError` or :class:`TypeError` if an array of ``method.own`` does not have the
-    shape that ``method.layout`` declares.  ``Stepper.advance`` raises the same errors for its
-    vectors.
+    The stepper is compiled if the model is compiled. Raises :class:`ValueError` or
+    :class:`TypeError` for an array of ``method.own`` whose shape differs from ``method.layout``.
+    ``Stepper.advance`` raises the same errors for its vectors.
     """
     if bound.history is not None:
         from rtsim.solve.delayed import with_history  # few models have delays
@@ -187,7 +190,6 @@ class _Plain:
         )  # fmt: skip
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Make the argument table for x, z, u, p and out, and bind the step to the table."""
         arrays = {**self._arrays, **dict(zip(_VECTORS, vectors, strict=True))}
         if self._method.settle is not None:
             self._method.settle(arrays)
@@ -199,7 +201,7 @@ class _Plain:
         self._step: Callable[[float, float], int] = partial(self._method.step, self._words)
 
     def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:  # noqa: ARG002
-        """Return ``function``; in compiled steppers, return its address.
+        """Return ``function``, or its address in a compiled stepper.
 
         ``layout`` is the layout of its argument table; the default is that of the step.
         """
@@ -217,7 +219,7 @@ class _Plain:
 
     @property
     def unbounded(self) -> int | None:
-        """The number of committed steps without an error bound; ``None`` if not counted."""
+        """Number of committed steps that ignored the tolerance; ``None`` if not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 
@@ -226,7 +228,7 @@ class _Plain:
         self._notes[PHASE] = 0.0
 
     def stall(self) -> Stall | None:
-        """Return the internal step that failed last, or ``None`` without internal steps."""
+        """Return the last failed internal step, or ``None`` if the method has no internal steps."""
         inner, notes = self._method.inner, self._notes
         if inner is None:
             return None
@@ -268,7 +270,7 @@ class _Resident(_Plain):
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        # An array passes the two times, because numbers through ctypes would cost 0.2 us.
+        # Both times are passed in one array, because ctypes needs 0.2 us for two numbers.
         if (
             x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
             and to_ns < EXACT_NS
@@ -302,9 +304,9 @@ class _Resident(_Plain):
     ) -> NDArray[np.float64]:
         """Take and commit the steps between consecutive ``times`` (ns) in one call.
 
-        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u, p and out. x, ``y`` and
-        ``values`` end with the values of the last successful step.  Returns one row of ``values``
-        for each such step.
+        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u, p and out. Returns one row of
+        ``values`` for each successful step. Afterwards, x, ``y`` and ``values`` contain the values
+        of the last successful step.
         """
         if not all(map(is_, vectors, self._vectors)):
             self._settle(vectors)

@@ -74,12 +74,13 @@ _NEAR = 1e-11
 class RosenbrockTableau:
     """The coefficients of a Rosenbrock method with s stages, an error estimate and dense output.
 
-    Their form needs no products with the Jacobian.  ``a`` and ``e`` are strictly lower triangles:
-    row i has i entries.  ``b``, ``c``, ``d`` and ``error`` have s entries.
+    The coefficients are given in the form that avoids products with the Jacobian. ``a`` and ``e``
+    are strictly lower triangles: row i has i entries. ``b``, ``c``, ``d`` and ``error`` have s
+    entries.
 
-    The rows of ``dense``, with s entries each, are the coefficients h_j of the dense output.  At
-    the fraction r of a step from x to x1, the state is ``(1 - r) x + r (x1 + (1 - r) (h_1 + r h_2 +
-    r^2 h_3 ...))``.
+    The rows of ``dense``, with s entries each, are the coefficients h_j of the dense output. At the
+    fraction r of a step from x to x1, the state is ``(1 - r) x + r (x1 + (1 - r) (h_1 + r h_2 + r^2
+    h_3 ...))``.
 
     Raises :class:`ScenarioError` if the coefficients are not consistent.
     """
@@ -193,17 +194,17 @@ RODAS5P_TABLEAU = RosenbrockTableau(
 """Rodas5P: order 5 with an estimate of order 4, stiffly accurate, dense output of order 4."""
 
 
-# The first elements of the memory, up to REJECTED, are those of an adaptive step.
+# The first elements of the memory, up to REJECTED, are the same as for an adaptive step.
 JACOBIANS = 4
 """Element of the solver memory: the number of Jacobians in the whole run."""
 FACTORS = 5
 """Element of the solver memory: the number of factorisations in the whole run."""
 BEFORE, ERROR = 6, 7
-"""Elements of the solver memory: length (s) and error of the last step that no tag shortened, or
-0.
+"""Indices in the solver memory: the length (s) and the error of the last step of full length. Both
+are 0 before the first such step. A step that a tag shortened is not stored.
 """
 KEPT = BEFORE
-"""Number of leading elements that ``Stepper.forget`` does not clear."""
+"""Number of leading elements of the memory that ``Stepper.forget`` does not clear."""
 GAMMA = MOST_STEPS + 1
 
 LAYOUT = WITH_JACOBIAN.extended(
@@ -224,17 +225,19 @@ the partial derivative of the model's derivative with respect to t. ``right`` is
 of a stage, in the order of the matrix.
 """
 _SHRINK, _GROW = 0.2, 6.0
-"""Smallest and largest ratio of the lengths of two consecutive steps."""
 _EPSILON = 2.3e-16
 _SHORTEST = 1e-15
-"""At times before this one (s), the shortest step is as short as at this time."""
+"""Time (s) from which the shortest step is computed at earlier times."""
 _LEAST_ERROR = 1e-2
-"""Lower bound on the error of a step in the prediction of the next error."""
+"""Smallest error of a step that is used to predict the next error."""
 
 
 @in_both
 def partial_by_time(words: Any, t: float, h: float) -> None:
-    """Fill ``drift`` at ``t`` s and ``now`` with a difference quotient, for a step of ``h`` s."""
+    """Compute the partial derivative by time and store it in ``drift``.
+
+    The difference quotient is computed at time ``t`` (s) and state ``now``, for a step of ``h`` s.
+    """
     now, slope, drift = words.now, words.slope, words.drift
     later = t + min(h, math.sqrt(_EPSILON * h * max(abs(t), h)))
     apart = later - t
@@ -249,7 +252,7 @@ def partial_by_time(words: Any, t: float, h: float) -> None:
 
 @in_both
 def factored(words: Any, h: float) -> bool:
-    """Compute the factors of 1/gamma - h J in ``lu``; return False if the matrix is singular."""
+    """Factorise 1/gamma - h J in ``lu``; return False if the matrix is singular."""
     lu, pivots, elements, places = words.lu, words.pivots, words.elements, words.places
     diagonal, matrix = words.diagonal, words.matrix
     flat, inverse = lu.reshape(lu.size), 1.0 / words.settings[GAMMA]
@@ -322,9 +325,9 @@ def combined(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None
 
 @in_both
 def begin(words: Any, t: float, rest: float) -> int:
-    """Compute the derivative and the Jacobian at ``t`` s for a step of at most ``rest`` s.
+    """Compute the derivative and the Jacobian at time ``t`` (s), for a step of at most ``rest`` s.
 
-    Returns :data:`GOOD`, :data:`WRONG_JACOBIAN`, or the index of an element that is not finite.
+    Returns :data:`GOOD`, :data:`WRONG_JACOBIAN`, or the index of a state that is not finite.
     """
     now, slope, k, out, after = words.now, words.slope, words.k, words.out, words.after
     settings, notes = words.settings, words.notes
@@ -356,9 +359,10 @@ def begin(words: Any, t: float, rest: float) -> int:
 
 
 def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
-    """Take one internal step within the tolerance, from ``t`` s, at most ``rest`` s long.
+    """Take one internal step that meets the tolerance.
 
-    Returns :data:`GOOD`, an error code, or the index of an element that is not finite.
+    The step starts at time ``t`` (s) and is at most ``rest`` s long. Returns :data:`GOOD`, an error
+    code, or the index of a state that is not finite.
     """
     notes, after, out, now = words.notes, words.after, words.out, words.now
     if notes[PHASE] == 0.0:

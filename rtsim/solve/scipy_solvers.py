@@ -1,9 +1,9 @@
 """Solvers of SciPy: DOP853, and Radau, BDF and LSODA for stiff equations.
 
-SciPy's solver objects cannot be copied, so a discarded step could not be undone.  Each advance from
-one tag to the next therefore uses a new object.  Only the length of the last steps is kept, as the
-first step of the new object.  The Jacobian, its factors, and the history and order of a multistep
-method are computed anew.  A stiff model therefore runs faster with few tags.
+SciPy's solver objects cannot be copied, so a step cannot be undone. rtsim therefore creates a new
+object for each advance from one tag to the next. The new object starts with the step length of the
+last advance. The Jacobian, its factors, and the history of a multistep method are computed again,
+so a stiff model runs faster with few tags.
 
 ``project`` is applied at the end of an advance, not between internal steps.
 """
@@ -51,17 +51,17 @@ STEP, EVALUATIONS, STEPS, RECENT = range(4)
 - ``RECENT``: number of steps in the last advance; 0 if unknown.
 """
 START_AT_ORDER_1 = ("BDF", "LSODA", "CVODE", "IDA")
-"""The multistep methods, which begin each advance with steps of order 1.
+"""Multistep methods, which begin each advance with steps of order 1.
 
-The errors of these steps are about as large as the tolerance, and have the same sign in each
+The errors of these first steps are about as large as the tolerance and have the same sign in each
 advance.
 """
 SHORT_ADVANCE, FINER = 50, 0.01
-"""A multistep method has its tolerance multiplied by ``FINER`` after an advance of fewer than
-``SHORT_ADVANCE`` steps.  The errors of 100 starts then add up to the error of one step.
+"""After an advance of fewer than ``SHORT_ADVANCE`` steps, a multistep method uses a tolerance that
+is ``FINER`` times the given one. The first steps of 100 advances then cause the error of one
+ordinary step.
 """
 _LEAST_RTOL = 100 * 2.3e-16
-"""The smallest relative tolerance that SciPy accepts."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class LibrarySolver(StepTolerance):
         return self.method != "DOP853"
 
     def maker(self) -> Callable[..., Any]:
-        """Return a function or class that makes an object with the members of SciPy's solvers."""
+        """Return a function or class that creates solver objects with the interface of SciPy's."""
         raise NotImplementedError
 
     def stepper(self, bound: BoundModel) -> Stepper:
@@ -112,9 +112,9 @@ class LibrarySolver(StepTolerance):
 class SciPy(LibrarySolver):
     """An adaptive solver of ``scipy.integrate``; ``method`` is the name of SciPy's class.
 
-    ``most_steps`` has a lower default than elsewhere, because a step takes about a hundred times as
-    long as a step of a compiled method.  Raises :class:`ScenarioError` for an unknown method or a
-    value outside its range.
+    A step takes about a hundred times as long as a compiled step, so the default of ``most_steps``
+    is lower than for other solvers. Raises :class:`ScenarioError` for an unknown method or a value
+    outside its range.
     """
 
     orders: ClassVar[Mapping[str, int]] = {"DOP853": 8, "Radau": 5, "BDF": 5, "LSODA": 12}
@@ -137,9 +137,9 @@ class SciPy(LibrarySolver):
 
 
 class SciPyStepper:
-    """A stepper that uses a solver object of SciPy, or one with the same members.
+    """A stepper that uses solver objects of SciPy, or other objects with the same interface.
 
-    ``solver.maker()`` returns the function or class that makes these objects.
+    ``solver.maker()`` returns the function or class that creates these objects.
     """
 
     def __init__(self, solver: LibrarySolver, bound: BoundModel) -> None:
@@ -157,14 +157,11 @@ class SciPyStepper:
             self._jacobian = Jacobian(bound, solver.of_states(bound) / solver.rtol)
         self._native, self._project = bound.derivative, bound.project
         self._derivative: Any = None
-        """The derivative as a function of t, bound to the arrays of :meth:`_settle`."""
         self._sizes = model_sizes(bound)
         n = bound.model.states.size
         self._at, self._slope, self._zeros = np.zeros(n), np.zeros(n), np.zeros(n)
         self._bad = GOOD
-        """Index of the first element of the derivative that was not finite in the present step,
-        else GOOD.
-        """
+        """Index of the first derivative that was not finite in the present step, else GOOD."""
         self._multistep = solver.method in START_AT_ORDER_1
         self._memory, self._after = [0.0] * 4, [0.0] * 4
         self._now, self._notes = np.zeros(n), np.zeros(NOTES)
@@ -172,7 +169,6 @@ class SciPyStepper:
         self._solver: Any = None
         self._dense: Any = None
         self._at_once = False
-        """True if a solver may take all internal steps in one call, because none is examined."""
         self._took = 0.0
         """Length of the internal step before the last one (s)."""
 
@@ -227,7 +223,7 @@ class SciPyStepper:
         return Legs(leg, retake, between, None, self._now, False, self._notes, k, dense)
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Use the given vectors; check new ones and bind the derivative to them."""
+        """Use the given vectors for the next advance. New vectors are checked first."""
         if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
             given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
             memory = {"memory": np.zeros(0), "after": np.zeros(0), "notes": self._notes}
@@ -286,9 +282,9 @@ class SciPyStepper:
         return self._slope.copy()
 
     def _begin(self, start: float, end: float, first: float | None) -> int:
-        """Make SciPy's object for an advance that starts at ``_now``.
+        """Create the SciPy object for an advance that starts from the state ``_now``.
 
-        Returns GOOD, or the index of an element that is not finite.
+        Returns GOOD, or the index of a state that is not finite.
         """
         self._bad = first_not_finite(self._now)
         if self._bad == GOOD:
@@ -317,15 +313,14 @@ class SciPyStepper:
     def _refused(self, error: Exception) -> int:
         """Return the result of a step in which SciPy raised ``error``.
 
-        SciPy's linear algebra raises errors for values that are not finite.  An error from the
-        model's own functions is raised again.
+        SciPy's linear algebra raises an error for values that are not finite. An error that the
+        model's own functions raised is raised again.
         """
         if own_frames(error):
             raise error
         return TOO_SMALL if self._bad == GOOD else self._bad
 
     def _tolerances(self) -> dict[str, Any]:
-        """Return finer tolerances for a multistep method after a short advance, else no options."""
         if not (self._multistep and 0 < self._memory[RECENT] < SHORT_ADVANCE):
             return {}
         rtol, atol = self._options["rtol"], self._options["atol"]

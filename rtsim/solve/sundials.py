@@ -33,7 +33,7 @@ from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, LibrarySolver, SciPySte
 
 _STEPS = 100_000
 _STANDING = 100
-"""Limit on the number of Jacobians at one time, at one evaluation per state."""
+"""Limit on the number of Jacobians that SUNDIALS computes without a change of time."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,15 @@ class Sundials(LibrarySolver):
 
 
 class _Stuck(Exception):
-    """Raised when the steps of SUNDIALS become so short that time stops.
+    """Raised when the steps of SUNDIALS become so short that the time no longer changes.
 
-    SUNDIALS takes such steps before a point that it cannot pass, and gives up only after
-    :data:`_STEPS` of them.
+    SUNDIALS takes such steps near a point that it cannot pass, and gives up only after
+    :data:`_STEPS` steps.
     """
 
 
 class _Steps:
-    """Adapter of CVODE with the members of SciPy's solvers that rtsim uses."""
+    """Adapter that gives CVODE the interface of SciPy's solvers, as far as rtsim uses it."""
 
     def __init__(
         self,
@@ -90,15 +90,12 @@ class _Steps:
         self.y = self.whole = y
         self.step_size = first_step
         self._looked_back = False
-        """True if a state within the last step was requested after the step."""
         self.taken = 0
-        """Approximate number of steps: in most steps, SUNDIALS evaluates at one later time."""
+        """Approximate number of steps, estimated from the times of the evaluations."""
         self._latest, self._gaps = start, (0.0, 0.0)
         """The latest time of an evaluation (s), and the last two gaps between such times (s)."""
         self._moved_to, self._standing = start, 0
-        """The last time (s) that differed from the one before, and the number of evaluations since
-        then.
-        """
+        """The time (s) that the solver reached, and the number of evaluations at this time."""
         self._most_standing = _STANDING * (len(y) + _STANDING)
         options = {
             "rtol": rtol,
@@ -127,14 +124,13 @@ class _Steps:
 
     def _check_time(self, t: float) -> None:
         self._standing += 1
-        # Time can go back: after a failure far ahead, SUNDIALS takes small steps from before.
+        # After a failure, SUNDIALS goes back in time and takes smaller steps.
         if abs(t - self._moved_to) > 4.0 * math.ulp(t):
             self._standing, self._moved_to = 0, t
         elif self._standing > self._most_standing:
             raise _Stuck
 
     def _solve(self, to: float, how: str) -> None:
-        """Continue towards ``to`` (s); ``how`` is the mode of SUNDIALS."""
         try:
             with redirect_stdout(None):  # SUNDIALS prints its errors
                 found = self._solver.step(to, how, self._end)
@@ -157,9 +153,9 @@ class _Steps:
         self.step_size = self.t - self.t_old
 
     def finish(self) -> None:
-        """Take all steps to the end in one call, which saves Python's overhead for each step.
+        """Take all steps to the end of the advance in one call, which is faster than single steps.
 
-        The call fails if the steps are too many; single steps then locate the failure.
+        If too many steps are needed, the call fails. Single steps then locate the failure.
         """
         self._solve(self._end, "normal")
         self.t_old = self.t - (max(self._gaps) or self.t - self.t_old)

@@ -1,8 +1,8 @@
-"""The main loop of a study, which sends batches to workers and stores the rows they return.
+"""The main loop of a study, which sends batches of runs to workers and stores the resulting rows.
 
-A search runs generation by generation. Equal margins lead to equal candidates in differential
-evolution. A search is therefore resumed by repeating it from the first generation, with stored rows
-in place of runs.
+A search executes one generation of candidates after the other. In differential evolution, equal
+margins lead to equal candidates. To resume a search, the study therefore repeats the search from
+the first generation and uses the stored rows instead of executing their runs.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from rtsim.studies.progress import Tally
 class Batch:
     orders: Sequence[Ordered]
     alone: bool = False
-    """True for a single run that may end its process."""
+    """True if the batch is a single run that may crash its process."""
     avoid: str = ""
-    """Address of a worker that must not execute the batch if there is another worker."""
+    """Address of a worker that executes the batch only if there is no other worker."""
     tries: int = 0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a batch that has ended."""
+    """Result of a finished batch."""
 
     batch: Batch
     rows: Sequence[Row] = field(default_factory=tuple)
@@ -57,7 +57,7 @@ class Pool(Protocol):
 
     @property
     def workers(self) -> int:
-        """Present number of workers."""
+        """Current number of workers."""
 
     @property
     def capacity(self) -> int:
@@ -65,18 +65,18 @@ class Pool(Protocol):
 
     @property
     def about(self) -> str:
-        """Where to watch the pool, such as the address of a dashboard; may be empty."""
+        """Where the user can watch the pool, such as the address of a dashboard; may be empty."""
 
     def check(self, order: Ordered) -> None:
-        """Raise :class:`ScenarioError` if a worker cannot run the scenario with ``order``."""
+        """Raise :class:`ScenarioError` if a worker cannot execute the run ``order``."""
 
     def submit(self, batch: Batch) -> None:
-        """Start to execute ``batch``."""
+        """Begin to execute ``batch``."""
 
     def finished(self) -> list[Outcome]:
-        """Wait until at least one batch has ended, and return all that have ended.
+        """Wait for at least one batch to finish, and return all finished batches.
 
-        After about 1 s without a result, the list is empty.
+        If no batch finishes within about 1 s, the list is empty.
         """
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class Pool(Protocol):
 class InProcess:
     """Pool that executes batches one after the other in this process, for example for a debugger.
 
-    A run that ends its process ends the study, and time limits have no effect.
+    If a run ends its process, the study ends too. Time limits have no effect.
     """
 
     workers = 1
@@ -113,12 +113,13 @@ class InProcess:
 
 
 _BATCH_S = 0.5
-"""Target wall-clock time of a batch, s."""
 _GROWTH = 4
 _MOST = 1000
 _TRIES = 12
-"""How often a batch is submitted again if its worker ended before the batch began. Usually, another
-batch ended that worker. A batch that waits behind several bad runs needs several submissions."""
+"""Number of times that a batch is submitted again if its worker ends before the batch begins.
+Usually, an earlier batch crashed that worker. A batch behind several crashing runs needs several
+attempts.
+"""
 
 
 class Ordering(Protocol):
@@ -128,7 +129,7 @@ class Ordering(Protocol):
 
 @dataclass
 class _Suspect:
-    """A run that ended its process or raised an error, and that is executed again."""
+    """A run that crashed its process or raised an error, and is therefore executed again."""
 
     order: Ordered
     attempts: int = 0
@@ -138,7 +139,7 @@ class _Suspect:
 
 @dataclass
 class Campaign:
-    """Loop that executes all runs of a folder that have no row yet."""
+    """Loop that executes all runs of a study that have no row yet."""
 
     folder: Folder
     pool: Pool
@@ -146,7 +147,7 @@ class Campaign:
     show: Callable[[Tally], object] = lambda _: None
     stored: Callable[[Row], object] = lambda _: None
     shuffled: Callable[[Iterable[int]], Iterable[int]] = iter
-    """Function that changes the order of the runs, which does not affect the results."""
+    """Function that changes the order of the runs. The order does not affect the results."""
 
     _suspects: deque[_Suspect] = field(default_factory=deque)
     _attempts: dict[int, _Suspect] = field(default_factory=dict)
@@ -154,14 +155,14 @@ class Campaign:
     _size: int = 1
     _in_flight: int = 0
     _alone: bool = False
-    """True while a run that may end its process is executed; no other run is executed then."""
+    """True while a run that may crash its process is executed without any other run."""
     _begun: bool = False
     _target: int = 0
 
     def run(self) -> None:
-        """Execute runs until every run has a row, and store all rows even if an error occurs.
+        """Execute all missing runs, and store the finished rows even if an error occurs.
 
-        :class:`RtsimError` is raised if the study cannot continue.
+        Raises :class:`RtsimError` if the study cannot continue.
         """
         orders = Orders(self.folder.plan)
         while True:
@@ -175,7 +176,7 @@ class Campaign:
                 self.folder.write()
 
     def execute(self, runs: Sequence[int] | NDArray[np.int64], orders: Ordering) -> None:
-        """Execute the numbers ``runs`` of ``orders``, and add their rows to the folder."""
+        """Execute the runs with the given numbers, and add their rows to the folder."""
         self._target = self.tally.rows + len(runs)
         todo = (orders[int(k)] for k in self.shuffled(runs))
         try:
@@ -194,11 +195,11 @@ class Campaign:
             self.show(self.tally)
 
     def _check_first(self) -> None:
-        """Raise :class:`ScenarioError` if the first run shows that no run can have all its results.
+        """Raise :class:`ScenarioError` if the first run shows that a result can never be computed.
 
-        The reason is a result that reads a signal which the scenario does not have. If a factor is
-        an argument of the scenario's function, the argument may change the signals, so the check is
-        skipped.
+        Such a result reads a signal that the scenario does not have. The check is skipped if a
+        factor is an argument of the scenario's function, because this argument may change the
+        signals.
         """
         first = self._suspects[0] if self._suspects else None
         if first is None or self.tally.rows or not all("." in one for one in first.order.factors):
@@ -211,7 +212,8 @@ class Campaign:
         while True:
             while self._in_flight < capacity and not self._alone:
                 if self._suspects and self._in_flight:
-                    # If the suspect ends its worker, the results of other runs there would be lost.
+                    # If this run crashes its worker, the results of other runs on the worker would
+                    # be lost.
                     break
                 batch = self._next(todo)
                 if batch is None:
@@ -232,7 +234,6 @@ class Campaign:
             self._take(outcome)
 
     def _next(self, todo: Iterator[Ordered]) -> Batch | None:
-        """Return the next batch: suspects first, then batches to repeat, then new runs."""
         if self._suspects:
             suspect = self._suspects.popleft()
             self._attempts[suspect.order.run] = suspect
@@ -268,7 +269,7 @@ class Campaign:
         if not outcome.began and batch.tries < _TRIES:
             self._again.append(replace(batch, tries=batch.tries + 1))
             return
-        # Any of the runs may be the cause, or none, so each run is executed alone.
+        # Any run of the batch may be the cause, so each run is executed alone.
         if not batch.alone:
             self._suspects.extend(_Suspect(order, 0, outcome.worker) for order in batch.orders)
             return
@@ -291,11 +292,11 @@ class Campaign:
         self.stored(row)
 
 
-# The loop of a search, in which the rows of a generation determine the next.
+# The loop of a search. The rows of a generation determine the next generation.
 
 
 class Searching:
-    """Loop that executes the search of a campaign's folder to its end."""
+    """Loop that executes the search of a study to its end."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
@@ -308,9 +309,9 @@ class Searching:
         self._rows: dict[int, Mapping[str, Any]] = {}
 
     def run(self) -> None:
-        """Search until the end and store the reason; store all rows even if an error occurs.
+        """Execute the search, store the reason for its end, and store all rows even after an error.
 
-        :class:`RtsimError` is raised if the search cannot continue.
+        Raises :class:`RtsimError` if the search cannot continue.
         """
         names = ("run", *self._plan.space.names, self._design.margin)
         self._rows = {row["run"]: row for row in self._folder.table(*names).to_pylist()}
@@ -326,7 +327,6 @@ class Searching:
         self._rows[row.order.run] = row.columns()
 
     def _margins(self, generation: int, candidates: list[Candidate]) -> list[float]:
-        """Return the margins of new candidates, which become the next runs of the study."""
         first, self._runs = self._runs, self._runs + len(candidates)
         orders = {
             run: Ordered(run, self._seed, candidate, {"generation": generation})

@@ -1,9 +1,9 @@
 """Factors of a study: their distributions, correlations and random numbers.
 
 The values of a factor depend only on the seed of the study, the name of the factor and the number
-of the run. They are independent of the order of the runs, the number of workers, a resume, further
-runs and other factors. Each name has its own Philox generator. The key of the generator is derived
-from seed and name, and its counter is the number of the run.
+of the run. The order of the runs, the number of workers, a resume, additional runs and other
+factors do not change them. Each factor has its own Philox generator. The key of the generator is
+derived from the seed and the name, and its counter is the number of the run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Values = NDArray[Any]
 
 
 class Bounds(NamedTuple):
-    """Smallest and largest coordinate of a factor in a search, both included."""
+    """Smallest and largest coordinate of a factor in a search; both are allowed values."""
 
     low: float
     high: float
@@ -38,24 +38,27 @@ class Spread(ABC):
 
     @abstractmethod
     def at(self, unit: Vector) -> Values:
-        """Map numbers ``unit`` (n,) in (0, 1) to values (n,) of the factor.
+        """Convert numbers ``unit`` (n,) in (0, 1) to values (n,) of the factor.
 
-        For a distribution, the mapping is the inverse of its distribution function.
+        For a distribution, the result is the inverse of its distribution function.
         """
 
     @abstractmethod
     def levels(self, count: int) -> list[Value]:
-        """Return ``count`` values from low to high for a grid; a list returns all its values."""
+        """Return ``count`` values from low to high for a grid.
+
+        For a list, the result contains all values.
+        """
 
     @abstractmethod
     def middle(self) -> Value:
-        """Return the value that the factor has while only other factors change."""
+        """Return the value that the factor keeps while only other factors change."""
 
     @abstractmethod
     def bounds(self, within: float) -> Bounds:
         """Return the bounds of a search.
 
-        A distribution is bounded to its central share ``within``.
+        The bounds of a distribution contain the fraction ``within`` of its values, in the middle.
         """
 
     def chosen(self, coordinate: float) -> Value:
@@ -63,7 +66,7 @@ class Spread(ABC):
 
     @abstractmethod
     def to_plain(self) -> dict[str, Any]:
-        """Return JSON data from which :func:`spread_of` recreates the object."""
+        """Return JSON data for :func:`spread_of`."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,7 @@ def column_of(values: Sequence[Value]) -> Values:
 
 
 def spread(given: object) -> Spread:
-    """Convert the values that a user declares for a factor to a :class:`Spread`.
+    """Convert a user's declaration of a factor to a :class:`Spread`.
 
     ``given`` is a frozen distribution of scipy.stats, a range ``(low, high)``, a list of values, or
     a text such as ``norm:2,0.1``, ``range:1,3`` or ``values:1,2,5``.
@@ -285,8 +288,8 @@ Pairs = Mapping[tuple[str, str], float]
 class Copula:
     """Correlation coefficients of pairs of factors.
 
-    The coefficients apply to the normal variables of a Gaussian copula, before the distributions of
-    the factors are applied.
+    The coefficients are those of the normal variables of a Gaussian copula, from which the values
+    of the factors are computed.
     """
 
     pairs: tuple[tuple[str, str, float], ...] = ()
@@ -336,7 +339,7 @@ class Copula:
         out = []
         for row in self.lower(names):
             total = np.zeros_like(normal[0])
-            # A loop instead of BLAS keeps the order of the additions fixed.
+            # A loop instead of BLAS fixes the order of the additions.
             for weight, one in zip(row, normal, strict=True):
                 if weight:
                     total = total + weight * one
@@ -406,5 +409,5 @@ def seed_of(seed: int, name: str) -> int:
 
 
 def seed32_of(seed: int, name: str) -> int:
-    """Derive a seed below 2^32, for libraries that accept no larger seed."""
+    """Derive a seed below 2^32, for libraries that accept only 32 bits."""
     return seed_of(seed, name) & 0xFFFFFFFF

@@ -1,9 +1,9 @@
 """The folder of a study: its plan, its results as Parquet files, and a lock.
 
 A Parquet file cannot grow, so each write adds a file to the folder ``results``. Programs that read
-Parquet read this folder as one table. Each file contains its own name, the digest of the plan and a
-digest of each column. Reading therefore rejects a file that was damaged, copied or edited. A run
-with two rows is rejected too.
+Parquet read this folder as one table. Each file contains its own name, a digest of the plan and a
+digest of each column. rtsim therefore rejects a file that was damaged, copied or edited, and a run
+with two rows.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def sealed(table: Any, about: Mapping[str, str]) -> Any:
 
 
 def _broken_seal(table: Any, about: Mapping[str, str]) -> str:
-    """Return why a table differs from the one that :func:`sealed` returned; empty if it does not.
+    """Return the difference between a table and the one that :func:`sealed` returned.
 
-    ``table`` may contain a subset of the columns.
+    The text is empty if the tables are equal. ``table`` may contain a subset of the columns.
     """
     try:
         seal = json.loads((table.schema.metadata or {})[_KEY])
@@ -139,8 +139,8 @@ def _schema_of(plan: Plan) -> Any:
 def _shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generic]]) -> str:
     """Return a summary of a study as HTML.
 
-    The summary contains counts and ranges only, which are valid for every design. ``path`` is the
-    folder of the study; ``columns`` are its results, with one element per run.
+    The summary shows only counts and ranges, because these are valid for every design. ``path`` is
+    the folder of the study. ``columns`` contains its results, with one element per run.
     """
     states = columns["state"]
     counts = {state: int((states == state).sum()) for state in STATES}
@@ -166,8 +166,9 @@ PLAN, RESULTS, HISTORIES = "plan.json", "results", "histories"
 LOCK, ENDED = "lock", "ended.json"
 _SHORTEST_NS = 2_000_000_000
 _SHARE = 50
-"""Rows are written after 2 s. Later they are written whenever 1/50 of the elapsed time has passed
-since the last write, which limits the number of files."""
+"""After 2 s, rows are written whenever 1/50 of the elapsed time has passed since the last write.
+The growing interval limits the number of files.
+"""
 _MOST_ROWS = 10_000
 _MOST_VALUES = 1_000_000
 """Rows are also written when their time histories reach this number of values (8 MB)."""
@@ -197,8 +198,9 @@ class Folder:
         self.path, self.plan = path, plan
         self._schema: Any = None
         self._rows: list[tuple[Any, ...]] = []
-        """Rows that are not written yet: the values of the schema, then the time histories. Each
-        row is added by one call, so that Ctrl-C cannot leave half a row."""
+        """Rows that have not been written yet: the values of the schema, then the time histories. A
+        single call adds each row, so that Ctrl-C cannot leave half a row.
+        """
         self._kept: dict[Path, Any] | None = None
         self._accepted: set[str] = set()
         self._began = self._written = stopwatch()
@@ -217,7 +219,7 @@ class Folder:
     def new(cls, path: Path, plan: Plan) -> Folder:
         """Create the folder, or raise :class:`StudyError` if it exists and is not empty.
 
-        Files that an interrupted or failed start left behind do not count.
+        Files of an interrupted or failed start are ignored.
         """
         pyarrow()
         try:
@@ -324,7 +326,7 @@ class Folder:
 
     def _check_sources(self, row: Row) -> None:
         if not row.sources or row.sources_sha256 in self._accepted:
-            return  # The run did not end, or its sources equal those of an accepted run.
+            return  # The run did not end, or it used the same sources as earlier runs.
         if row.sources_sha256 != self.plan.job.sources_sha256(row.sources):
             raise SourcesChanged(f"run {row.order.run} is not one of the study in {self.path}")
         for name, digest in json.loads(row.sources).items():
@@ -336,9 +338,9 @@ class Folder:
         self._accepted.add(row.sources_sha256)
 
     def add(self, row: Row) -> None:
-        """Keep ``row`` in memory until the next :meth:`write`.
+        """Store ``row`` in memory until the next :meth:`write`.
 
-        A run that used other files than the earlier runs raises :class:`SourcesChanged`.
+        Raises :class:`SourcesChanged` if the run used other files than the earlier runs.
         """
         self._check_sources(row)
         columns, histories = row.columns(), row.histories
@@ -347,14 +349,14 @@ class Folder:
         self._rows.append((*values, *paths))
 
     def write_if_due(self) -> None:
-        """Write the kept rows if enough time has passed or enough rows are waiting."""
+        """Write the stored rows if enough time has passed or enough rows have accumulated."""
         now = stopwatch()
         due = self._written + max(_SHORTEST_NS, (now - self._began) // _SHARE)
         if self._rows and (now >= due or len(self._rows) >= self._most):
             self.write()
 
     def write(self) -> None:
-        """Write all kept rows, or raise :class:`StudyError` if writing fails."""
+        """Write all stored rows, or raise :class:`StudyError` if writing fails."""
         if not self._rows:
             return
         arrow = pyarrow()
@@ -363,7 +365,7 @@ class Folder:
         values = zip(self.schema, columns[: len(self._names)], strict=True)
         arrays = {f.name: arrow.array(column, f.type) for f, column in values}
         name = f"part-{self._next:06d}.parquet"
-        # Histories are written first, because a row in the results marks a run as ended.
+        # Histories are written first, because a run with a row is treated as finished.
         if signals:
             lists = arrow.list_(arrow.float64())
             given = zip(signals, columns[len(self._names) :], strict=True)
@@ -390,7 +392,6 @@ class Folder:
         return {"plan": self.plan.digest, "name": f"{path.parent.name}/{path.name}"}
 
     def _part(self, path: Path, columns: list[str], remedy: str) -> Any:
-        """Read columns of a file, or raise :class:`StudyError` if its contents were changed."""
         arrow = pyarrow()
         try:
             table = read(path, columns)
@@ -403,7 +404,7 @@ class Folder:
 
     @contextmanager
     def read_once(self) -> Iterator[None]:
-        """Read and check each column of the results at most once within the context."""
+        """Cache the columns of the results within this context, so that each is read only once."""
         if self._kept is not None:
             yield
             return
@@ -430,8 +431,8 @@ class Folder:
     def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
         """Yield the run numbers (n,) and time histories (n, points) of ``signal``, file by file.
 
-        The times are ``plan.job.grid``. Runs without a history are left out, and so are history
-        files without a file of results. :class:`StudyError` is raised for an unreadable file.
+        The times are ``plan.job.grid``. Runs without a history and history files without a file of
+        results are ignored. Raises :class:`StudyError` for an unreadable file.
         """
         arrow = pyarrow()
         points = len(self.plan.job.grid)
@@ -441,7 +442,7 @@ class Folder:
             yield np.asarray(table["run"]), np.asarray(lists.flatten()).reshape(-1, points)
 
     def check_histories(self) -> None:
-        """Raise :class:`StudyError` if the contents of a file of histories were changed."""
+        """Raise :class:`StudyError` if a file of time histories was changed."""
         for signal in self.plan.job.histories:
             for _ in self._stored_histories(signal):
                 pass
@@ -457,8 +458,8 @@ class Folder:
         """Return the results so far as a pyarrow table, sorted by run number.
 
         ``columns`` selects columns; the default is all columns. Margins are computed from the
-        stored results. :class:`StudyError` is raised for an unreadable file, for a run with two
-        rows, and for a run that does not belong to the study.
+        stored results. Raises :class:`StudyError` for an unreadable file, for a run with two rows,
+        and for a run that is not part of the study.
         """
         arrow = pyarrow()
         names = list(columns) or self._names
@@ -488,7 +489,7 @@ class Folder:
         return table.select(names)
 
     def _check_runs(self, runs: list[Integers], files: list[Path]) -> None:
-        """Raise :class:`StudyError` for runs that are duplicated or not part of the study.
+        """Raise :class:`StudyError` for a run that has two rows or is not part of the study.
 
         ``runs`` contains the run numbers of each file.
         """
@@ -515,9 +516,9 @@ class Folder:
 
     @property
     def ended(self) -> Ended:
-        """The end of a search.
+        """The number of runs after which a search ended, and the reason.
 
-        An unreadable file raises :class:`StudyError`.
+        Raises :class:`StudyError` for an unreadable file.
         """
         path = self.path / ENDED
         try:
@@ -550,8 +551,8 @@ class Folder:
     def digest(self) -> str:
         """The SHA-256 of the plan and of all rows, as 64 hex digits.
 
-        Wall-clock times and numbers of attempts are left out. The digest is therefore independent
-        of the number of workers, the order of the runs and a resume.
+        Wall-clock times and numbers of attempts are ignored. Therefore, the number of workers, the
+        order of the runs and a resume do not change the digest.
         """
         kept = [name for name in self._names if name not in ("wall_s", "attempts")]
         columns = _column_digests(self.table(*kept))
@@ -565,14 +566,15 @@ class Folder:
     def columns(self, *names: str) -> dict[str, NDArray[Any]]:
         """Return columns of :meth:`table` as arrays (n,), with NaN for missing numbers.
 
-        The default is all columns except those that only describe a run, such as its cause.
+        The default is all results. Columns that only describe a run, such as the reason for its
+        end, are not included.
         """
         names = names or tuple(name for name in self.schema.names if name not in _ABOUT)
         table = self.table(*names)
         return {name: _array_of(table[name]) for name in names}
 
     def left(self, runs: int) -> NDArray[np.int64]:
-        """Return the ascending numbers (n,) below ``runs`` of the runs that have no row."""
+        """Return the numbers (n,) below ``runs`` of the runs without a row, in ascending order."""
         left = np.ones(runs, np.bool_)
         done = self.table("run")["run"].to_numpy()
         left[done[done < runs]] = False
@@ -620,7 +622,7 @@ def ranges_text(found: Sequence[tuple[int, int]], most: int = 5) -> str:
 
 
 def _unbegun(path: Path) -> bool:
-    """Return whether a folder contains only files that exist before a study's plan is written."""
+    """Return whether a folder contains only files that a study writes before its plan."""
     if not path.is_dir():
         return False
     for one in path.iterdir():

@@ -1,4 +1,4 @@
-"""Interim analyses of a study, after which the study may stop early."""
+"""Interim analyses, which can stop a study early."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stop:
-    """Rule that stops a study early, after one of several numbers of runs (``looks``).
+    """Rule that stops a study early. The rule is checked after each number of runs in ``looks``.
 
     At each look, the study stops if the half-width of the confidence interval of ``result`` is at
     most ``half_width``. ``result`` is the name of a result (whose mean is estimated) or of a
@@ -29,7 +29,7 @@ class Stop:
 
     With several looks, a study would stop by chance too often. Bonferroni's correction therefore
     raises the level of each interval to 1 - (1 - ``level``) / (number of looks, including the end).
-    All intervals together then cover the true value with a probability of at least ``level``.
+    All intervals together then contain the true value with a probability of at least ``level``.
     """
 
     result: str
@@ -80,9 +80,9 @@ class Stop:
 def needed(folder: Folder) -> int:
     """Return the number of runs that the study needs, up to the next look or to its end.
 
-    Each look uses exactly the runs with smaller numbers, and looks are decided in ascending order.
-    The number is therefore independent of the order of the runs and of a resume. A search that has
-    not ended needs its largest number of runs.
+    Each look uses exactly the runs with smaller numbers. The order of the runs and a resume
+    therefore do not change the decision. A search that has not ended needs its largest number of
+    runs.
     """
     plan, stop = folder.plan, folder.plan.stopping
     if not plan.sampled.planned and folder.ended.why:
@@ -103,7 +103,6 @@ def needed(folder: Folder) -> int:
 
 
 def _interval_at(folder: Folder, stop: Stop, columns: dict[str, Any]) -> tuple[float, float]:
-    """Return the confidence interval at an interim analysis from the rows in ``columns``."""
     plan, level = folder.plan, stop.corrected
     ended = decided(columns["state"])
     for requirement in plan.job.required:

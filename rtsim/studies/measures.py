@@ -1,8 +1,8 @@
 """Results of one run: requirements, reductions of its rows, and the row that a study stores.
 
-By default, a study keeps no recordings. :class:`Measures` therefore computes the results while the
-rows of a run arrive: reductions of signals, margins, time histories and a digest. Functions of a
-recording are the exception.
+By default, a study stores no recordings. :class:`Measures` therefore computes reductions of
+signals, margins, time histories and a digest during the run. A result that is a function of a
+recording is computed after the run.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ _HELP = "write, for example, 'peak<0.2', '0.9<end<1.0' or 'NAME=peak<0.2'"
 class Requirement:
     """Limit for a result: at most ``below``, at least ``above``, or both.
 
-    The margin is the distance of the result from the nearer limit, in the unit of the result. A
-    negative margin means that the run misses the requirement; a margin of 0 passes. A result that
-    is NaN misses the requirement.
+    The margin is the distance of the result from the nearer limit, in the unit of the result. The
+    run passes if the margin is 0 or positive. A result that is NaN fails.
     """
 
     result: str
@@ -109,7 +108,7 @@ class Requirement:
         return math.nan if math.isnan(value) else min(margins)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return JSON data, from which :meth:`of` recreates the requirement."""
+        """Return JSON data for :meth:`of`."""
         return {
             "result": self.result, "below": self.below, "above": self.above, "name": self.name,
         }  # fmt: skip
@@ -139,7 +138,6 @@ def _limit(text: str, part: str) -> float:
 
 
 _MESSAGES = "messages/"
-"""Track prefix of a controller's outputs, which may be omitted in the name of a signal."""
 _HELD = (_MESSAGES, "inputs/", "values/")
 Points = tuple[NDArray[np.int64], Vector]
 """Times (n,) in ns, in ascending order, and values (n,) at these times."""
@@ -150,9 +148,9 @@ class Column:
     """Position of a signal (``"component.name"``) in the rows of its track."""
 
     def __init__(self, signal: str) -> None:
-        """Split ``signal`` into track and name.
+        """Split ``signal`` into the name of its track and its own name.
 
-        A signal without a component raises :class:`ScenarioError`.
+        Raises :class:`ScenarioError` for a signal without a component.
         """
         self.track, dot, self.name = signal.rpartition(".")
         if not dot:
@@ -165,7 +163,7 @@ class Column:
     def of(self, spec: TrackSpec, words: NDArray[np.int64]) -> Vector:
         """Return the values (n,) of the signal in the rows ``words`` (n, width).
 
-        :class:`UnknownName` is raised if the track does not contain the signal.
+        Raises :class:`UnknownName` if the track does not contain the signal.
         """
         if self._at < 0:
             columns = spec.signals.columns
@@ -179,36 +177,38 @@ class Column:
 
 
 class Series:
-    """Values of one signal over a window of a run, computed while the rows arrive.
+    """Values of one signal within a time window of a run, computed during the run.
 
-    The points start and end exactly at the ends of the window, even if no row has these times.
+    The first and the last point are at the ends of the window, even if no row has these times.
 
-    - A signal of messages or of an external input is *held*: each value holds until the next
+    - A signal of messages or of an external input is *held*: it keeps each value until the next
       arrival or the end of the run. Until the first arrival, the signal has its declared initial
       value.
     - A signal of a plant is interpolated linearly between two rows.
     """
 
     def __init__(self, signal: str, after: float = 0.0, before: float = math.inf) -> None:
-        """Set the window, which includes both times ``after`` and ``before``, in s."""
+        """Set the time window from ``after`` to ``before`` (s), both included."""
         self.column = Column(signal)
         self.held = False
-        """True if each value holds until the next point. The attribute is valid after the first
-        :meth:`take`."""
+        """True if the signal keeps each value until the next point. The attribute is valid after
+        the first call of :meth:`take`.
+        """
         self._begin = round(after * NS_PER_S)
         self._end = None if before == math.inf else round(before * NS_PER_S)
         self._spec: TrackSpec | None = None
         self._value = math.nan
-        """For a held signal, the value at the latest time that is final."""
+        """For a held signal, its latest value that later rows cannot change."""
         self._t = -1
         self._waiting: tuple[NDArray[np.int64], Vector] = (np.empty((0, 2), np.int64), np.empty(0))
-        """For a held signal, arrival tags (n, 2) and values (n,) that later rows may still precede.
+        """For a held signal, arrival tags (n, 2) and values (n,) that are not final, because a
+        later row can have an earlier arrival.
         """
         self._last: Points = _NO_POINTS
         """For a linear signal, the latest row, which may lie outside the window."""
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> Points:
-        """Process further rows (n, width), and return the points that are final."""
+        """Process further rows (n, width), and return the points that later rows cannot change."""
         values = self.column.of(spec, words)
         if self._spec is None:
             self._spec, self.held = spec, spec.name.startswith(_HELD)
@@ -228,7 +228,10 @@ class Series:
         return self._changes(arrivals[:known, 0], values[:known])
 
     def rows(self, spec: TrackSpec, words: NDArray[np.int64]) -> Points:
-        """Return the rows within the window, at the times at which their messages were sent."""
+        """Return the rows within the window.
+
+        The time of a message is the time at which it was sent.
+        """
         ns, values = words[:, 0], self.column.of(spec, words)
         inside = ns >= self._begin
         if self._end is not None:
@@ -251,7 +254,10 @@ class Series:
         return np.append(t, closing).astype(np.int64), np.append(v, [self._value] * len(closing))
 
     def uncovered(self, ended_ns: int) -> str:
-        """Return why a run ending at ``ended_ns`` does not cover the window; empty if it does."""
+        """Explain why a run that ended at ``ended_ns`` does not cover the whole window.
+
+        The text is empty if the run covers the window.
+        """
         for name, at in (("begins", self._begin), ("ends", self._end)):
             if at is not None and ended_ns < at:
                 ended = f"the run ended at {ended_ns / NS_PER_S:g} s"
@@ -294,7 +300,6 @@ class Series:
 
 
 def _arrivals(spec: TrackSpec, words: NDArray[np.int64], values: Vector) -> Points:
-    """Return the arrival tags (n, 2) of rows and their values, without lost messages."""
     if "arrival" not in spec.integers:
         return np.stack((words[:, 0], np.zeros(len(words), np.int64)), axis=1), values
     at = [1 + spec.integers.index(name) for name in ("arrival", "arrival_step")]
@@ -307,7 +312,7 @@ def _between(t: NDArray[np.int64], v: Vector, after: int, at: int) -> float:
     return float(v[after - 1] + share * (v[after] - v[after - 1]))
 
 
-# Time histories: signals at times that all runs of a study share.
+# Time histories: the values of signals at times that are the same in all runs of a study.
 
 POINTS = 200
 
@@ -336,7 +341,7 @@ class History:
     def _take(self, ns: NDArray[np.int64], values: Vector) -> None:
         if not len(ns):
             return
-        # A later point may have the same time as the last one, so only earlier times are final.
+        # The next row may have the same time as the last one, so only earlier times are final.
         end = int(np.searchsorted(self._grid, ns[-1], side="left"))
         if end > self._next:
             row = np.searchsorted(ns, self._grid[self._next : end], side="right") - 1
@@ -395,7 +400,7 @@ class _Reduced:
 
 
 class Measures:
-    """Computation of the results of one run while its rows arrive."""
+    """Computation of the results of one run, row by row."""
 
     def __init__(
         self,
@@ -437,7 +442,7 @@ class Measures:
     def digest(self) -> str:
         """Return the SHA-256 of all rows of the deterministic tracks, as 64 hex digits.
 
-        Equal runs have equal digests, at any pace and on any engine.
+        Equal runs have equal digests at any pace, whether they are compiled or interpreted.
         """
         out = hashlib.sha256()
         for name, (layout, rows) in sorted(self._digests.items()):
@@ -447,8 +452,8 @@ class Measures:
     def values(self, ended_ns: int, recording: Callable[[], Recording]) -> dict[str, float]:
         """Return all results and the margins of the requirements, by column.
 
-        Call this method once, after the last row of a run that ended at ``ended_ns``. A reduction
-        of a track that the run does not have raises :class:`UnknownName`.
+        Call this method once, after the last row of a run that ended at ``ended_ns``. Raises
+        :class:`UnknownName` if the run does not have the track of a reduction.
         """
         out: dict[str, float] = {}
         for name, result in self._results.items():
@@ -465,14 +470,14 @@ class Measures:
         return out
 
     def uncovered(self, ended_ns: int) -> list[str]:
-        """Return one sentence per result whose window extends beyond the run."""
+        """Return one sentence for each result whose window ends after the run."""
         whys = {name: one.series.uncovered(ended_ns) for name, one in self._reduced.items()}
         return [f"result {name}: {why}" for name, why in whys.items() if why]
 
     def histories(self, ended_ns: int) -> dict[str, Vector]:
         """Return the time histories (points,) of a run that ended at ``ended_ns``, by signal.
 
-        A signal whose track the run does not have raises :class:`UnknownName`.
+        Raises :class:`UnknownName` if the run does not have the track of a signal.
         """
         for one in self._histories:
             self._check(one.column, f"the history of {one.signal}")
@@ -509,11 +514,12 @@ STATES = (OK, NAN, FAILED, ERROR, TIMEOUT, LOST)
 - ``lost``: the process of the run ended.
 """
 DECIDED = (OK, NAN, FAILED)
-"""States of runs that count in pass rates. A ``failed`` run misses every requirement."""
+"""States of the runs from which pass rates are computed. A ``failed`` run fails all requirements.
+"""
 
 
 def decided(states: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the runs (n,) whose ``states`` count in pass rates."""
+    """Return a mask (n,) of the runs from which pass rates are computed."""
     return np.isin(states.astype(np.str_), DECIDED)
 
 
@@ -528,7 +534,7 @@ class Row(NamedTuple):
     state: str
     cause: str = ""
     reason: str = ""
-    """Why the run ended, such as ``end`` or ``terminal``; the same as in a recording."""
+    """Why the run ended, such as ``end`` or ``terminal``, as in the footer of a recording."""
     ended_s: float | None = None
     values: Mapping[str, float] = MappingProxyType({})
     digest: str = ""
@@ -537,9 +543,11 @@ class Row(NamedTuple):
     histories: Mapping[str, Vector] = MappingProxyType({})
     """Time histories (points,) by signal, which are stored in separate files."""
     sources: str = ""
-    """JSON text with the files that the run read and their hashes, without imported modules."""
+    """JSON text with the files that the run read and their hashes. Imported modules are not
+    included.
+    """
     sources_sha256: str = ""
-    """Hash of everything that the run depends on: its files, the scenario's modules, versions."""
+    """Hash of everything on which the run depends: its files, the scenario's modules, versions."""
 
     @property
     def complete(self) -> bool:

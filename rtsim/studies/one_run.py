@@ -1,6 +1,6 @@
-"""Execution of a study's runs in the calling process, singly or in batches.
+"""Execution of a study's runs in the calling process, one by one or in batches.
 
-Only this module runs a scenario for a study; workers call :func:`run_batch`.
+Worker processes call :func:`run_batch`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FASTEST, _UNSEEN = Pace(), Connections()
 
 
 class _Made:
-    """A scenario with given arguments of its function, prepared for many runs."""
+    """A scenario for given arguments of its function, prepared for many runs."""
 
     def __init__(
         self, make: Callable[[], Scenario], sources: Sources, files: dict[str, str]
@@ -74,14 +74,14 @@ _ENGINE_NS = 10 * NS_PER_S
 
 
 class Runner:
-    """Runner that executes a scenario repeatedly with different factors, in one thread only."""
+    """Runner that executes a scenario repeatedly with different factors, in a single thread."""
 
     def __init__(self, job: Job, *, prepared: bool = True, checked: bool = False) -> None:
         """Load the scenario and the results, or raise :class:`ScenarioError`.
 
-        ``prepared`` builds a scenario once for many runs where possible, which changes only the
-        wall-clock times in the rows. ``checked`` raises :class:`SourcesChanged` for source files
-        that differ from those of the job.
+        With ``prepared``, the runner builds a scenario once for many runs where possible, which
+        changes only the wall-clock times in the rows. With ``checked``, the runner raises
+        :class:`SourcesChanged` if a source file differs from the one that the job describes.
         """
         self.job = job
         self._prepares = prepared
@@ -90,15 +90,17 @@ class Runner:
         with self._sources.watched(self._files):
             self._maker = ScenarioMaker(job.scenario)
             _ = job.reduced
-        # The check comes after the load; the maker contains the hash from before the load.
+        # The hash in the maker was computed before the load, so a change during the load is
+        # detected.
         if checked:
             job.check_unchanged()
             if self._maker.sha256 != job.sha256:
                 raise SourcesChanged(f"{job.scenario} changed while it was loaded; try again")
         self._made: OrderedDict[tuple[tuple[str, str], ...], _Made] = OrderedDict()
         self._latest: tuple[tuple[tuple[str, str], ...] | None, dict[str, str]] = None, {}
-        """Arguments of the latest created scenario, and the files read for it. The entry exists
-        even if the creation failed."""
+        """Arguments of the latest created scenario, and the files read to create it. The entry is
+        stored even if the creation failed.
+        """
         self.ready = False
         """True if this process has built and compiled the scenario."""
         self._spent_ns = 0
@@ -112,7 +114,7 @@ class Runner:
         Errors are ignored here, because the run reports them.
         """
         self.ready = True
-        with suppress(Exception):  # The run reports what is wrong.
+        with suppress(Exception):  # The run reports the error.
             made = self._of(order)
             if made.prepared is None:
                 self._scenario(made, order).build().close()
@@ -128,11 +130,11 @@ class Runner:
         recorder: Recorder | None = None,
         live: Live | None = None,
     ) -> Row:
-        """Execute one run and return its row, which contains an error of the run.
+        """Execute one run and return its row. An error of the run is stored in the row.
 
-        ``pace`` has the same meaning as in ``simulate``. ``recorder`` receives the rows of the run
-        too. ``live`` shows the run in progress; its errors are raised. If the user ends the run,
-        :class:`KeyboardInterrupt` is raised.
+        ``pace`` has the same meaning as in ``simulate``. ``recorder`` also receives the rows of the
+        run. ``live`` shows the run in progress; an error in ``live`` is raised. Raises
+        :class:`KeyboardInterrupt` if the user ends the run.
         """
         pace, scenario, connections = Pace.of(pace), None, Connections()
         files: dict[str, str] = {}
@@ -169,7 +171,6 @@ class Runner:
         return out
 
     def _unseen(self, order: Ordered, pace: Pace, into: Recorder | None) -> _Done:
-        """Execute a run without a display, in the fastest way that gives the same rows."""
         made = self._of(order)
         if into is None and pace.rate is None and self._worth_preparing(made, order):
             return self._prepared(made, order)
@@ -179,21 +180,25 @@ class Runner:
         return done
 
     def _worth_preparing(self, made: _Made, order: Ordered) -> bool:
-        """Return whether the scenario can be prepared and further runs with it are likely."""
         made.runs += 1
         repeats = made.runs > 1 or all("." in name for name in order.factors)
         return self._prepares and repeats and self._engine_pays and made.prepared is not None
 
     @property
     def _engine_pays(self) -> bool:
-        """True if the compiled engine is cached, or if runs have taken as long as its compilation.
+        """Return whether to use the compiled engine.
 
-        A run with a time limit must not wait for the compiler; :meth:`make_ready` compiles first.
+        The compiled engine is used if it is cached, or if the runs so far took as long as its
+        compilation. A run with a time limit must not wait for the compiler, so :meth:`make_ready`
+        compiles first.
         """
         return self.ready or self._spent_ns >= _ENGINE_NS or engine_kept()
 
     def _prepared(self, made: _Made, order: Ordered) -> _Done:
-        """Run the prepared scenario; after an error, run the plain scenario, which reports it."""
+        """Run the prepared scenario.
+
+        After an error, run the ordinary scenario, which reports the error.
+        """
         assert made.prepared is not None
         measures: list[Measures] = []
 
@@ -243,7 +248,10 @@ class Runner:
         return {**self.job.settings, **order.factors}
 
     def _set(self, order: Ordered) -> dict[str, Value]:
-        """Return the values for :meth:`Scenario.set`. The others are arguments of the function."""
+        """Return the factors that :meth:`Scenario.set` sets.
+
+        The other factors are arguments of the scenario's function.
+        """
         values = {name: value for name, value in self._values(order).items() if "." in name}
         for name, value in values.items():
             if isinstance(value, str):
@@ -304,7 +312,7 @@ def _row_of(order: Ordered, done: _Done) -> Row:
     if result.reason not in TO_THE_END:
         ended_s = result.ended.ns / NS_PER_S
         return row(ERROR, f"the run was ended by the command quit at {ended_s:g} s")
-    if result.ending.failed:  # The results would cover only a part of the run.
+    if result.ending.failed:  # The results would describe only a part of the run.
         return row(FAILED, result.ending.error)
     try:
         values = measures.values(result.ended.ns, done.recording)
@@ -324,20 +332,20 @@ def _cause(error: BaseException) -> str:
 
 _RUNNERS: dict[str, Runner] = {}
 _ONE_AT_A_TIME = threading.Lock()
-"""Lock by which a worker with several threads executes one batch after the other."""
+"""Lock with which a worker that has several threads executes only one batch at a time."""
 _NOWHERE: list[IO[str]] = []
 _GRACE_S = 1.0
-"""Extra time after the limit until the worker ends a run, s. The study sees the start of the run
-later than the worker; the extra time ensures that the study sees the limit exceeded."""
+"""Time after the limit at which the worker ends a run, s. The study measures the run later than the
+worker. The extra time ensures that the study also measures more than the limit.
+"""
 _READY_S = 60.0
-"""Shortest wall-clock limit for building and compiling the scenario in a new process, s."""
 
 
 def _runner_of(job_text: str) -> Runner:
     """Return the runner of a job. The first call loads the scenario.
 
-    :class:`ScenarioError` is raised if the versions or source files of this process differ from
-    those with which the study began.
+    Raises :class:`ScenarioError` if the versions or source files of this process differ from those
+    at the beginning of the study.
     """
     if job_text not in _RUNNERS:
         job = Job.of_text(job_text)
@@ -361,10 +369,10 @@ def run_batch(
 ) -> list[Row]:
     """Execute the runs ``orders`` one after the other, and return their rows.
 
-    ``began`` is called before the first run, and again when a new process has compiled the
-    scenario. If ``limited`` is true, a run that exceeds the limit of the job ends this process. The
-    limit does not include the loading, building and compiling of the scenario, which happens once
-    per process.
+    ``began`` is called before the first run, and again after a new process has compiled the
+    scenario. If ``limited`` is true, a run that exceeds the time limit of the job ends this
+    process. The limit does not include the loading, building and compiling of the scenario, which
+    happen once per process.
     """
     with _ONE_AT_A_TIME:
         runner = _runner_of(job_text)
@@ -382,9 +390,10 @@ def run_batch(
 
 
 def check_worker(job_text: str, order: Ordered) -> str:
-    """Return why this process cannot run the scenario with ``order``; empty if it can.
+    """Return the reason why this process cannot execute the run ``order``.
 
-    The scenario is loaded again, because its files may have changed since an earlier study.
+    The text is empty if the process can execute the run. The scenario is loaded again, because its
+    files may have changed since an earlier study.
     """
     try:
         with _ONE_AT_A_TIME:
@@ -396,7 +405,7 @@ def check_worker(job_text: str, order: Ordered) -> str:
 
 
 class _Limit:
-    """Context that ends the process after ``seconds``, even if compiled code never returns."""
+    """Context that ends the process after ``seconds``, even if compiled code does not return."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds

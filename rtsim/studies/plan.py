@@ -1,7 +1,8 @@
 """The plan of a study as JSON data: everything needed to run, resume or repeat the study.
 
 The plan contains no pickled objects. If a result is a function of the user, the plan stores only
-its name. The function is loaded again from the function ``study()`` of the scenario file.
+the name of the function. The function is loaded again from the scenario file, where ``study()``
+declares it.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ from rtsim.studies.texts import Value
 
 FORMAT = 2
 BLOCK = 256
-"""Designs are evaluated for blocks of runs that start at a multiple of this number. The values of a
-run therefore always come from the same call, and are equal to the last bit."""
+"""Number of runs whose factors are computed in one call. Each block starts at a multiple of this
+number. The values of a run therefore do not depend on the other runs that are requested.
+"""
 
 
 def text_of(value: Value) -> str:
@@ -56,8 +58,9 @@ def find_study(reference: str) -> Study | None:
     """Return the study that a scenario file declares in its function ``study``.
 
     ``reference`` is ``FILE.py``, or ``FILE.py:FUNCTION`` for another function. The result is
-    ``None`` for a file without a function ``study``, and for the name of a scenario. An error in
-    the file, or a function that does not return a :class:`Study`, raises :class:`ScenarioError`.
+    ``None`` for a file without a function ``study`` and for the name of a scenario. Raises
+    :class:`ScenarioError` for an error in the file and for a function that does not return a
+    :class:`Study`.
     """
     path = file_of(reference)
     if path is None:
@@ -102,7 +105,7 @@ def _hash(reference: str) -> str | None:
 
 
 def _declared(data: Sequence[str], study: Path | None, scenario: Path | None) -> list[str]:
-    """Convert paths relative to the folder of ``study`` to be relative to that of ``scenario``."""
+    """Convert paths relative to the folder of ``study`` to the folder of ``scenario``."""
     base = Path.cwd() if study is None else study.resolve().parent
     if scenario is not None:
         base = Path(os.path.relpath(base, scenario.resolve().parent))
@@ -116,7 +119,7 @@ class Job:
     scenario: str
     sha256: str | None
     study: str
-    """Reference of the function that returns the study; empty if no result is a function."""
+    """Reference to the function that returns the study; empty if no result is a function."""
     results: Mapping[str, Any]
     requirements: list[dict[str, Any]]
     settings: Mapping[str, Value] = field(default_factory=dict)
@@ -129,7 +132,7 @@ class Job:
     """Versions on which the results depend. Every worker must have the same versions."""
     study_sha256: str | None = None
     data: list[str] = field(default_factory=list)
-    """Declared files and folders, relative to the folder of the scenario's file if it has one."""
+    """Declared files and folders, relative to the folder of the scenario file if there is one."""
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -146,7 +149,7 @@ class Job:
     def reduced(self) -> dict[str, Result]:
         """The results as objects.
 
-        If one of the results is a function, the file of the user is loaded.
+        The user's file is loaded if a result is a function.
         """
         found = find_study(self.study) if self.study else None
         out: dict[str, Result] = {}
@@ -187,7 +190,7 @@ class Job:
         return digest_of(self.sha256, self.study_sha256, dict(self.versions), sources)
 
     def check_trusted(self, source: str) -> Job:
-        """Return a copy of the job with references to trusted code, or raise :class:`TrustError`.
+        """Return a copy of the job that refers to trusted code, or raise :class:`TrustError`.
 
         ``source`` is the file in which the job is stored.
         """
@@ -199,7 +202,7 @@ class Job:
         return replace(self, scenario=scenario, study=study)
 
     def _functions_in(self, given: str) -> str:
-        """Return a reference to the study's function in ``given``, which replaces its file."""
+        """Return a reference to the study's function in the file ``given``."""
         path, (_, _, function) = file_of(given), self.study.partition(".py:")
         if path is None:
             raise ScenarioError(
@@ -224,7 +227,7 @@ class Plan:
 
     @classmethod
     def of(cls, study: Study, reference: str) -> Plan:
-        """Return the plan of ``study``. ``reference`` is the file or name that the user gave."""
+        """Return the plan of ``study``. ``reference`` is the file or name of the scenario."""
         path = file_of(reference)
         scenario = study.scenario or (str(path) if path is not None else reference)
         if file_of(scenario) is None and scenario not in known_scenarios():
@@ -327,7 +330,7 @@ class Plan:
 
     @property
     def level(self) -> float:
-        """The confidence level of intervals, corrected if the study may stop early."""
+        """The confidence level of intervals. The level is corrected if the study may stop early."""
         return LEVEL if self.stopping is None else self.stopping.corrected
 
     @property
@@ -340,7 +343,7 @@ class Plan:
 
     @cached_property
     def example(self) -> Points:
-        """One run with typical values, whose columns have the same types as all runs."""
+        """One run with typical values. Its columns have the same types as those of all runs."""
         return self.sampled.example(self.space)
 
     def block(self, number: int) -> Points:
@@ -379,12 +382,12 @@ def ordered(plan: Plan, run: int, points: Points, row: int) -> Ordered:
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
-    """Return the seed of the runs whose entry in ``Points.draws`` is ``draw``."""
+    """Return the common seed of the runs that have the number ``draw`` in ``Points.draws``."""
     return seed_of(seed, f"run/{draw}")
 
 
 class _Listed:
-    """Points as Python lists, whose elements are read faster than those of arrays."""
+    """Points as Python lists, whose elements are faster to read than those of arrays."""
 
     def __init__(self, seed: int, points: Points) -> None:
         self._seed, self._draws = seed, points.draws.tolist()

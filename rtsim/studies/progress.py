@@ -1,4 +1,4 @@
-"""Progress of a study: running totals and the line that shows them."""
+"""Progress of a study: totals so far, and the line that displays them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rtsim.studies.texts import runs_of
 
 
 class _Kept:
-    """Values of one result, with the columns by which the design weights its runs."""
+    """Values of one result, and the columns with the weights of its runs."""
 
     def __init__(self, plan: Plan, result: str) -> None:
         self.result = result
@@ -69,11 +69,12 @@ class Tally:
         self._margins = {one.name: margin_name(one) for one in plan.job.required}
         design = plan.sampled
         self.estimated = design.planned and design.pooled and "weight" not in plan.example.marks
-        """True if the share of runs that meet a requirement is an estimate of its probability."""
+        """True if the fraction of runs that meet a requirement estimates a probability."""
         self.worst = dict.fromkeys(self.passed, math.inf)
         self.without_margin = dict.fromkeys(self.passed, 0)
-        """Number of runs without a margin for each requirement. Having no margin counts as worse
-        than every margin."""
+        """Number of runs without a margin, for each requirement. A run without a margin is worse
+        than any run with a margin.
+        """
         self._first = [_Kept(plan, name) for name in list(plan.results)[:1]]
 
     @classmethod
@@ -121,12 +122,12 @@ class Tally:
         return sum(self.states[state] for state in DECIDED)
 
     def estimates(self) -> list[tuple[str, Estimate]]:
-        """Return the mean of the first result so far; empty with too few runs."""
+        """Return the mean of the first result so far; an empty list if there are too few runs."""
         found = ((one.result, one.estimate()) for one in self._first)
         return [(name, estimate) for name, estimate in found if estimate is not None]
 
     def rate(self, requirement: str) -> Rate | None:
-        """Return the share of runs that meet a requirement, or ``None`` if it is no estimate."""
+        """Return the fraction of runs that meet a requirement, or ``None`` if not an estimate."""
         if not self.estimated or not self.decided:
             return None
         return rate(self.passed[requirement], self.decided, self._level)
@@ -136,7 +137,6 @@ class Tally:
 
 
 _LATELY_NS, _LATELY_RUNS = 10_000_000_000, 10
-"""The speed is measured over the last 10 s, or over a longer time that contains 10 runs."""
 _EVERY_NS = 500_000_000
 
 
@@ -147,7 +147,7 @@ class Speed:
     def of(self, now: int, runs: int) -> float:
         """Return the recent runs per second.
 
-        ``runs`` is the number of runs that have ended at the time ``now``, ns.
+        ``runs`` is the number of runs that have ended up to the time ``now`` (ns).
         """
         seen = self._seen
         seen.append((now, runs))
@@ -162,17 +162,17 @@ class Speed:
 class Watched(Protocol):
     @property
     def about(self) -> str:
-        """Where to watch the study, such as the address of a dashboard; may be empty."""
+        """Where the user can watch the study, such as the address of a dashboard; may be empty."""
 
 
 class StudyProgress:
     """Display of the progress of a study, updated twice per second.
 
-    The address of the dashboard is printed on a separate line, which remains.
+    The address of the dashboard is printed on a separate line, which is not overwritten.
     """
 
     def __init__(self, display: Display | None, first_ns: int = FIRST_NS) -> None:
-        """Show progress on ``display``, or nowhere if ``display`` is ``None``.
+        """Show progress on ``display``, or do not show it if ``display`` is ``None``.
 
         The first line appears after ``first_ns``.
         """
@@ -181,7 +181,7 @@ class StudyProgress:
         self._about, self._records = "", False
 
     def show(self, tally: Tally, pool: Watched) -> None:
-        """Show the totals so far if an update is due."""
+        """Show the totals so far if it is time for an update."""
         if self._display is None or not (now := self._pulse.due()):
             return
         if pool.about != self._about:
@@ -191,7 +191,7 @@ class StudyProgress:
         self._display.write(text, tally.rows / max(1, tally.runs))
 
     def recordings(self, done: int, wanted: int) -> None:
-        """Show how many of the ``wanted`` recordings exist, at the first call and when due."""
+        """Show how many of the ``wanted`` recordings exist, if it is time for an update."""
         due = self._pulse.due()
         if self._display is not None and (due or not self._records):
             self._display.write(f"{done} / {wanted} recordings written", done / wanted)

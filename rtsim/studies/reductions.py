@@ -1,6 +1,6 @@
 """Reductions: results that are computed row by row during a run, without a recording.
 
-Each reduction is a class in :data:`REDUCTIONS`. Other packages can add reductions through the entry
+Each reduction is a class in :data:`REDUCTIONS`. Other packages can add reductions with the entry
 point ``rtsim.reductions`` (docs/studies.md).
 """
 
@@ -24,18 +24,21 @@ from rtsim.studies.texts import call_of, made
 class Reduction(ABC):
     """Abstract base class of results that reduce one ``signal`` of a run to one number.
 
-    Only the window from ``after`` to ``before``, in s, counts. By default, the window is the whole
-    run. If the run ends before ``after``, or before a given ``before``, the result is NaN.
+    A reduction uses only the time window from ``after`` to ``before`` (s). By default, the window
+    is the whole run. If the run ends before ``after``, or before a given ``before``, the result is
+    NaN.
 
-    A signal of a plant is interpolated linearly between rows. Each value of a signal of messages
-    holds until the next arrival or the end of the run. Before the first arrival, the signal has its
+    A signal of a plant is interpolated linearly between rows. A signal of messages keeps each value
+    until the next arrival or the end of the run. Before the first arrival, the signal has its
     declared initial value.
     """
 
     name: ClassVar[str]
     of_rows: ClassVar[bool] = False
-    """True if only recorded rows count, at the times at which their messages were sent. False adds
-    the values at both ends of the window, and counts messages when they arrive."""
+    """If True, the points are the recorded rows, and the time of a message is the time at which it
+    was sent. If False, the window's ends are additional points, and the time of a message is its
+    arrival.
+    """
 
     signal: str
     after: float = field(default=0.0, kw_only=True)
@@ -53,25 +56,26 @@ class Reduction(ABC):
         """Return an object that computes the result of one run."""
 
     def to_plain(self) -> dict[str, Any]:
-        """Return JSON data, from which :func:`reduction_of` recreates the reduction."""
+        """Return JSON data for :func:`reduction_of`."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         own = {k: v for k, v in own.items() if not (k == "before" and v == math.inf)}
         return {"reduction": self.name, **own}
 
 
 class Running(ABC):
-    """Abstract base class of the computation of one reduction during one run."""
+    """Abstract base class for the computation of one reduction in one run."""
 
     held: bool = False
-    """True if each value of the signal holds until the next point, as for messages. The attribute
-    is set before the first point."""
+    """True if the signal keeps each value until the next point, like a signal of messages. The
+    attribute is set before the first point.
+    """
 
     @abstractmethod
     def take(self, t: Vector, v: Vector) -> None:
-        """Process further times ``t`` in s, in ascending order, and values ``v``.
+        """Process further times ``t`` (s), in ascending order, and values ``v``.
 
-        Both have the shape (n,), n >= 1. Unless ``of_rows`` is true, the first and the last of all
-        points of the run lie at the ends of the window.
+        Both have the shape (n,), n >= 1. Unless ``of_rows`` is true, the first and the last point
+        of the run are at the ends of the window.
         """
 
     @abstractmethod
@@ -144,7 +148,7 @@ class MaxAbs(Reduction):
 
 
 def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector], float]:
-    """Wrap ``fold`` for one run, so that the result stays NaN after the first NaN."""
+    """Wrap ``fold`` for one run, so that the result remains NaN after the first NaN."""
     bad = False
 
     def folded(so_far: float, v: Vector) -> float:
@@ -156,15 +160,19 @@ def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector],
 
 
 def _added(so_far: float, v: Vector) -> float:
-    """Add ``v`` element by element, so that the sum does not depend on how rows are grouped."""
+    """Add the elements of ``v`` one by one.
+
+    The sum then does not depend on the grouping of rows.
+    """
     return float(np.cumsum(np.concatenate(([so_far], v)))[-1])
 
 
 class _Integral(Running):
     """Integral of a function of the signal over time, or its average.
 
-    ``between`` returns the exact average of the integrand on n pieces, from the values of the
-    signal at their beginnings (n,) and ends (n,). On each piece, the signal is linear or constant.
+    The run consists of n pieces, on which the signal is linear or constant. ``between`` returns the
+    exact average of the integrand on each piece, from the values of the signal at the beginnings
+    (n,) and ends (n,) of the pieces.
     """
 
     def __init__(self, between: Callable[[Vector, Vector], Vector], average: bool) -> None:
@@ -182,7 +190,7 @@ class _Integral(Running):
 
     def value(self) -> float:
         lasted = self._t - self._begin
-        # The last value is checked too, because a held last value does not enter the sum.
+        # The last value of a held signal does not contribute to the sum, so it is checked here.
         if math.isnan(lasted) or math.isnan(self._v):
             return math.nan
         if not self._average:
@@ -194,9 +202,9 @@ class _Integral(Running):
 class Mean(Reduction):
     """Average of the signal over the time of the window.
 
-    A message holds its value until the next message arrives, which suits the length of a queue. For
-    an average with one value per message, such as the wait of each customer, use
-    :class:`MeanOfRows`.
+    A signal of messages keeps its value until the next message arrives. Use this average for the
+    length of a queue. For an average with one value per message, such as the waiting time of
+    customers, use :class:`MeanOfRows`.
     """
 
     name: ClassVar[str] = "mean"
@@ -219,7 +227,7 @@ class _Rows(Running):
 
 @dataclass(frozen=True)
 class MeanOfRows(Reduction):
-    """Average in which each row has the same weight, such as the mean wait of customers."""
+    """Average in which each row has the same weight, such as the mean waiting time of customers."""
 
     name: ClassVar[str] = "mean_of_rows"
     of_rows: ClassVar[bool] = True
@@ -232,7 +240,8 @@ class MeanOfRows(Reduction):
 class IntegralSquaredError(Reduction):
     """Integral of (signal - ``target``)^2 over time.
 
-    The integral is exact for a signal that is linear between its rows (a plant) or held (messages).
+    The integral is exact for a signal of messages, and for a plant whose signal is linear between
+    its rows.
     """
 
     name: ClassVar[str] = "ise"
@@ -249,11 +258,11 @@ class IntegralSquaredError(Reduction):
 
 
 def _crossed(t: Vector, d: Vector) -> float:
-    """Return the time in s at which the line through the first two points crosses 0.
+    """Return the time (s) at which the line through the first two points crosses 0.
 
     The points have the values ``d`` at the times ``t``, both (n,) with n >= 2. The first value must
-    not be 0, and the second must not have the sign of the first. If the first value is infinite,
-    the crossing is at the second time.
+    not be 0, and the second value must be 0 or have the opposite sign. If the first value is
+    infinite, the result is the second time.
     """
     share = float(d[0] / (d[0] - d[1])) if math.isfinite(d[0]) else 1.0
     return float(t[0] + share * (t[1] - t[0]))
@@ -290,7 +299,7 @@ class _Crossing(Running):
 
 @dataclass(frozen=True)
 class FirstCrossing(Reduction):
-    """Time in s at which the signal first crosses ``level``; infinite if it never does.
+    """Time (s) at which the signal first crosses ``level``; infinite if there is no crossing.
 
     ``direction`` is 1 for rising, -1 for falling, or 0 for both. A NaN before the crossing makes
     the result NaN. A signal of a plant is interpolated linearly between rows. A signal of messages
@@ -329,7 +338,6 @@ class _Settling(Running):
         self._t, self._v = float(t[-1]), float(v[-1])
 
     def _entry(self, t: Vector, v: Vector) -> float:
-        """Return when the signal enters the band between a point outside and the next one."""
         side = math.copysign(1.0, v[0] - self._target)
         beyond = side * (v[:2] - self._target) - self._band
         return float(t[1]) if self.held else _crossed(t, beyond)
@@ -340,7 +348,7 @@ class _Settling(Running):
 
 @dataclass(frozen=True)
 class SettlingTime(Reduction):
-    """Time in s from ``after`` until the signal stays within ``band`` of ``target``.
+    """Time (s) from ``after`` until the signal finally remains within ``band`` of ``target``.
 
     The result is infinite if the last value is outside the band, and NaN if a value is NaN. A
     signal of a plant is interpolated linearly between rows. A signal of messages can enter the band
@@ -374,7 +382,7 @@ class _Overshoot(Running):
 
 @dataclass(frozen=True)
 class Overshoot(Reduction):
-    """Largest excess of the signal over ``target``, as a share of the step to ``target``.
+    """Largest excess of the signal over ``target``, as a fraction of the step to ``target``.
 
     The step is the distance from the first value of the signal to ``target``.
     """

@@ -34,9 +34,10 @@ RECORDINGS = "recordings"
 
 
 def chosen(folder: Folder) -> list[int]:
-    """Return the numbers of the runs that get a recording, as ``plan.keep`` selects them.
+    """Return the numbers of the runs that ``plan.keep`` selects for recording.
 
-    Lost and timed-out runs are left out, because executing them again could end this process.
+    Runs that crashed or exceeded the time limit are not recorded, because repeating them could end
+    this process.
     """
     plan = folder.plan
     table = folder.columns("run", "state", *plan.results, *plan.margins)
@@ -62,8 +63,8 @@ def chosen(folder: Folder) -> list[int]:
 def _record_selected(folder: Folder, job: Job, show: ShowRecordings = lambda *_: None) -> None:
     """Record the selected runs that have no recording yet.
 
-    ``show`` is called with the number of recordings that exist and the number selected. A run that
-    produces other rows than before raises :class:`StudyError`.
+    ``show`` is called with the number of existing recordings and the number of selected runs.
+    Raises :class:`StudyError` if a run produces other rows than before.
     """
     if not folder.plan.keep:
         return
@@ -103,9 +104,10 @@ def run_into(
     overwrite: bool = True,
     live: Live | None = None,
 ) -> Row:
-    """Execute run number ``run`` again and record it to ``path``, unless ``path`` is ``None``.
+    """Execute run number ``run`` again.
 
-    :meth:`Runner.row` explains ``pace`` and ``live``.
+    The run is recorded to ``path`` unless ``path`` is ``None``. :meth:`Runner.row` explains
+    ``pace`` and ``live``.
     """
     recorder = None if path is None else FileRecorder(path, stopwatch, overwrite=overwrite)
     # The context manager closes the recorder if the run fails at its beginning.
@@ -158,9 +160,9 @@ def start(
 def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL) -> Folder:
     """Create the folder of a study.
 
-    If ``folder`` is ``None``, the first free folder ``studies/NAME-NNN`` is used.
-    :class:`ScenarioError` is raised if the scenario rejects the factors, if the workers cannot
-    enforce the time limit of the study, or if the workers cannot be reached.
+    If ``folder`` is ``None``, the first unused folder ``studies/NAME-NNN`` is created. Raises
+    :class:`ScenarioError` if the scenario rejects the factors, if the workers cannot enforce the
+    time limit of the study, or if the workers cannot be reached.
     """
     where.check()
     where.check_limit(study.limit)
@@ -200,8 +202,8 @@ def carry_out(
     """Execute all runs of a locked folder that have no row yet, and return the totals.
 
     ``show`` is called about once per second with the totals. ``recordings`` is called while
-    recordings are written, with the number of recordings that exist and the number selected.
-    ``named`` is true if the user has just named the scenario; otherwise the scenario in the plan
+    recordings are written, with the number of existing recordings and the number of selected runs.
+    ``named`` is true if the user has just named the scenario. Otherwise, the scenario in the plan
     must be trusted (docs/trust.md).
     """
     where.check_limit(folder.plan.job.limit)
@@ -221,7 +223,7 @@ def carry_out(
 
 @contextmanager
 def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
-    """Provide the workers, and end the workers that were started here after use."""
+    """Yield the workers, and end those that this function started after use."""
     where.check()
     pool: Pool = InProcess(job_text) if where.in_process else DaskPool(job_text, where)
     try:
@@ -232,16 +234,16 @@ def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
 
 @dataclass(frozen=True)
 class Repeated(Judged):
-    """Result of executing a run of a study again."""
+    """Result of executing a run of a study a second time."""
 
     row: Row
     stored: str | None
-    """The digest that the folder stores; ``None`` if it stores none for this run."""
+    """The digest of the run in the folder; ``None`` if the folder contains no digest."""
     ended: str = ""
 
     @property
     def undecided(self) -> str:
-        """Why the digests cannot be compared; empty if they can."""
+        """Reason why the digests cannot be compared; empty if they can."""
         run = self.row.order.run
         if not self.stored:
             return f"the study has no digest of run {run}, so nothing is compared"

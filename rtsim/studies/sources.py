@@ -1,4 +1,4 @@
-"""Inputs of a study besides its factors: the files that runs read, and software versions."""
+"""Inputs of a study other than its factors: the files that runs read, and software versions."""
 
 from __future__ import annotations
 
@@ -51,19 +51,18 @@ def check_versions(wanted: Mapping[str, str]) -> None:
 class Sources:
     """The files that the runs of one scenario read, and the data files that its study declares.
 
-    Files of the system, of installed packages and of rtsim are left out, and so are caches. The
-    modules that :func:`modules_of` finds are left out too, because the hash of the scenario covers
-    them.
+    Files of the system, of installed packages and of rtsim are ignored, and so are caches. Modules
+    that :func:`modules_of` finds are ignored too, because the hash of the scenario includes them.
     """
 
     def __init__(self, *references: str, data: Sequence[str] = ()) -> None:
         """Find the folder, the modules and the declared data of the scenario.
 
-        ``references`` are the scenario, and the file of the study if that is another file. ``data``
-        contains declared files and folders, relative to the folder of the scenario.
+        ``references`` are the scenario and, if different, the file of the study. ``data`` contains
+        declared files and folders, relative to the folder of the scenario.
         """
         found = (path for path in map(file_of, references) if path is not None)
-        # Loading the scenario later reports what is wrong with the other paths.
+        # Paths that do not exist are reported when the scenario is loaded.
         files = [path for path in found if path.is_file()]
         self._files = files
         self._home = files[0].resolve().parent if files else None
@@ -85,8 +84,8 @@ class Sources:
     def watched(self, into: dict[str, str]) -> Iterator[None]:
         """Add the name and hash of each file that is read within the context to ``into``.
 
-        Files are also added if the context raises an error. If a file changed after it was read, or
-        a module differs from the one in the scenario's hash, :class:`SourcesChanged` is raised.
+        Files are added even if the context raises an error. Raises :class:`SourcesChanged` if a
+        file changed after it was read, or if a module differs from the one in the scenario's hash.
         """
         declared = [(path, _content(path)) for path in self._data]
         found: dict[Path, Signature] = {}
@@ -117,7 +116,7 @@ class Sources:
         imported: dict[Path, Signature | None] = {}
         for file in self._files:
             imported |= imported_by(file)
-        # The result is the same for thousands of runs, and SciPy alone has 600 files.
+        # The result is reused for thousands of runs, because SciPy alone has 600 files.
         if imported != self._imported:
             for path, before in imported.items():
                 if self._modules.get(real := path.resolve(), before) != before:
@@ -138,16 +137,17 @@ class Sources:
         if real in self._modules or _INSTALLED & set(real.parts) or path.suffix == ".pyc":
             return False
         if home is not None and inside is not None:
-            # A link in the folder counts as a file of the folder, even if its target is elsewhere.
+            # A link in the folder is treated as a file of the folder, even if its target is
+            # elsewhere.
             real = home / inside
         around = home.parents if home is not None and inside is not None else ()
         out = (one in real.parents and one != home and one not in around for one in self._left_out)
         return path.is_file() and not any(out)
 
     def _inside(self, path: Path) -> Path | None:
-        """Return the path relative to the scenario's folder, or ``None`` if it is outside.
+        """Return the path relative to the scenario's folder, or ``None`` for a path outside it.
 
-        Links inside the folder keep their names, so that a link to a new target is noticed.
+        Links inside the folder are not resolved, so that a link with a new target is detected.
         """
         if self._home is None:
             return None
@@ -155,7 +155,7 @@ class Sources:
         return next((path.relative_to(one) for one in parents), None)
 
     def _name(self, path: Path) -> str:
-        """Return a name for the path that does not change when the scenario's folder is moved."""
+        """Return a name for the file that remains valid when the scenario's folder is moved."""
         inside = self._inside(path)
         return str(path) if inside is None else inside.as_posix()
 
@@ -174,7 +174,6 @@ def _own_folders() -> list[Path]:
 
 
 def _source_of(path: Path) -> Path:
-    """Return the Python file of a bytecode file; return any other path unchanged."""
     if path.suffix != ".pyc" or path.parent.name != "__pycache__":
         return path
     # source_from_cache rejects the names that pytest gives to bytecode.
@@ -193,10 +192,10 @@ def _content(path: Path) -> str:
 
 
 def _tree(folder: Path) -> list[tuple[Path, str]]:
-    """Return all files in a folder with their hashes, and follow links.
+    """Return all files in a folder with their hashes; links are followed.
 
-    A folder that was visited before is not entered again; its entry contains its first name in
-    place of a hash. Circular links therefore end.
+    A folder that was already visited is not visited again. Its entry contains the name of the first
+    visit instead of a hash, so circular links end.
     """
     found: list[tuple[Path, str]] = []
     met: dict[Path, Path] = {}

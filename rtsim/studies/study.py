@@ -45,12 +45,13 @@ class Study:
     """
 
     factors: Mapping[str, object] = field(default_factory=dict)
-    """Distribution of each factor, by name. A name is one that ``Scenario.set`` accepts, or an
-    argument of the scenario's function. A distribution is a frozen distribution of scipy.stats, a
-    range ``(low, high)``, or a list of values."""
+    """Distribution of each factor, by name. The name of a factor is a name for ``Scenario.set``, or
+    an argument of the scenario's function. A distribution is a frozen distribution of scipy.stats,
+    a range ``(low, high)``, or a list of values.
+    """
     design: Design | str = MonteCarlo()
     results: Mapping[str, Reduction | FromRecording | str] = field(default_factory=dict)
-    """A reduction, or a function of a :class:`Recording`, for each name of a result."""
+    """For each name of a result: a reduction, or a function of a :class:`Recording`."""
     requirements: Sequence[Requirement | str] = ()
     correlation: Pairs = field(default_factory=dict)
     """Correlation coefficients of pairs of factors, such as ``{("a", "b"): 0.5}``."""
@@ -63,16 +64,18 @@ class Study:
     """Longest wall-clock time of one run, s. A run that takes longer is stopped, which requires
     worker processes."""
     keep: Sequence[str | float] = ()
-    """Which runs keep a recording: ``"failures"``, ``"extremes"`` (of each result), or a share of
-    all runs such as 0.01."""
+    """Runs that are recorded: ``"failures"``, ``"extremes"`` (the runs with the smallest and
+    largest value of each result), or a fraction of all runs such as 0.01.
+    """
     histories: Sequence[str] = ()
     """Signals (``"component.name"``) whose time histories are stored for each run. A history has at
     most 200 times, from 0 to ``until``. ``rtsim study report`` plots the histories."""
     stop: Stop | str | None = None
-    """Rule by which the study stops before the last run of the design."""
+    """Rule that ends the study before the last run of the design."""
     data: Sequence[str] = ()
-    """Files and folders that the runs read without rtsim noticing, such as a Parquet file. Paths
-    are relative to the file of the study."""
+    """Files and folders that the runs read in a way that rtsim cannot detect, such as a Parquet
+    file. Paths are relative to the file of the study.
+    """
     scenario: str = ""
     """Name or file of the scenario. The default is the function ``scenario`` of the same file."""
 

@@ -1,4 +1,4 @@
-"""The results of a study: estimates with intervals, pass rates, sensitivities, the worst case."""
+"""Summary of a study: estimates with intervals, pass rates, sensitivities, the worst case."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class Reason(NamedTuple):
     outcome: Outcome
     why: str
     strict: bool = False
-    """True if the exit status of a command reports the reason only with ``--strict``."""
+    """True if this reason makes a command exit with an error only with ``--strict``."""
     resumed: bool = False
     """True if ``rtsim study resume`` can remove the reason."""
 
 
 class Summary(Judged, dict[str, Any]):
-    """The results of a study as plain data, whose truth value is the outcome of the study.
+    """The results of a study as plain data. The truth value of the object is the outcome.
 
-    - Failed: a run misses a requirement, ended at a guard that declares a failure, raised an error,
+    - Failed: a run fails a requirement, ended at a guard that declares a failure, raised an error,
       or has a result that is NaN.
-    - Undecided: runs are missing or lost, or no run was compared with a requirement. A search that
-      found no miss is undecided too, because it proves nothing.
+    - Undecided: runs are missing or ``lost``, or no run was compared with a requirement. A search
+      without a failed run is undecided too, because it proves nothing.
     - Passed: none of these cases applies.
     """
 
@@ -59,7 +59,7 @@ class Summary(Judged, dict[str, Any]):
     def reasons(self) -> Iterator[Reason]:
         """Yield the reasons why the study has not passed, the most important first.
 
-        A study that has passed has no reasons. A search that found no miss has not passed.
+        A study that has passed has no reasons. A search without a failed run has not passed.
         """
         failed, undecided = Outcome.FAILED, Outcome.UNDECIDED
         states, runs, required = self["states"], self["runs"], self["requirements"]
@@ -97,7 +97,7 @@ class Summary(Judged, dict[str, Any]):
 
     @property
     def in_words(self) -> str:
-        """A sentence with the outcome, the runs that pass each requirement, and the main reason."""
+        """A sentence with the outcome, the number of passed runs, and the main reason."""
         met = [
             f"{one['requirement']}: {one['passed']} of {one['count']} runs pass"
             for one in self["requirements"].values()
@@ -110,18 +110,18 @@ class Summary(Judged, dict[str, Any]):
 def summarise(folder: Folder) -> Summary:
     """Return the results of a study as plain data, with an outcome.
 
-    A file whose contents were changed raises :class:`StudyError`. Some of the keys are:
+    Raises :class:`StudyError` if a file was changed. Some of the keys are:
 
-    - ``runs``, ``rows``: the number of runs that the study needs, and of runs that have a row.
+    - ``runs``, ``rows``: number of runs that the study needs, and number of runs with a row.
     - ``missing``: runs without a row, as ranges.
     - ``digest``: digest of the whole study.
     - ``planned``: largest number of runs.
     - ``states``: number of rows in each state.
-    - ``results``: figures of each result, from runs in the states ``ok`` and ``nan``.
-    - ``requirements``: figures of each requirement. Failed runs count too, and miss every
+    - ``results``: statistics of each result, from runs in the states ``ok`` and ``nan``.
+    - ``requirements``: statistics of each requirement. A run in the state ``failed`` fails every
       requirement.
     - ``failures``: for each guard that declares a failure, its text, the number of failed runs and
-      the first of them.
+      the first failed run.
     - ``ended``: why a search has ended; empty if the search has not ended.
     """
     with folder.read_once():
@@ -161,9 +161,9 @@ def _summary(folder: Folder) -> Summary:
 
 
 def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
-    """Return the figures of one result.
+    """Return the statistics of one result.
 
-    Mean and extremes use only the finite values, whose number is ``finite``. Quantiles also count
+    Mean and extremes use only the finite values, whose number is ``finite``. Quantiles also include
     infinite values.
     """
     values = np.asarray(columns[name], np.float64)
@@ -185,16 +185,17 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
 
 
 def rows_of(columns: Columns, which: Marks) -> Columns:
-    """Return the rows for which ``which`` (n,) is true, without a copy if all are."""
+    """Return the rows for which ``which`` (n,) is true, without a copy if all are selected."""
     return columns if which.all() else {name: column[which] for name, column in columns.items()}
 
 
 def quantiles(
     values: Vector, weights: Vector | None, at: Sequence[float] = (0.05, 0.5, 0.95)
 ) -> Vector:
-    """Return the quantiles ``at`` of ``values`` (n,), n >= 1, with ``weights`` (n,) or ``None``.
+    """Return the quantiles ``at`` of ``values`` (n,), n >= 1.
 
-    Values may be infinite, but not NaN.
+    ``weights`` (n,) are the weights of the values; ``None`` means equal weights. Values may be
+    infinite, but not NaN.
     """
     if weights is None:
         below, above = (np.quantile(values, at, method=kind) for kind in ("lower", "higher"))
@@ -209,11 +210,11 @@ def quantiles(
 
 
 def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> dict[str, Any]:
-    """Return how many runs meet a requirement, and an estimate of the share.
+    """Return how many runs meet a requirement, and an estimate of their fraction.
 
-    ``columns`` contains the runs that count; ``rows`` is the number of all runs so far. The worst
-    run is the first run whose result is NaN. If there is none, the run with the smallest margin is
-    the worst. Failed runs have no margin.
+    ``columns`` contains the decided runs; ``rows`` is the number of all runs so far. The worst run
+    is the first run with a NaN result, or else the run with the smallest margin. Failed runs have
+    no margin.
     """
     margins = columns[margin_name(requirement)].astype(np.float64)
     failed = columns["state"] == FAILED
@@ -261,9 +262,9 @@ def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]
 def sensitivity(folder: Folder, result: str) -> Indices:
     """Return the sensitivity indices of ``result`` for each factor.
 
-    Runs without a finite result are left out. The designs ``morris`` and ``saltelli`` also leave
-    out the other runs of their group. An unknown result raises :class:`UnknownName`. A design
-    without indices, or too few runs with a result, raises :class:`ScenarioError`.
+    Runs without a finite result are ignored. The designs ``morris`` and ``saltelli`` then also
+    ignore the other runs of the same group. Raises :class:`UnknownName` for an unknown result, and
+    :class:`ScenarioError` for a design without indices or too few runs with a result.
     """
     design = folder.plan.sampled
     if not design.has_indices():
@@ -308,7 +309,8 @@ class WorstCase:
     counts: list[str]
     run: int | None
     worst: str
-    """The worst run and its margin, or why it has no margin; empty before the first run."""
+    """The worst run and its margin, or the reason why it has no margin; empty before the first run.
+    """
     factors: Mapping[str, Value]
 
 

@@ -1,9 +1,8 @@
 """The workers of a study: processes on this machine, or a Dask cluster of the user.
 
-Only this module imports :mod:`distributed`. Dask starts the workers, sends batches of runs to them
-and detects workers that end. If the process of a worker ends, Dask's nanny starts it again, but not
-if the process ends during its start. Such a worker would be missing until the end of the study, so
-:class:`LocalWorkers` replaces it.
+Dask starts the workers, sends batches of runs to them and detects workers that end. If the process
+of a worker ends, Dask's nanny restarts it. However, a process that ends during its start is not
+restarted, and :class:`LocalWorkers` replaces the worker.
 """
 
 from __future__ import annotations
@@ -71,8 +70,8 @@ class Where:
     def check_reachable(self) -> None:
         """Raise :class:`ScenarioError` if these workers cannot be used.
 
-        Possible reasons are that Dask is not installed, that the scheduler of a cluster does not
-        answer, or that the cluster has no workers.
+        Possible reasons: Dask is not installed, the scheduler of the cluster does not answer, or
+        the cluster has no workers.
         """
         self.check()
         if self.in_process:
@@ -110,8 +109,7 @@ _PR_SET_PDEATHSIG = 1
 def _end_with_client() -> None:
     """Make Linux end this worker when the study's process ends.
 
-    Dask also ends the worker, but uses a Python thread, which compiled code that never returns can
-    block.
+    Dask ends the worker from a Python thread, which compiled code can block.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -124,7 +122,7 @@ def has_dashboard() -> bool:
 
 
 def settings() -> Any:
-    """Return a context with Dask's settings for a study, and silence Dask's log."""
+    """Return a context with Dask's settings for a study, and disable Dask's log."""
     distributed()
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     import dask
@@ -139,8 +137,8 @@ def settings() -> Any:
             # runs' processor time.
             "distributed.admin.tick.interval": "1s",
             "distributed.worker.memory.monitor-interval": "500ms",
-            # After each death, Dask would check for this time whether the worker exists, and end
-            # the worker if it is just restarting. LocalWorkers does this instead.
+            # If a worker ends, Dask would check after this time whether the worker has returned,
+            # and end a worker that is restarting. LocalWorkers does this check instead.
             "distributed.deploy.lost-worker-timeout": "365 days",
             "distributed.worker.preload": [__name__],
             "distributed.worker.profile.enabled": False,
@@ -223,8 +221,8 @@ def started(where: Where, stack: ExitStack) -> Any:
 def _folder() -> str | None:
     """Return the folder for the files of local workers, or ``None`` for Dask's default.
 
-    Dask removes files that killed workers left there. Dask's default folder is shared by all users,
-    which is unsafe because workers import modules from its files.
+    Workers import modules from this folder. Dask's default folder is shared by all users and
+    therefore unsafe. Dask removes the files of killed workers from the folder.
     """
     folder = cache_folder() / "workers"
     try:
@@ -238,7 +236,7 @@ _PATIENCE_NS = 5_000_000_000
 
 
 class LocalWorkers:
-    """Guard that keeps the number of workers of a local Dask cluster at ``count``."""
+    """Watchdog that keeps the number of workers of a local Dask cluster at ``count``."""
 
     def __init__(self, cluster: Any, count: int) -> None:
         self._cluster, self._count = cluster, count
@@ -259,7 +257,7 @@ class LocalWorkers:
             self._cluster.loop.add_callback(self._replace, lost)
 
     async def _replace(self, lost: set[Any]) -> None:
-        """Remove the workers ``lost`` and start new ones, in the thread of the cluster."""
+        """Replace the workers ``lost`` in the thread of the cluster."""
         for name, nanny in list(self._cluster.workers.items()):
             if nanny in lost and not nanny.is_alive():
                 del self._cluster.workers[name]
@@ -272,11 +270,10 @@ class LocalWorkers:
 
 _TOPIC = "rtsim-study"
 _FLUSHED_S = 0.05
-"""Time that a worker needs to send its report before a run may block it forever."""
+"""Time that a worker needs to send its report. Afterwards, a run may block the worker."""
 _WAIT_S = 1.0
 _FETCH_S = 20.0
 _EMPTY_S = 60.0
-"""Longest time for which a study waits while the cluster has no worker."""
 _EACH = 2
 
 
@@ -291,13 +288,13 @@ NO_WORKER_TEXT = (
 
 
 class ClusterLost(RtsimError):
-    """The connection to Dask's scheduler is lost, or the cluster has no workers left."""
+    """Raised if the connection to Dask's scheduler is lost or the cluster has no workers left."""
 
 
 def _in_worker(job_text: str, batch: Batch, key: str) -> tuple[str, list[Row]]:
     """Execute a batch in a Dask worker, and report the start of its first run.
 
-    The result contains the worker's address and the rows.
+    Returns the worker's address and the rows.
     """
     worker = distributed().get_worker()
 
@@ -411,7 +408,6 @@ class DaskPool:
         return [one for one in out if one is not None]
 
     def _check_present(self) -> None:
-        """Raise :class:`ClusterLost` without a scheduler, or after 60 s without workers."""
         if self._client.status != "running":
             raise ClusterLost(LOST_TEXT)
         now = stopwatch()
@@ -423,7 +419,7 @@ class DaskPool:
     def _outcome(self, future: Any, batch: Batch, key: str) -> Outcome | None:
         """Return the outcome of a batch, or ``None`` if Dask executes the batch again.
 
-        Dask does so if the worker ended after the batch, but before its rows were fetched.
+        Dask executes a batch again if its worker ends before the rows are fetched.
         """
         try:
             if future.status == "finished":

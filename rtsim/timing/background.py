@@ -1,4 +1,4 @@
-"""Scheduling of processes beside the loop: lower priority, and other CPUs."""
+"""Scheduling of the processes beside the real-time loop: lower priority, and other CPUs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from rtsim.core.clock import stopwatch
 from rtsim.timing.scheduling import set_slice
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""Environment of a process beside the loop that needs no linear algebra.
+"""Environment of a helper process of the loop, for processes that need no linear algebra.
 
-Without these variables, numpy's OpenBLAS starts a thread per CPU, and these threads busy-wait for
-the first 70 ms. On two CPUs, they took half the time of the process that writes the recording.
+Without these variables, numpy's OpenBLAS starts a thread per CPU, and each thread busy-waits for
+its first 70 ms. On two CPUs, these threads took half the time of the process that writes the
+recording.
 """
 _NICER = 5
 _LOOK_NS = 1_000_000_000
@@ -21,10 +22,10 @@ _PROCESSOR = 36
 
 
 def step_back(nicer: int = _NICER) -> None:
-    """Give this process the normal class, any CPU, default time slices and a higher nice value.
+    """Give this process the default scheduling, a higher nice value and all CPUs.
 
-    A child process inherits the loop's scheduling, and this function resets it. Changes that the
-    system refuses are ignored.
+    A child process inherits the scheduling of the loop; this function resets it. Changes that the
+    system does not permit are ignored.
     """
     with contextlib.suppress(OSError, AttributeError):
         if os.sched_getscheduler(0) != os.SCHED_OTHER:
@@ -38,7 +39,7 @@ def step_back(nicer: int = _NICER) -> None:
 
 
 def keep_off(process: int) -> None:
-    """Allow ``process`` to run on every CPU except the one that the calling thread uses now.
+    """Allow ``process`` to run on every CPU except the current CPU of the calling thread.
 
     Linux tends to wake a process on the CPU of the process that sends data to it. A loop that never
     sleeps then shares its CPU for some 10 ms, although other CPUs are idle.
@@ -50,33 +51,32 @@ def keep_off(process: int) -> None:
 
 
 def _used(thread: str) -> int:
-    """Return the CPU that a thread used last; ``thread`` is its path in /proc."""
     with open(f"/proc/{thread}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[_PROCESSOR])
 
 
 class OffTheLoop:
-    """Keeps the threads of this process off the CPU of a loop, which is a thread of ``process``.
+    """Moves the threads of this process to other CPUs than the loop, a thread of ``process``.
 
-    A process that wakes for data of the loop computes in bursts of a millisecond. If the loop wakes
-    on the same CPU, it waits for the end of a burst, whatever the nice values. The page in the
-    browser caused two thirds of the overruns of a loop at 1 kHz in this way. If the user placed the
-    loop on several CPUs, but not on all, this class changes nothing.
+    A process that receives data from the loop computes in bursts of a millisecond. If the loop
+    wakes on the same CPU, the loop must wait for the end of a burst, whatever the nice values. In
+    this way, the page in the browser caused two thirds of the overruns of a loop at 1 kHz. Nothing
+    is moved if the user assigned the loop to several CPUs, but not to all.
     """
 
     def __init__(self, process: int) -> None:
         self._process = process
         self._allowed: set[int] = set()
-        """CPUs of this process before the first change."""
+        """CPUs of this process before the first move."""
         self._due = 0
         self._thread = process
 
     def follow(self, thread: int) -> None:
-        """Set the thread of the loop. Without a call, this is the main thread of ``process``."""
+        """Set the thread of the loop. The default is the main thread of ``process``."""
         self._thread = thread
 
     def look(self) -> None:
-        """Move the threads of this process off the loop's CPU, at most once per second."""
+        """Move the threads of this process away from the loop's CPU, at most once per second."""
         now = stopwatch()
         if now < self._due:
             return
@@ -90,7 +90,7 @@ class OffTheLoop:
                         os.sched_setaffinity(thread, wanted)
 
     def _loops(self) -> set[int]:
-        """Return the CPU of the loop, or no CPU if the loop was placed on several."""
+        """Return the CPU of the loop. The set is empty if the loop was assigned to several CPUs."""
         mask = os.sched_getaffinity(self._thread)
         if len(mask) == 1:
             return mask

@@ -21,10 +21,10 @@ class Certificate:
     """Report of a run's timing, computed from measured samples only.
 
     Times are wall-clock ns, except ``tag_ns``, which is simulated time. ``lateness`` is the wake-up
-    latency, and ``compute`` is the compute time of each frame. ``margin`` is how much longer each
-    frame could have computed without an overrun (positive is good). ``not_waited`` counts the
-    frames that began without waiting. For a run that was not paced, ``rate`` is ``max``, and
-    lateness and margin are empty. ``scheduling`` is empty if no scheduling was requested.
+    latency, and ``compute`` is the compute time of each frame. ``margin`` is the additional time
+    that a frame could have computed without an overrun; positive is good. ``not_waited`` is the
+    number of frames that began without a wait. For a run that was not paced, ``rate`` is ``max``,
+    and lateness and margin are empty. ``scheduling`` is empty if no scheduling was requested.
     """
 
     machine: Machine
@@ -43,20 +43,21 @@ class Certificate:
     worst: tuple[WorstFrame, ...]
     holds: int = 0
     held_ns: int = 0
-    """Total duration of commanded pauses, ns; ``holds`` is their number. Pauses are not overruns.
+    """Total duration of commanded pauses, ns; ``holds`` is the number of pauses. A pause is not an
+    overrun.
     """
     blamed: dict[str, int] = field(default_factory=dict)
     """Number of overruns caused by ``compute``, for each responsible job."""
     in_line: int | None = None
     """Number of overruns caused by ``wake`` in which the loop mostly waited for a CPU.
 
-    None if no overrun was caused by ``wake``, or if the system does not report this wait.
+    ``None`` if ``wake`` caused no overrun, or if the system does not report how long threads wait.
     """
     injected: dict[str, int] = field(default_factory=dict)
     period_ns: int = 0
-    """Shortest declared period of the loop, simulated ns; 0 if none is declared."""
+    """Shortest declared period of the loop, simulated ns; 0 without a declared period."""
     engine: str = ""
-    """Report of what the compiled engine executed, or why it executed nothing."""
+    """Text about the compiled engine: the components that it executed, or why it was not used."""
     unrecorded: str = ""
     """Time at which recording failed, with the reason; empty if the whole run was recorded."""
 
@@ -74,7 +75,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Certificate:
-        """Return the certificate for the output of :meth:`to_json`.
+        """Return the certificate from the plain data that :meth:`to_json` returned.
 
         Raises :class:`RecordingError` for other data.
         """
@@ -111,7 +112,7 @@ class Certificate:
 
     @property
     def paced(self) -> bool:
-        """True if the run waited for the clock, at least until a command ``rate max``."""
+        """Return whether the run was paced, at least until a command ``rate max``."""
         return self.rate != "max" or self.lateness.count > 0
 
     @property
@@ -138,7 +139,10 @@ class Certificate:
         return "\n".join(lines)
 
     def _distribution(self) -> Table:
-        """Return a table from best to worst. 99 % of frames had at least the p99 of the margin."""
+        """Return a table of percentiles, from best to worst.
+
+        99 % of the frames had a margin of at least the p99 of the margin.
+        """
         from rich.table import Table
 
         # the table must fit into 60 columns without cutting off labels
@@ -171,7 +175,6 @@ class Certificate:
         )
 
     def _line(self) -> str:
-        """Return the number of overruns that a higher priority would have prevented, as text."""
         return "" if self.in_line is None else f": {self.in_line} while others used the CPU"
 
 
@@ -180,7 +183,7 @@ def certify(
 ) -> Certificate:
     """Return the certificate of the frames so far. To include the last frame, stop ``pacer`` first.
 
-    ``machine`` is a description of this machine, if it was examined before.
+    ``machine`` is a description of this machine; without it, the machine is examined.
     """
     log, clock = pacer.log, pacer.clock
     log.count()

@@ -1,11 +1,11 @@
-"""``rtsim doctor`` measures which rates this machine holds, and advises how to hold higher rates.
+"""Measurement of the rates that this machine sustains, for ``rtsim doctor``, with advice.
 
-The machine holds a rate if 999 of 1000 wakes are late by at most a tenth of the period. With fewer
-than 1000 wakes, the criterion is 99 of 100 wakes. The verdict states the criterion used. With fewer
-than 100 wakes there is no decision, because any program can cause one late wake.
+The machine sustains a rate if 99.9 % of the wakes are late by at most a tenth of the period. With
+fewer than 1000 wakes, the criterion is 99 %. The verdict states which criterion was used. Fewer
+than 100 wakes give no decision, because any program can cause one late wake.
 
-Only wakes are measured. The timing certificate of a run shows how much of the period remains after
-the run's computations.
+Only wakes are measured. The timing certificate of a run shows which fraction of the period the
+run's computations leave.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ RATES_HZ = (100, 1000)
 ENOUGH = 1000
 """Number of wakes needed to detect one late wake in 1000."""
 FEWEST = 100
-"""Number of wakes needed to decide whether a rate is held."""
+"""Number of wakes needed to decide whether the machine sustains a rate."""
 SHARE = 10
-"""The period divided by this number is the allowed lateness of a wake."""
+"""The allowed lateness of a wake is the period divided by this number."""
 BUSY = 0.25
 """Load average per usable CPU above which other processes affect the measurement."""
 _PIECE_S = 0.25  # progress is shown between pieces, not within a piece
@@ -65,7 +65,7 @@ class Measurement:
 
     @property
     def judged(self) -> tuple[str, int | None]:
-        """The judged fraction of the wakes, as text, and its greatest lateness, ns."""
+        """The fraction of the wakes that the criterion uses, and its greatest lateness (ns)."""
         s = self.lateness
         if s.p99_9 is not None:
             return f"999 in 1000 of {s.count} wakes", s.p99_9
@@ -80,17 +80,17 @@ class Measurement:
 
     @property
     def enough(self) -> bool:
-        """True if the number of wakes suffices to decide whether the machine holds the rate."""
+        """Return whether there are enough wakes for a decision."""
         return self.lateness.count >= FEWEST
 
     @property
     def late(self) -> bool:
-        """True if the wakes show that the machine does not hold the rate."""
+        """Return whether the wakes show that the machine does not sustain the rate."""
         return self.enough and self.judged_ns > self.allowed_ns
 
     @property
     def held(self) -> bool:
-        """True if the wakes show that the machine holds the rate."""
+        """Return whether the wakes show that the machine sustains the rate."""
         return self.enough and self.judged_ns <= self.allowed_ns
 
     @property
@@ -112,8 +112,9 @@ class Diagnosis:
     """The result of :func:`examine`.
 
     ``scheduling`` is the scheduling during the measurement. ``possible`` is the scheduling that
-    ``--realtime`` would be granted. ``load`` is the load average of the minute before, or None if
-    the system does not report it. ``seconds`` is the duration of the whole measurement, s.
+    this machine would grant to ``--realtime``. ``load`` is the load average of the minute before,
+    or None if the system does not report it. ``seconds`` is the duration of the whole measurement,
+    s.
     """
 
     machine: Machine
@@ -139,15 +140,15 @@ class Diagnosis:
 
     @property
     def holds_hz(self) -> int | None:
-        """Greatest measured rate that was held with busy-waiting, Hz; None if none was held."""
+        """Greatest measured rate that the machine sustains with busy-waiting, Hz, or None."""
         return max((m.rate_hz for m in self.spun if m.held), default=None)
 
     @property
     def estimate_hz(self) -> int:
-        """Estimate of the greatest rate that this machine holds, Hz.
+        """Estimate of the greatest rate that this machine sustains, Hz.
 
-        The estimate follows from the lateness at the greatest measured rate, which is its limit.
-        The result is rounded down to 1, 2 or 5 times a power of ten.
+        The estimate is computed from the lateness at the greatest measured rate, and is at most
+        this rate. The result is rounded down to 1, 2 or 5 times a power of ten.
         """
         fastest = max(self.spun, key=lambda m: m.rate_hz)
         allowed = 10**9 / SHARE / max(1, fastest.judged_ns)
@@ -159,7 +160,7 @@ class Diagnosis:
 
     @property
     def decided(self) -> bool:
-        """True if the number of wakes sufficed to decide whether the machine holds some rate."""
+        """Return whether there were enough wakes to decide on at least one rate."""
         return any(m.held or m.late for m in self.spun)
 
     @property
@@ -195,7 +196,7 @@ class Diagnosis:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """Advice for holding higher rates, each with a command to type."""
+        """Advice for sustaining higher rates. Each text contains a command to type."""
         m = self.machine
         lines = [*self._of_load(), *self._of_samples()]
         lines += [f"{i.name} ({i.asked}): {i.reason}. {i.remedy}" for i in self.possible.refused]

@@ -1,4 +1,4 @@
-"""Timing records of all frames, buffered in the loop and counted when time is available."""
+"""Timing records of all frames. The loop buffers them, and the statistics are updated later."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from numpy.typing import NDArray
 from rtsim.timing.statistics import Spread
 
 BLOCK = 4096
-"""Limit of the buffered frames.
+"""Maximum number of buffered frames.
 
-A loop without spare time must count them each time the buffer is full, which takes about 0.3 ms.
+When the buffer is full, the loop must update the statistics at once, which takes about 0.3 ms.
 """
 ENOUGH = 256
 NO_SAMPLE = -(2**63)
 UNACCOUNTED = "unaccounted"
 FRAME_COLUMNS = {"wake_lateness": "woke_late", "compute": "spent", "margin": "margin"}
-"""Columns of the recorded track ``timing``, wall-clock ns, with the attributes of :class:`Frame`.
+"""Columns of the recorded track ``timing``, wall-clock ns, and the attributes of :class:`Frame`
+with their values.
 
-The statistics of a run cover the first three columns.
+The statistics of a run use the first three columns.
 """
 
 
 @dataclass(frozen=True)
 class WorstFrame:
-    """One of the frames with the longest time from its due time to the end of its work."""
+    """A frame with one of the longest times from its due time to the end of its work."""
 
     tag_ns: int
     late_ns: int
@@ -56,10 +57,10 @@ class WorstFrame:
 
 
 class FrameLog:
-    """Statistics of all frames, in fixed memory, and the worst frames with their jobs.
+    """Statistics of all frames in constant memory, and the worst frames with their jobs.
 
-    A frame is added before the wait for the next frame, when time is available. If this wait ends
-    early, :meth:`reopen` removes the frame again.
+    A frame is added at its end, before the wait for the next frame. If this wait ends early, the
+    frame continues, and :meth:`reopen` removes it again.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:
@@ -88,22 +89,22 @@ class FrameLog:
 
     @property
     def worst(self) -> list[WorstFrame]:
-        """The frames with the longest response, the worst first."""
+        """The frames with the longest times from due time to end of work, the worst first."""
         latest = [] if self._latest is None else [self._latest]
         frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
         return frames[: self.keeps_worst]
 
     @property
     def least(self) -> int:
-        """Response above which a frame is among the worst, ns."""
+        """Time from due time to end of work above which a frame is one of the worst, ns."""
         self._settle_latest()
         return self._least
 
     def returned(self, frames: int, last: tuple[int, ...], worst: Iterable[WorstFrame]) -> None:
-        """Add ``frames`` frames that compiled code has counted.
+        """Add ``frames`` frames that compiled code has already added to the statistics.
 
-        ``last`` contains the columns of the last of them. ``worst`` contains candidates for the
-        worst frames, the oldest first.
+        ``last`` contains the columns of the last frame. ``worst`` contains candidates for the worst
+        frames, the oldest first.
         """
         self.frames += frames
         self.last = last
@@ -119,7 +120,10 @@ class FrameLog:
                 self._least = self._worst[-1].response_ns
 
     def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
-        """Add a frame. A time is :data:`NO_SAMPLE` without a wake, or without a next deadline."""
+        """Add a frame to the buffer.
+
+        A time is :data:`NO_SAMPLE` if there was no wake, or if there is no next deadline.
+        """
         if self._row == BLOCK:
             self.count()
         self._settle_latest()
@@ -133,23 +137,23 @@ class FrameLog:
         return response_ns > self._least
 
     def keep(self, frame: WorstFrame) -> None:
-        """Keep the latest frame, ``frame``, as one of the worst."""
+        """Store ``frame``, which is the latest frame, as one of the worst frames."""
         self._latest = frame
 
     def reopen(self) -> int:
-        """Remove the latest frame, which has not ended yet; return its ``woke_late_ns``."""
+        """Remove the latest frame, which continues, and return its ``woke_late_ns``."""
         self._latest = None
         self.frames -= 1
         self._row -= 1
         return self._late[self._row]
 
     def add_wake(self, late_ns: int) -> None:
-        """Count a wake that no frame follows."""
+        """Add the lateness of a wake after which no frame begins."""
         if late_ns != NO_SAMPLE:
             self.lateness.add(np.array([late_ns], dtype=np.int64))
 
     def count(self) -> None:
-        """Count the buffered frames, which takes about 100 us for 256.
+        """Add the buffered frames to the statistics, which takes about 100 us for 256 frames.
 
         Do not call this method between :meth:`add` and :meth:`reopen`.
         """
@@ -159,7 +163,7 @@ class FrameLog:
         self._row = 0
 
 
-# The present frame: start of its tag, its compute time so far, and the time of each job.
+# The current frame: start of its tag, its compute time so far, and the time of each job.
 
 REST = "(not in a job)"
 NEXT = "propagate"
@@ -168,10 +172,10 @@ RECORDING = "recording"
 
 
 class Frame:
-    """The present frame of a :class:`rtsim.timing.pacing.Pacer`; all times are wall-clock ns.
+    """The current frame of a :class:`rtsim.timing.pacing.Pacer`; all times are wall-clock ns.
 
-    The compiled engine can continue a frame that the pacer began, and vice versa. Both therefore
-    read and write these attributes.
+    The compiled engine and the pacer share this object, because each can continue a frame that the
+    other began.
     """
 
     __slots__ = (
@@ -185,14 +189,16 @@ class Frame:
         self.reset(0, 0)
 
     def reset(self, ns: int, now: int) -> None:
-        """Start at the tag at simulated ``ns``, with no lateness and no compute time."""
+        """Start at the tag at simulated time ``ns``, with no lateness and no compute time."""
         self.tag_ns = ns
         self.resumed = self.lap_at = now  # start of the present period of computing
         self.spent = 0  # compute time of this frame before `resumed`
         self.next = False  # True from ready() on
         self.began_late = 0
-        self.late_by_wake = 0  # part of the present lateness that late wakes caused
-        self.stood: int | None = None  # wait for the CPU, during a wait that ended late
+        self.late_by_wake = 0  # part of the current lateness that late wakes caused
+        self.stood: int | None = (
+            None  # time for which the loop waited for a CPU, in a wait that ended late
+        )
         self.woke_late = self.margin = NO_SAMPLE
         self.closed = False  # True if this frame is in the log and the next has not begun
         # of the longest frame since the loop was last on time
@@ -200,7 +206,7 @@ class Frame:
         self.jobs.clear()
 
     def begin(self, ns: int, now: int) -> None:
-        """Begin the frame of the tag at simulated ``ns``."""
+        """Begin the frame of the tag at simulated time ``ns``."""
         self.tag_ns = ns
         self.resumed = self.lap_at = now
         self.spent = 0
@@ -209,13 +215,13 @@ class Frame:
         self.jobs.clear()
 
     def go_back(self, ns: int, spent: int, ready: bool, woke_late: int) -> None:
-        """Return to the frame before the latest :meth:`begin`."""
+        """Return to the frame before the latest call of :meth:`begin`."""
         self.tag_ns, self.spent, self.next, self.woke_late = ns, spent, ready, woke_late
         self.jobs, self.jobs_before = self.jobs_before, self.jobs
         self.closed = False
 
     def note_compute(self, now: int) -> None:
-        """Add the time since computing resumed to the compute time."""
+        """Add the time since the loop last began to compute to the compute time."""
         self.spent += now - self.resumed
         self.resumed = now
         if self.next:
@@ -223,12 +229,12 @@ class Frame:
             self.lap_at = now
 
     def lap(self, name: str, now: int) -> None:
-        """Assign the time since the last lap to the job ``name``."""
+        """Assign the time since the previous call to the job ``name``."""
         self.jobs[name] = self.jobs.get(name, 0) + now - self.lap_at
         self.lap_at = now
 
     def close(self, log: FrameLog, margin: int) -> None:
-        """Log the frame as finished. If the next wait ends early, :meth:`go_back` undoes this."""
+        """Add the frame to the log. If the next wait ends early, :meth:`go_back` undoes this."""
         if self.closed:  # a freeze has closed the frame
             return
         self.closed, self.margin = True, margin
@@ -246,28 +252,32 @@ class Frame:
             self.culprit, self.culprit_ns = self.longest_job(), self.spent
 
     def longest_job(self) -> str:
-        """Return the job with the most time in the frame; :data:`REST` if this time has no job."""
+        """Return the longest job of the frame.
+
+        The result is :data:`REST` if the time outside all jobs is longer.
+        """
         if not self.jobs:
             return ""
         name = max(self.jobs, key=self.jobs.__getitem__)
         return name if self.jobs[name] >= self.spent - sum(self.jobs.values()) else REST
 
 
-# Live counts of message latencies, and the latest time stamps of each link, for display.
+# Histograms of message latencies, and the latest time stamps of each link, for live display.
 
 CLASSES = 24
 """Number of classes. Class 0 ends at 1 us, class k at 2^k us, and the last class has no end."""
 MOST_LINKS = 64
-"""Limit of the links. Further links are not counted."""
+"""Maximum number of links. Further links are ignored."""
 
 
 STAMPS = 3
 
 
 class Tally:
-    """Counts of durations, shape (links, :data:`CLASSES`), and stamps of the latest messages.
+    """Histograms of durations, shape (links, :data:`CLASSES`), and stamps of the latest messages.
 
-    ``latest`` has the shape (links, :data:`STAMPS`), in simulated ns; -1 before the first message.
+    ``latest`` has the shape (links, :data:`STAMPS`), in simulated ns. A link without a message has
+    -1.
     """
 
     def __init__(self, links: list[str]) -> None:
@@ -278,19 +288,19 @@ class Tally:
         self._stamps = dict(zip(self.links, self.latest, strict=True))
 
     def stamp(self, link: str, initiated: int, completed: int, arrival: int) -> None:
-        """Store the stamps of the latest message of ``link``, ns. Unknown links are ignored."""
+        """Store the time stamps (ns) of the latest message of ``link``; ignore unknown links."""
         row = self._stamps.get(link)
         if row is not None:
             row[0], row[1], row[2] = initiated, completed, arrival
 
     def add(self, link: str, ns: int) -> None:
-        """Count a duration of ``link``, ns. Unknown links are ignored."""
+        """Add a duration (ns) to the histogram of ``link``. Unknown links are ignored."""
         row = self._rows.get(link)
         if row is not None:
             row[min((max(ns, 0) // 1000).bit_length(), CLASSES - 1)] += 1
 
     def add_many(self, link: str, ns: NDArray[np.int64]) -> None:
-        """Count the durations ``ns`` (k,) of ``link``."""
+        """Add the durations ``ns`` (k,) to the histogram of ``link``."""
         row = self._rows.get(link)
         if row is not None:
             classes = np.frexp(np.maximum(ns, 0) // 1000)[1]  # the number of bits
@@ -303,7 +313,7 @@ def upper_us(index: int) -> int:
 
 
 def quantile_us(counts: list[int], p: float) -> int | None:
-    """Return the upper limit of the class of the p-quantile, us; ``None`` if all counts are 0."""
+    """Return the upper limit (us) of the class with the p-quantile; ``None`` without samples."""
     rank = sum(counts) * p
     seen = 0
     for index, count in enumerate(counts):

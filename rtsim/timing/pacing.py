@@ -19,9 +19,10 @@ The executive uses the pacer in this loop (see ``docs/realtime.md``)::
 
 A *frame* lasts from the beginning of one tag until the loop is ready to wait for the next. The
 duration of a frame is its compute time. A tag that begins more than ``tolerance_ns`` after its due
-time is an overrun. The cause is ``wake`` or ``compute``, whichever contributed more to the
-lateness, including lateness passed on from earlier frames. The *margin* is how much longer the
-frame could have computed without making the next tag an overrun; positive is good.
+time is an overrun. The cause of an overrun is ``compute`` or ``wake``, whichever contributed more
+to the lateness. Lateness of earlier frames that has not been made up is included. The *margin* is
+the additional time that the frame could have computed without making the next tag an overrun;
+positive is good.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ from rtsim.timing.policy import (
     advice,
 )
 
-# Counts of overruns by cause and in a row, and the action of the overrun policy.
+# Counts of overruns by cause, counts of consecutive overruns, and the action of the policy.
 
 
 class Ledger:
-    """The overruns of one run.
+    """Counts of the overruns of one run.
 
-    For the policy's limit, several tags within ``frame_ns`` count as one.
+    For the limit of the policy, several tags within ``frame_ns`` are one frame.
     """
 
     def __init__(self, policy: Policy, frame_ns: int) -> None:
@@ -64,7 +65,7 @@ class Ledger:
         self.in_line: int | None = None
         """Number of overruns caused by ``wake`` in which the loop mostly waited for a CPU.
 
-        None if the system reported this time for no overrun.
+        ``None`` if the system did not report this time for any overrun.
         """
         self._policy, self._frame_ns = policy, frame_ns
         self.on_time()
@@ -75,11 +76,11 @@ class Ledger:
 
     @property
     def in_a_row(self) -> tuple[int, int, int]:
-        """Number of late frames in a row, tag of the last counted one, ns, and ``frame_ns``."""
+        """Number of consecutive late frames, tag of the last of them, ns, and ``frame_ns``."""
         return self._consecutive, self._counted_ns, self._frame_ns
 
     def caught_up(self, overruns: CaughtUp, consecutive: int, counted_ns: int) -> None:
-        """Count ``overruns`` of compiled code, and set the state of :attr:`in_a_row` after them."""
+        """Add the overruns of compiled code, and set the values of :attr:`in_a_row` after them."""
         for _, late, by_wake, job, stood, _ in overruns.rows.tolist():
             self.overruns["wake" if by_wake else "compute"] += 1
             if overruns.jobs[job]:
@@ -91,10 +92,10 @@ class Ledger:
     def judge(
         self, ns: int, late: int, cause: Cause, job: str = "", stood_ns: int | None = None
     ) -> Overrun:
-        """Count the tag at ``ns``, which is ``late`` ns late, and return its overrun.
+        """Count the overrun of the tag at ``ns``, which is ``late`` ns late, and return it.
 
-        ``job`` is the longest job of the frame. ``stood_ns`` is the time that the loop waited for a
-        CPU.
+        ``job`` is the longest job of the frame. ``stood_ns`` is the time for which the loop waited
+        for a CPU.
         """
         if self._consecutive == 0 or ns - self._counted_ns >= self._frame_ns:
             self._consecutive += 1
@@ -116,7 +117,7 @@ class Ledger:
         )
 
     def limit(self, overrun: Overrun) -> OverrunError:
-        """Return the error that ends the run after ``overrun``, whose action is ``abort``."""
+        """Return the error that ends the run after ``overrun``, if its action is ``abort``."""
         return OverrunError(f"{overrun}; {advice(self._policy, overrun.consecutive)}")
 
     def _action(self, ns: int, late: int, cause: Cause) -> Action:
@@ -137,7 +138,7 @@ _LONG = 96  # three numbers of 64 bits, and the spaces between them
 
 
 class RunQueue:
-    """Run delay of the thread that creates the object; :meth:`close` ends the measurement.
+    """Measures how long the calling thread waits for a CPU (run delay), until :meth:`close`.
 
     In tests, ``read`` replaces the system's counter.
     """
@@ -151,14 +152,14 @@ class RunQueue:
                 self._file = os.open(_FILE, os.O_RDONLY)
 
     def note(self) -> None:
-        """Start a measurement of the run delay now, which takes about 1 us."""
+        """Start a measurement of the run delay, which takes about 1 us."""
         try:
             self._before = self._read()
         except (OSError, ValueError):  # this system does not report the run delay
             self._before = None
 
     def stood_ns(self) -> int | None:
-        """Return the run delay since the latest :meth:`note`, ns; None if it is not reported."""
+        """Return the run delay since the latest call of :meth:`note`, ns; None if not reported."""
         before = self._before
         if before is None:
             return None
@@ -178,25 +179,29 @@ class RunQueue:
 
     def _run_delay(self) -> int:
         ran, stood, _ = map(int, os.pread(self._file, _LONG, 0).split())
-        if not ran:  # this thread has run, so 0 means that the system does not count
+        if (
+            not ran
+        ):  # this thread has already run, so 0 means that the system does not measure the time
             raise ValueError
         return stood
 
 
-_SPARE_NS = 300_000  # spare time that suffices to count a buffer of frames
+_SPARE_NS = 300_000  # spare time that suffices to add a buffer of frames to the statistics
 CommandsInWait = Callable[[int], bool] | None
-"""Executes commands during a wait for the tag at a time, ns; returns True to end the wait."""
-_LONG_NS = 150_000_000  # a wait of this length can be ended early by a command
-_PIECE_NS = 50_000_000  # period of the checks for such a command
+"""Function that executes commands during a wait for the tag at a time (ns). Returning True ends the
+wait.
+"""
+_LONG_NS = 150_000_000  # during a wait of at least this length, commands are executed
+_PIECE_NS = 50_000_000  # interval between two checks for commands
 _COMPONENT_WARM_UP_NS = 40_000  # a warm-up of a component begins only if more time is left
 
 DEFAULT_TOLERANCE_NS = 1_000_000
 
 
 def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int:
-    """Return the tolerance of a loop from simulated time ``ns`` on, wall-clock ns.
+    """Return the tolerance of a loop from simulated time ``ns`` on, in wall-clock ns.
 
-    ``period_ns`` is the loop's shortest period in simulated ns, or 0 if it has none. ``wall``
+    ``period_ns`` is the loop's shortest period in simulated ns, or 0 without a period. ``wall``
     converts simulated ns to wall-clock ns at the rate of the loop, as :meth:`Clock.wall` does.
     """
     if period_ns == 0:
@@ -205,17 +210,17 @@ def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int
 
 
 class Pacer:
-    """The pacing of one run, which takes a few us per frame and keeps no new objects.
+    """The pacing of one run, which takes a few us per frame and creates no lasting objects.
 
     With a clock that is not paced, no tag is late and only compute time is measured.
 
     Args:
         clock: Clock of the run.
         policy: Overrun policy; :class:`CatchUp` by default.
-        frame_ns: Shortest declared period of the loop, simulated ns. Several tags within this time
-            count as one frame for a policy's limit.
+        frame_ns: Shortest declared period of the loop, simulated ns. For the limit of the policy,
+            several tags within this time are one frame.
         tolerance_ns: Greatest lateness without an overrun, wall-clock ns. The default is a tenth of
-            the period at the clock's present rate, the criterion of ``rtsim doctor``. Without a
+            the period at the clock's current rate, the criterion of ``rtsim doctor``. Without a
             period, the default is 1 ms.
         keep_worst: Number of worst frames to keep.
     """
@@ -241,39 +246,42 @@ class Pacer:
         self._judge_at_rate(0)
 
         self.overrun: Overrun | None = None
-        """The overrun at the tag of the latest :meth:`wait`; None if the tag was not late."""
+        """The overrun at the tag of the latest call of :meth:`wait`; None if the tag was not late.
+        """
         self.frozen = False
         self.reached_ns: int | None = None
-        """Tag for which compiled code has already waited, ns; None if there is no such tag.
+        """Tag for which compiled code has already waited, ns, or None.
 
-        If the frame is closed, the wake was late and the policy must still be applied.
+        If the frame is closed, the wake was late, and the policy has not been applied yet.
         """
         self.ledger = Ledger(self.policy, frame_ns)
         self.overruns, self.blamed = self.ledger.overruns, self.ledger.blamed
         self.slipped_ns = 0
-        """Wall-clock time by which the run ends late, ns.
+        """Delay of the end of the run on the wall clock, ns.
 
-        The time is the sum of slips, freezes, and lateness beyond one frame at pauses and changes
+        The delay is the sum of slips, freezes, and lateness beyond one frame at pauses and changes
         of rate.
         """
         self.holds, self.held_ns = 0, 0
         """Number of commanded pauses, and their total duration, wall-clock ns."""
         self.injected: dict[str, int] = {}
-        """Wall-clock time that injected faults took, by name of the fault, ns."""
+        """Wall-clock time that injected faults consumed, by name of the fault, ns."""
         self.margin_ns = 0
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.warm_up = self._warm_up
         self.warm_ups: list[Callable[[], object]] = []
-        """Functions that run a component's code for the next tag without effect, before it is due.
+        """Functions that execute a component's code for the next tag in advance, without effect.
 
         See ``warm_up`` in :mod:`rtsim.components.protocols`.
         """
         self.line: RunQueue | None = None
-        """Measures how long the loop waits for a CPU; None without a wall clock."""
+        """Measures how long the loop waits for a CPU; None for a run without a wall clock."""
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
         self.read = stopwatch if isinstance(clock, VirtualClock) else clock.now
-        """Function that returns wall-clock ns, from the run's clock if this is a wall clock."""
+        """Function that returns the wall-clock time in ns, from the run's clock if this is a wall
+        clock.
+        """
         self.frame = Frame()
         self._running = False
         self._frozen_ns = self._frozen_at = self._held_at = 0
@@ -287,7 +295,10 @@ class Pacer:
         self.frozen, self.overrun = False, None
 
     def start(self, ns: int) -> None:
-        """Make simulated time ``ns`` due now, at the start of a run or after a pause or restore."""
+        """Make the current wall-clock time the due time of simulated time ``ns``.
+
+        The pacer is started at the beginning of a run, and after a pause or a restore.
+        """
         self.stop()
         if self.line is None and isinstance(self.clock, WallClock):
             self.line = RunQueue()
@@ -299,8 +310,8 @@ class Pacer:
     def begin(self, ns: int) -> bool:
         """Wait until the first tag of a run, at ``ns``, is due; return True to begin the tag.
 
-        A clock may make the first tag due later than :meth:`start` (see ``until_quiet``). In a
-        freeze, the result is False as for :meth:`wait`, and :attr:`overrun` is set.
+        A clock can delay the first tag after :meth:`start` (see ``until_quiet``). During a freeze,
+        the result is False, as for :meth:`wait`, and :attr:`overrun` is set.
         """
         self.overrun = None
         if self.frozen:
@@ -313,13 +324,12 @@ class Pacer:
         return True
 
     def _judge_at_rate(self, ns: int) -> None:
-        """Set the tolerance for the rate of the clock from simulated time ``ns`` on."""
         own = tolerance_ns(self.frame_ns, self.clock.wall, ns)
         self.tolerance_ns = own if self._given_ns is None else self._given_ns
-        """Greatest lateness of a tag that is not an overrun, wall-clock ns."""
+        """Greatest lateness that is not an overrun, wall-clock ns."""
 
     def stop(self) -> None:
-        """End the last frame, and count all frames that are still buffered."""
+        """End the last frame, and add all buffered frames to the statistics."""
         if self._running:
             self._running = False
             frame = self.frame
@@ -334,13 +344,14 @@ class Pacer:
         self.log.count()
 
     def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
-        """Set the rate for simulated time after ``ns``; ``None`` is as fast as possible.
+        """Set the rate for simulated time after ``ns``. ``None`` means as fast as possible.
 
-        The tag at ``ns`` keeps its due time, and at most one frame of its lateness is kept.
+        The due time of the tag at ``ns`` does not change. At most one frame of its lateness
+        remains.
         """
         clock, now = self.clock, self.read()
         late = now - clock.wall(ns)  # negative before the first tag of a run is due
-        # a run without a reference point gets one when it resumes
+        # a run without a reference point gets one when the run resumes
         referred = clock.paced and not (self.frozen or self._held)
         clock.set_rate(rate, ns)
         self._judge_at_rate(ns)
@@ -348,21 +359,21 @@ class Pacer:
             self._hand_on(ns, now, late)
 
     def _hand_on(self, ns: int, now: int, late: int) -> None:
-        """Keep at most one frame of the lateness ``late`` of the tag at ``ns``; drop the rest."""
+        """Reduce the lateness ``late`` of the tag at ``ns`` to at most one frame."""
         kept = min(late, self.clock.wall(ns + self.frame_ns) - self.clock.wall(ns))
         self.slipped_ns += late - kept
         self.frame.late_by_wake = min(self.frame.late_by_wake, kept)
         self.clock.anchor(ns, now - kept)
 
     def anchor(self, ns: int) -> None:
-        """Make simulated time ``ns`` due now, within a frame, after waiting for a late answer."""
+        """Make ``ns`` due at the current wall-clock time, after the loop waited for an answer."""
         self.clock.anchor(ns, self.read())
         self.frame.late_by_wake = 0
 
     def hold(self, ns: int | None = None) -> None:
-        """Pause simulated time by command, which is not an overrun.
+        """Pause simulated time by a command. Such a pause is not an overrun.
 
-        Simulated time pauses at the present tag, or at ``ns`` before the next tag.
+        Simulated time stops at the current tag, or at ``ns`` before the next tag.
         """
         self.stop()
         self._held, self._held_at = True, self.read()
@@ -370,10 +381,10 @@ class Pacer:
         self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
     def end_hold(self, ns: int) -> int:
-        """Continue a run that :meth:`hold` paused after the tag at ``ns``; return the pause, ns.
+        """Continue after a pause that began after the tag at ``ns``, and return the duration (ns).
 
-        The due times move by the pause, so that the loop does not wait again for time that it has
-        already spent on the frame. At most one frame of lateness is kept.
+        The due times are delayed by the duration of the pause. The time that the frame already took
+        remains part of the frame. At most one frame of lateness remains.
         """
         now = self.read()
         stood = now - self._held_at
@@ -386,7 +397,7 @@ class Pacer:
         return stood
 
     def resume(self) -> None:
-        """End a freeze, and make the late tag due now."""
+        """End a freeze, and make the current wall-clock time the due time of the late tag."""
         if self.frozen:
             now = self.read()
             self.frozen = False
@@ -395,34 +406,37 @@ class Pacer:
             self.frame.late_by_wake, self.frame.culprit_ns = 0, -1
 
     def patience_left_ns(self) -> int:
-        """Return the time until a freeze ends the run, ns; raise :class:`OverrunError` at 0."""
+        """Return the remaining time (ns) of a freeze; raise :class:`OverrunError` at its end."""
         left = self._frozen_at + self.policy.patience_ns - self.read()
         if left <= 0:
             raise self._out_of_patience()
         return left
 
     def job(self, name: str, start_ns: int, end_ns: int) -> None:
-        """Record that the job ``name`` ran from ``start_ns`` to ``end_ns``, both from one clock."""
+        """Record that the job ``name`` ran from ``start_ns`` to ``end_ns``, in ns of one clock."""
         jobs = self.frame.jobs
         jobs[name] = jobs.get(name, 0) + end_ns - start_ns
 
     def lap(self, name: str) -> None:
-        """Assign the time since the last call, or since the tag began, to the job ``name``."""
+        """Assign the time since the previous call, or since the tag began, to the job ``name``."""
         self.frame.lap(name, self.read())
 
     def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
-        """End the tag's work. The time until :meth:`wait` belongs to the job ``propagate``."""
+        """End the work of the tag.
+
+        The time until :meth:`wait` is assigned to the job ``propagate``.
+        """
         self.frame.lap_at = self.read()
         self.frame.next = True
 
     def wait(self, ns: int, wake: Wake | None = None, commands: CommandsInWait = None) -> bool:
-        """Wait until simulated time ``ns`` is due; return True to begin that tag.
+        """Wait until simulated time ``ns`` is due; return True to begin the tag.
 
-        In a long wait, ``commands(ns)`` is called every 50 ms, and returning True ends the wait.
-        The method returns False after such a command, after an event of an event input, and in a
-        freeze. In a freeze (:attr:`frozen`), each further call waits again until :meth:`resume`.
-        :attr:`overrun` is the tag's overrun, or None. Raises :class:`OverrunError` if the policy's
-        limit is exceeded.
+        During a long wait, ``commands(ns)`` is called every 50 ms. If the function returns True,
+        the wait ends and the result is False. The result is also False after an event of an event
+        input, and during a freeze. During a freeze (:attr:`frozen`), each further call waits again
+        until :meth:`resume`. Afterwards, :attr:`overrun` is the overrun of the tag, or None. Raises
+        :class:`OverrunError` if the limit of the policy is exceeded.
         """
         self.overrun = None
         if self.frozen:
@@ -464,7 +478,6 @@ class Pacer:
             self.line.note()
 
     def _listen(self, ns: int, due: int, commands: CommandsInWait) -> bool:
-        """Wait in pieces until shortly before ``due``; return False if a command ended the wait."""
         clock = self.clock
         while commands is not None and (rest := due - self.read()) > _LONG_NS:
             piece = min(_PIECE_NS, rest - _PIECE_NS)
@@ -475,7 +488,10 @@ class Pacer:
         return True
 
     def _woken(self, ns: int, due: int) -> bool:
-        """Handle the end of a wait. Each line delays the tag, so other work is done before."""
+        """Finish a wait.
+
+        Each line delays the tag, so all other work is done before the wait ends.
+        """
         frame = self.frame
         frame.resumed = frame.lap_at = now = self.read()
         frame.woke_late = frame.began_late = frame.late_by_wake = late = now - due
@@ -486,17 +502,16 @@ class Pacer:
         return self._judge_wake(ns, late)
 
     def _judge_wake(self, ns: int, late: int) -> bool:
-        """Apply the policy to a tag for which the loop woke too late; the frame is closed."""
         if not self._apply(ns, late, "wake"):
             return self._look_again()
         self.frame.closed = False
         return True
 
     def _warm_up(self, left_ns: int) -> None:
-        """Execute :meth:`_woken` once before the wake, to load its code into the CPU's caches.
+        """Execute :meth:`_woken` once during the wait, to load its code into the CPU's caches.
 
-        The end of the wait overwrites the attributes that this call sets. The components' code is
-        executed first, if enough of the ``left_ns`` until the deadline is left.
+        The end of the wait overwrites the attributes that this call sets. If enough of the
+        ``left_ns`` until the deadline remains, the code of the components is executed first.
         """
         if self.warm_ups:
             self._warm_up_components(left_ns)
@@ -513,7 +528,7 @@ class Pacer:
             warm_up()
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
-        """Begin a tag that is already due; earlier late wakes can be the cause of its lateness."""
+        """Begin a tag that is already due. Earlier late wakes can be the cause of its lateness."""
         frame = self.frame
         by_wake = min(frame.late_by_wake, late)
         frame.close(self.log, self.margin_ns)
@@ -533,9 +548,9 @@ class Pacer:
     # -- overruns
 
     def _apply(self, ns: int, late: int, cause: Cause) -> bool:
-        """Apply the policy to a tag that is ``late`` ns late; return True if the tag begins now.
+        """Apply the policy to a tag that is ``late`` ns late. Return True to begin the tag now.
 
-        Raises :class:`OverrunError` if the policy's limit is exceeded.
+        Raises :class:`OverrunError` if the limit of the policy is exceeded.
         """
         job, stood = (self.frame.culprit, None) if cause == "compute" else ("", self.frame.stood)
         self.overrun = overrun = self.ledger.judge(ns, late, cause, job, stood)
@@ -547,7 +562,7 @@ class Pacer:
         self.slipped_ns += late
         self.clock.anchor(ns, now)
         if overrun.action == "slip":
-            # the tag is due now, and no lateness is left
+            # the tag is due now, so its lateness is 0
             self.frame.late_by_wake, self.frame.culprit_ns = 0, -1
             return True
         if overrun.action == "freeze":

@@ -46,25 +46,25 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 
 @dataclass(frozen=True)
 class Overrun:
-    """A tag that began too late, recorded as an event at this tag."""
+    """A tag that began too late, recorded as an event at the tag."""
 
     tag_ns: int
     cause: Cause
     amount_ns: int
     """Lateness of the tag, wall-clock ns."""
     job: str
-    """Job with the most time in the longest frame since the loop was last on time.
+    """Longest job in the longest frame since the loop was last on time.
 
-    Empty if computing was not the cause.
+    Empty if the cause is not ``compute``.
     """
     action: Action
-    """Action of the policy; also ``abort`` if the limit of another policy was exceeded."""
+    """Action of the policy, or ``abort`` if the limit of the policy was exceeded."""
     consecutive: int
     allowed: int
     stood_ns: int | None = None
-    """Time that the loop waited for a CPU used by other threads, in the wait that ended late, ns.
+    """Time for which the loop waited for a CPU, in the wait that ended late, ns.
 
-    None if the system does not report it, or if computing was the cause.
+    ``None`` if the system does not report this time, or if the cause is ``compute``.
     """
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Overrun:
         if self.cause == "wake":
             why = f"the loop woke {late} late"
             if self.stood_ns is not None:
-                # the wait for a CPU can begin before the due time
+                # the loop can begin to wait for a CPU before the tag is due
                 stood = min(self.stood_ns, self.amount_ns)
                 why += f", of which it waited {stood / 1e6:.3f} ms for a CPU in use by others"
         else:
@@ -85,23 +85,23 @@ class Overrun:
 
 
 UNKNOWN_NS = -1
-"""Value in a row of :class:`CaughtUp` if the system does not report the wait for a CPU."""
+"""Value in a row of :class:`CaughtUp` if the system does not report the time waiting for a CPU."""
 
 
 @dataclass(frozen=True)
 class CaughtUp:
-    """Overruns that the loop caught up with, one row each, as compiled code stores them.
+    """Consecutive overruns after which the loop caught up, one row each, stored by compiled code.
 
     A row costs the loop 0.3 us. An :class:`Overrun` and its text cost 10 us, which at 10 kHz would
-    cause the next overruns. The process that writes the recording therefore creates these objects
-    from the rows.
+    cause the next overruns. The process that writes the recording therefore converts the rows to
+    these objects.
     """
 
     rows: NDArray[np.int64]
     """Array (n, 6) with one row per overrun.
 
     The columns are: tag, ns; lateness, ns; 1 if the loop woke late; index of the job in ``jobs``;
-    wait for a CPU, ns, or :data:`UNKNOWN_NS`; number of late frames in a row.
+    time waiting for a CPU, ns, or :data:`UNKNOWN_NS`; number of consecutive late frames.
     """
     jobs: tuple[str, ...]
     allowed: int
@@ -147,15 +147,15 @@ class LateTag:
     """Time from the due time of the tag to its start."""
     cause: Cause
     consecutive: int
-    """Number of late frames in a row, including this frame."""
+    """Number of consecutive late frames, including this frame."""
     total: int
     """Number of overruns of the run so far, including this overrun."""
 
 
 class Policy(ABC):
-    """A rule for late tags.
+    """Abstract base class of overrun policies.
 
-    A subclass is an immutable dataclass. One object can serve several runs, even at the same time.
+    A subclass is an immutable dataclass. Several runs can share one object, even at the same time.
     A policy must therefore store nothing about a run: its answer depends only on the
     :class:`LateTag`.
     """
@@ -187,22 +187,22 @@ class Policy(ABC):
 
     @property
     def catches_up(self) -> int:
-        """Number of late frames in a row that this policy catches up, whatever their lateness.
+        """Number of consecutive late frames after which this policy always catches up.
 
-        Compiled code catches these frames up without calling :meth:`answer`. 0 means none.
+        Compiled code handles these frames without calling :meth:`answer`. 0 means none.
         """
         return 0
 
     @abstractmethod
     def answer(self, late: LateTag) -> Action:
-        """Return the action of the loop for a late tag."""
+        """Return what the loop does after a late tag."""
 
     @abstractmethod
     def remedy(self, consecutive: int) -> str:
         """Return advice for a run that this policy ended after ``consecutive`` late frames."""
 
     def __str__(self) -> str:
-        """Return the text for which :func:`parse_policy` returns this policy."""
+        """Return the text from which :func:`parse_policy` creates this policy."""
         return self.name
 
 
@@ -234,7 +234,7 @@ class _FramesInARow(Policy):
 
 @dataclass(frozen=True)
 class CatchUp(_FramesInARow):
-    """Runs late frames back to back; the run ends after more than ``max_frames`` in a row.
+    """Executes late frames without waiting. More than ``max_frames`` consecutive ones end the run.
 
     The default limit tolerates a stall of half a second at 200 Hz, which sometimes occurs on a
     desktop. A lasting overload ends the run within seconds.
@@ -258,9 +258,9 @@ class CatchUp(_FramesInARow):
 
 @dataclass(frozen=True)
 class Slip(_FramesInARow):
-    """Treats each late frame as due now; the run ends after more than ``max_frames`` in a row.
+    """Treats each late frame as due now. More than ``max_frames`` consecutive ones end the run.
 
-    A loop that slips 1000 times in a row does not run in real time. Give it a lower rate instead.
+    A loop that slips 1000 times in a row does not run in real time. Run it at a lower rate instead.
     """
 
     max_frames: int = 1000
@@ -277,7 +277,7 @@ class Slip(_FramesInARow):
 
 @dataclass(frozen=True)
 class Freeze(Policy):
-    """Freezes the run before the late tag until it is resumed, for at most ``patience_s`` s."""
+    """Pauses the run before the late tag until the run is resumed, for at most ``patience_s`` s."""
 
     patience_s: float = 30.0
     name: ClassVar[Action] = "freeze"
@@ -326,7 +326,7 @@ P = TypeVar("P", bound=Policy)
 
 
 def _checked(name: str, made: object) -> type[Policy]:
-    """Return ``made``; raise an error if it is not a complete policy class of this name."""
+    """Return ``made`` if it is a complete policy class of this name; otherwise raise an error."""
     if not (isinstance(made, type) and issubclass(made, Policy)):
         raise ScenarioError(
             f"overrun policy {name!r} is {made!r}; expected a subclass of "
@@ -356,7 +356,7 @@ POLICIES: ExtensionPoint[type[Policy]] = ExtensionPoint(
 
 
 def add_policy(policy: type[P]) -> type[P]:
-    """Register a policy class for this process; usable as a class decorator."""
+    """Register a policy class for this process. The function can be used as a class decorator."""
     POLICIES.add(policy.name, policy)
     return policy
 

@@ -1,17 +1,17 @@
-"""Requests for the scheduling that a real-time loop needs, with a report of what was granted.
+"""Requests for the scheduling that a real-time loop needs, and a report of their success.
 
-A plain paced run requests a small timer slack, a short time slice and a quiet garbage collector.
-These requests need no privileges and do not slow other processes. On a machine with two CPUs, a
-loop and its window request one CPU each.
+A plain paced run requests a small timer slack, a short time slice and an inactive garbage
+collector. These requests need no privileges and do not slow other processes. On a machine with two
+CPUs, the loop and its window additionally request a CPU each.
 
-Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and, on every machine, a CPU of its own.
+Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and, on every machine, a separate CPU.
 FIFO and locked memory need privileges. An overloaded FIFO loop takes its CPU from all other
-processes, so FIFO is refused if only one CPU is usable.
+processes, so rtsim does not use FIFO if only one CPU is usable.
 
-A request applies to the calling thread, or to the process for memory and garbage collector, and is
-undone at the end. Make requests before :meth:`rtsim.core.clock.WallClock.calibrate`. Start helper
-processes first, because children inherit the CPU affinity. FIFO is not inherited: it is reset on
-fork.
+Scheduling and CPUs are requested for the calling thread, memory and garbage collector for the
+process. All requests are undone at the end. Make requests before
+:meth:`rtsim.core.clock.WallClock.calibrate`. Start helper processes first, because child processes
+inherit the CPU affinity. FIFO is not inherited.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-# Time slices of Linux's fair scheduler: how long a thread may run without interruption.
+# Time slices of Linux's fair scheduler. A time slice limits how long a thread runs without
+# interruption.
 
 _CALLS = {"x86_64": (314, 315), "aarch64": (274, 275), "riscv64": (274, 275)}
 """System call numbers of sched_setattr and sched_getattr, which the C library does not wrap."""
@@ -59,8 +60,8 @@ class Attributes(ctypes.Structure):
 def slice_ns() -> int:
     """Return the time slice of the calling thread, ns; 0 for the system default.
 
-    The result is 0 before Linux 6.12 and in other scheduling classes. Raises :class:`OSError` if
-    the system has no time slices.
+    The result is also 0 before Linux 6.12 and in other scheduling classes. Raises :class:`OSError`
+    if the system has no time slices.
     """
     return int(_attributes().runtime)
 
@@ -103,7 +104,7 @@ _MOST = 65_536  # bytes of a /proc file that are read
 
 @dataclass(frozen=True)
 class Machine:
-    """Description of a machine, without names of host or user, so that it can be published."""
+    """Description of a machine without host name and user name, so that it can be published."""
 
     system: str
     kernel: str
@@ -118,7 +119,7 @@ class Machine:
 
 
 def examine_machine(root: Path = Path("/")) -> Machine:
-    """Return a description of this machine; ``root`` is the folder with /proc and /sys."""
+    """Return a description of this machine. ``root`` is the folder that contains /proc and /sys."""
     cpu = root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     source = root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
     fields = _cpu_fields(root / "proc/cpuinfo")
@@ -164,7 +165,6 @@ def _cpu_fields(path: Path) -> dict[str, str]:
 
 
 def _preemption(version: str) -> str:
-    """Return the preemption model, such as ``PREEMPT_RT``, from the kernel's version line."""
     return next((word for word in version.split() if word.startswith("PREEMPT")), "none stated")
 
 
@@ -174,8 +174,8 @@ DEFAULT_SLICE_NS = 100_000
 BESIDE_SLICE_NS = 100_000_000
 """Longest time slice that Linux accepts, ns.
 
-A loop that wakes must wait if the rest of the other thread's slice is shorter than the loop's own
-slice.
+A loop that wakes takes the CPU from a thread if the rest of the thread's slice is longer than the
+slice of the loop.
 """
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _MCL_CURRENT, _MCL_FUTURE = 1, 2
@@ -216,12 +216,12 @@ class SchedulingRequest:
 
     @classmethod
     def watched(cls) -> SchedulingRequest:
-        """Return the request for a loop with a window on this machine."""
+        """Return the request for a loop whose window runs on the same machine."""
         return cls(cpus=_one_each()[0])
 
     @classmethod
     def beside(cls) -> SchedulingRequest:
-        """Return the request for a thread paced beside a loop, such as the loop's window.
+        """Return the request for a paced thread that is not the loop, such as a window's thread.
 
         The slice is long, so that the thread gives up the CPU whenever the loop wakes.
         """
@@ -229,9 +229,9 @@ class SchedulingRequest:
 
     @classmethod
     def window(cls) -> SchedulingRequest:
-        """Return the request for the window of a :meth:`watched` loop.
+        """Return the request for the window of a loop that uses :meth:`watched`.
 
-        Make this request before the window has threads.
+        Make this request before the window starts threads.
         """
         cpus = _one_each()[1]
         return cls(timer_slack=False, slice_ns=BESIDE_SLICE_NS, quiet_gc=False, cpus=cpus)
@@ -240,9 +240,9 @@ class SchedulingRequest:
     def realtime(
         cls, fifo: int = DEFAULT_PRIORITY, cpus: tuple[int, ...] = ()
     ) -> SchedulingRequest:
-        """Return the request of ``--realtime``: FIFO priority, locked memory and a CPU of its own.
+        """Return the request of ``--realtime``: FIFO priority, locked memory and a separate CPU.
 
-        The default CPU is the last usable one, far from CPU 0, which handles most interrupts.
+        The default CPU is the last usable one, because CPU 0 handles most interrupts.
         """
         usable = usable_cpus()
         chosen = cpus or (usable[-1:] if len(usable) > 1 else ())
@@ -250,10 +250,11 @@ class SchedulingRequest:
 
 
 def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the CPUs of the loop and of its window if exactly two are usable, else empty tuples.
+    """Return the CPU of the loop and the CPU of its window, if exactly two CPUs are usable.
 
-    Without this request, the loop sometimes wakes on the window's CPU although the other CPU is
-    free. With more than two CPUs, a CPU is free anyway.
+    Otherwise, the tuples are empty. Without this assignment, the loop sometimes wakes on the CPU of
+    the window although the other CPU is idle. With more than two CPUs, an idle CPU is always
+    available.
     """
     usable = usable_cpus()
     two = len(usable) == 2 and hasattr(os, "sched_setaffinity")
@@ -264,7 +265,7 @@ def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
 class Item:
     """One request, with the requested and the granted value.
 
-    If the values differ, ``reason`` and ``remedy`` are set.
+    ``reason`` and ``remedy`` are set if the values differ.
     """
 
     name: str
@@ -273,7 +274,7 @@ class Item:
     ok: bool
     reason: str = ""
     remedy: str = ""
-    """Command to type so that the request is granted."""
+    """Command that makes the system grant the request."""
 
 
 @dataclass(frozen=True)
@@ -308,10 +309,10 @@ class Granted:
 def request(
     asked: SchedulingRequest | None = None, beside: Iterable[int] = ()
 ) -> Iterator[Granted]:
-    """Request scheduling; yield what was granted, and undo the request at the end.
+    """Request scheduling, yield a report of what was obtained, and undo the request at the end.
 
-    A refused request is reported and raises no error. ``beside`` contains the ids of processes,
-    such as the recorder, that must leave the requested CPUs.
+    A request that fails is reported and raises no error. ``beside`` contains the ids of processes,
+    such as the recorder, that are moved away from the requested CPUs.
 
     ::
 
@@ -340,13 +341,16 @@ def request(
 
 
 def probe() -> Granted:
-    """Return the scheduling that ``--realtime`` would be granted; the trial is undone at once."""
+    """Return the scheduling that this machine would grant to ``--realtime``.
+
+    The scheduling is requested and undone at once.
+    """
     with request(SchedulingRequest.realtime()) as granted:
         return granted
 
 
 class _Refused(Exception):
-    """A request was not granted: present state, reason and remedy."""
+    """Raised if a request fails, with the current state, the reason and a remedy."""
 
     def __init__(self, instead: str, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
@@ -450,7 +454,7 @@ def _lock_memory(undo: contextlib.ExitStack) -> str:
         raise _Refused("not locked", _NOT_HERE)
     remedy = f'echo "$USER - memlock unlimited" | sudo tee -a {_LIMITS}   # then log in again'
     unlimited = _may_lock_all()
-    # under a finite limit, MCL_FUTURE would make later allocations fail
+    # if the limit is finite, MCL_FUTURE would make later allocations fail
     flags = _MCL_CURRENT | _MCL_FUTURE if unlimited else _MCL_CURRENT
     if libc.mlockall(flags) != 0:
         raise _Refused("not locked", _why(), remedy)
@@ -493,7 +497,7 @@ def _pin(cpus: tuple[int, ...], beside: Iterable[int]) -> _Asker:
 
 
 def _place(process: int, cpus: set[int]) -> None:
-    """Move a process to ``cpus``; do nothing if ``cpus`` is empty or the process has ended."""
+    """Move a process to ``cpus``. Do nothing without CPUs, or if the process has ended."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(process, cpus)
 

@@ -1,8 +1,8 @@
-"""Statistics of any number of samples in fixed memory.
+"""Statistics of any number of samples in constant memory.
 
-A histogram with logarithmic bins, 1 % wide, is kept with the exact minimum and maximum. A
-percentile is the middle of its bin (within 0.5 %), limited to the range of the samples. If no
-sample lies beyond a percentile, the percentile is not available.
+A histogram with logarithmic bins, 1 % wide, is stored with the exact minimum and maximum. A
+percentile is the middle of its bin (within 0.5 %), limited to the range of the samples. A
+percentile is not available if no sample is beyond it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUANTILES = {"p0_1": 0.001, "p1": 0.01, "median": 0.5, "p99": 0.99, "p99_9": 0.9
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of one quantity, ns; ``None`` where the samples are too few."""
+    """Statistics of one quantity, ns. A value is ``None`` if there are too few samples."""
 
     count: int
     min: int | None
@@ -35,11 +35,13 @@ class Summary:
     p99_9: int | None
     max: int | None
     histogram: tuple[tuple[int, int, int], ...]
-    """(low, high, count) of each bin that is not empty; its samples are from low to high."""
+    """(low, high, count) of each bin that is not empty. ``low`` and ``high`` are the limits of the
+    bin.
+    """
 
 
 class Spread:
-    """A histogram of samples of either sign, ns, which takes about 70 kB for any number of them."""
+    """A histogram of positive and negative samples, ns, which always takes about 70 kB."""
 
     def __init__(self) -> None:
         self.bins = np.zeros(2 * SIDE + 1, dtype=np.int64)
@@ -71,7 +73,7 @@ class Spread:
         totals[1], totals[2] = min(totals[1], samples.min()), max(totals[2], samples.max())
 
     def quantile(self, p: float) -> int | None:
-        """Return the p-quantile, ns, for 0 <= p <= 1; None if too few samples lie beyond it."""
+        """Return the p-quantile, ns, for 0 <= p <= 1; None if too few samples are beyond it."""
         if self.count == 0 or self.min is None or self.max is None:
             return None
         beyond = min(p, 1.0 - p)
@@ -98,7 +100,7 @@ class Spread:
 
 
 def _bounds(k: int) -> tuple[float, float]:
-    """Return the bounds of bin ``k``: 0 for 0, [r^(k-1), r^k) for k > 0, and mirrored for -k."""
+    """Return the limits of bin ``k``: 0 for 0, [r^(k-1), r^k) for k > 0, and mirrored for -k."""
     if k == 0:
         return 0.0, 0.0
     low, high = RATIO ** (abs(k) - 1), RATIO ** abs(k)

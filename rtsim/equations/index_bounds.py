@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -89,9 +90,9 @@ class Indices:
         number. Raises :class:`ModelError` for an index that is proven to be out of bounds.
         """
         plain = getattr(function, "py_func", function)
-        key = (plain, *sizes)
-        if key in _JUDGED and _JUDGED[key][1].current():
-            return _JUDGED[key][0]
+        key, judged = tuple(sizes), _JUDGED.get(plain, {})
+        if key in judged and judged[key][1].current():
+            return judged[key][0]
         given = tuple(None if size is None else _Array((size,)) for size in sizes)
         try:
             _, sure = self.of_call(plain, given, 0)
@@ -101,7 +102,7 @@ class Indices:
             raise ModelError(f"{what} uses an element that does not exist: {self.outside}")
         if len(_JUDGED) >= _MOST:
             _JUDGED.clear()
-        _JUDGED[key] = sure, self
+        _JUDGED.setdefault(plain, {})[key] = sure, self
         return sure
 
     def current(self) -> bool:
@@ -109,7 +110,8 @@ class Indices:
         return all(_outside(node, space) is value for space, node, value in self.read)
 
 
-_JUDGED: dict[tuple[Any, ...], tuple[bool, Indices]] = {}
+_JUDGED: WeakKeyDictionary[Any, dict[tuple[int | None, ...], tuple[bool, Indices]]]
+_JUDGED = WeakKeyDictionary()  # a weak cache is no part of a source hash
 """Earlier results, because each run of a study creates its models again."""
 _MOST = 512
 

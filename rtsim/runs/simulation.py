@@ -106,6 +106,9 @@ def simulate(
         RtsimError: A component failed.
         RecordingLost: The recording failed; the error contains the result.
 
+    Example:
+        result = simulate(scenario, until=2.0)
+        print(result.time, result["plant.x"])
     """
     if not isinstance(scenario, Scenario):
         if until is None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ def changes_argument(function: Any, position: int) -> bool:
         return position == 0 and getattr(function, "__name__", "") in _CHANGES_FIRST
     if getattr(function, "__self__", None) is not None and hasattr(function.__self__, "shuffle"):
         return position == 0 and function.__name__ == "shuffle"
+    if not _can_assign(function):
+        return False
     try:
         _, definition, arguments = _source(getattr(function, "__func__", function), ())
     except _Unknown:
@@ -75,6 +78,26 @@ def changes_argument(function: Any, position: int) -> bool:
             and node.func.attr in CHANGING | KEEPING
             else []
         )
+    )
+
+
+_STORES = frozenset(
+    dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR") if name in dis.opmap
+)
+_IN_PLACE = 13
+"""The first argument of ``BINARY_OP`` that is an operation in place, such as ``+=``."""
+
+
+def _can_assign(function: Any) -> bool:
+    """Return whether the bytecode of ``function`` can assign elements: reading a source is slow."""
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    if code is None or any(isinstance(one, CodeType) for one in code.co_consts):
+        return True
+    if (CHANGING | KEEPING).intersection(code.co_names):
+        return True
+    return any(
+        op in _STORES or (op == dis.opmap["BINARY_OP"] and argument >= _IN_PLACE)
+        for op, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True)
     )
 
 

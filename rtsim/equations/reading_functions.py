@@ -43,7 +43,6 @@ _CHANGES_FIRST = frozenset(("copyto", "fill_diagonal", "place", "put", "putmask"
 """NumPy functions that change their first argument."""
 
 
-@lru_cache(maxsize=256)
 def changes_argument(function: Any, position: int) -> bool:
     """Return whether ``function`` is certain to assign elements of an array argument.
 
@@ -53,19 +52,22 @@ def changes_argument(function: Any, position: int) -> bool:
         return position == 0 and getattr(function, "__name__", "") in _CHANGES_FIRST
     if getattr(function, "__self__", None) is not None and hasattr(function.__self__, "shuffle"):
         return position == 0 and function.__name__ == "shuffle"
+    return position in _changed_arguments(function)
+
+
+@lru_cache(maxsize=256)
+def _changed_arguments(function: Any) -> frozenset[int]:
+    """Return the positions of the arguments whose elements ``function`` assigns."""
     if not _can_assign(function):
-        return False
+        return frozenset()
     try:
         _, definition, arguments = _source(getattr(function, "__func__", function), ())
     except _Unknown:
-        return False
-    if position >= len(arguments):
-        return False
-    name, nodes = arguments[position], list(ast.walk(definition))
-    if any(isinstance(one, ast.Name) and one.id == name and _anew(one, nodes) for one in nodes):
-        return False
-    return any(
-        _is_part(one, name)
+        return frozenset()
+    nodes = list(ast.walk(definition))
+    anew = {one.id for one in nodes if isinstance(one, ast.Name) and _anew(one, nodes)}
+    parts = [
+        one
         for node in nodes
         for one in (
             [node.target]
@@ -78,6 +80,11 @@ def changes_argument(function: Any, position: int) -> bool:
             and node.func.attr in CHANGING | KEEPING
             else []
         )
+    ]
+    return frozenset(
+        position
+        for position, name in enumerate(arguments)
+        if name not in anew and any(_is_part(one, name) for one in parts)
     )
 
 

@@ -134,9 +134,9 @@ def plain_at_first(functions: Mapping[str, tuple[Any, Signature, bool]]) -> dict
     plain = {name: (getattr(f, "py_func", f), *rest) for name, (f, *rest) in functions.items()}
     if vectors_have_their_own_functions():
         return {}
-    if not all(same_bits(function, kinds) for function, kinds, _ in plain.values()):
-        return {}
     if all(kept(*one) for one in plain.values()):
+        return {}
+    if not all(same_bits(function, kinds) for function, kinds, _ in plain.values()):
         return {}
     found = {}
     copies, without_errors = _copies()

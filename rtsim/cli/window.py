@@ -438,13 +438,13 @@ def flightgear_options(command: F) -> F:
 
     @wraps(command)
     def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:
-        from rtsim.pilot.flightgear import Address, Packets
-
         version = int(flightgear_version)
         if flightgear is None:
             if version != FLIGHTGEAR_VERSIONS[0]:
                 raise ScenarioError("--flightgear-version works only with --flightgear HOST")
             return command(outside=None, **options)
+        from rtsim.pilot.flightgear import Address, Packets
+
         Packets(version)  # fails before the run if the package is missing
         return command(outside=OutsideWindow(Address.of(flightgear), version), **options)
 

@@ -244,21 +244,39 @@ def prepared(
     return replace(found, unchecked=True) if checked and compile != CHECKED else found
 
 
-_shared: ContextVar[dict[tuple[Any, ...], Native] | None] = ContextVar("shared", default=None)
+@dataclass
+class _Shared:
+    """Machine code and source hashes of functions, found earlier in a :func:`shared` context."""
+
+    native: dict[tuple[Any, ...], Native] = field(default_factory=dict)
+    hashes: dict[Any, str] = field(default_factory=dict)
+
+
+_shared: ContextVar[_Shared | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Look up the machine code of each function only once in this context.
+    """Look up the machine code and the source hash of each function only once in this context.
 
-    The hash that identifies a function takes milliseconds to compute. While the context is active,
-    nothing that the functions use may change.
+    The hash takes milliseconds to compute. While the context is active, nothing that the functions
+    use may change. An inner context uses what an outer one has found.
     """
-    token = _shared.set({})
+    token = _shared.set(_shared.get() or _Shared())
     try:
         yield
     finally:
         _shared.reset(token)
+
+
+def hash_of(function: Callable[..., Any]) -> str:
+    """Return :func:`source_hash` of ``function``, computed once in a :func:`shared` context."""
+    known = _shared.get()
+    if known is None:
+        return source_hash(function)
+    if function not in known.hashes:
+        known.hashes[function] = source_hash(function)
+    return known.hashes[function]
 
 
 def compile_function(
@@ -271,11 +289,11 @@ def compile_function(
     """
     plain = getattr(function, "py_func", function)
     known, key = _shared.get(), (plain, signature, checked)
-    if known is not None and key in known:
-        return known[key]
+    if known is not None and key in known.native:
+        return known.native[key]
     native = _found(plain, signature, what, checked)
     if known is not None:
-        known[key] = native
+        known.native[key] = native
     return native
 
 
@@ -355,8 +373,8 @@ def _compile(wanted: _Wanted) -> MachineCode:
 @cache
 def _tidy(folder: Path) -> None:
     """Prune the caches once per process, and only in a process that compiles."""
-    prune(folder)
-    prune(folder.with_name("diagrams"))
+    for name in ("compiled", "diagrams", "indices"):
+        prune(folder.with_name(name))
 
 
 _KEPT = 4
@@ -369,7 +387,7 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
     The name of the file is a hash of everything that the function uses, of its module, of the
     compiler and of the processor.
     """
-    text = f"{source_hash(function)} {function.__module__} {signature} {checked} {_made_by()}"
+    text = f"{hash_of(function)} {function.__module__} {signature} {checked} {_made_by()}"
     return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
 
 

@@ -16,19 +16,26 @@ from __future__ import annotations
 
 import ast
 import builtins
+import hashlib
 import inspect
 import math
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from rtsim.core.cache import cache_folder
 from rtsim.core.errors import ModelError
+from rtsim.equations import reading_functions as reading
+from rtsim.equations.compiling import hash_of
 from rtsim.equations.reading_functions import source_of
-from rtsim.equations.rewriting import LEAVES, Outside, told, value_of
+from rtsim.equations.rewriting import LEAVES, Outside, told, value_of, where
 
 _FAR = math.inf
 
@@ -93,6 +100,9 @@ class Indices:
         key, judged = tuple(sizes), _JUDGED.get(plain, {})
         if key in judged and judged[key][1].current():
             return judged[key][0]
+        place = _place(plain, key)
+        if (sure := _read(place)) is not None:
+            return sure
         given = tuple(None if size is None else _Array((size,)) for size in sizes)
         try:
             _, sure = self.of_call(plain, given, 0)
@@ -103,6 +113,9 @@ class Indices:
         if len(_JUDGED) >= _MOST:
             _JUDGED.clear()
         _JUDGED.setdefault(plain, {})[key] = sure, self
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(_TEXTS[sure], "ascii")
         return sure
 
     def current(self) -> bool:
@@ -114,6 +127,28 @@ _JUDGED: WeakKeyDictionary[Any, dict[tuple[int | None, ...], tuple[bool, Indices
 _JUDGED = WeakKeyDictionary()  # a weak cache is no part of a source hash
 """Earlier results, because each run of a study creates its models again."""
 _MOST = 512
+_TEXTS = {True: "within bounds\n", False: "not proven\n"}
+
+
+def _place(function: Any, sizes: tuple[int | None, ...]) -> Path:
+    """Return the file that keeps the result for ``function`` between processes."""
+    text = f"{hash_of(function)} {function.__module__} {sizes} {_made_by()}"
+    return cache_folder() / "indices" / hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _read(place: Path) -> bool | None:
+    """Return the result in ``place``, or ``None`` if the file is missing or damaged."""
+    with suppress(OSError, UnicodeDecodeError):
+        text = place.read_text("ascii")
+        return next((sure for sure, kept in _TEXTS.items() if kept == text), None)
+    return None
+
+
+@cache
+def _made_by() -> str:
+    """Return a hash of this analysis and of Python, whose source and bytecode it reads."""
+    own = b"".join(Path(str(m.__file__)).read_bytes() for m in (sys.modules[__name__], reading))
+    return f"{hashlib.sha256(own).hexdigest()} {sys.version}"
 
 
 def _outside(node: ast.expr, space: Outside) -> Any:
@@ -153,7 +188,7 @@ class _Reader:
         if definition is None or depth > _DEPTH:
             self.sure = False
             return
-        self._definition, self._outside = definition, Outside(function)
+        self._outside = Outside(function)
         self._parts = _parts(definition.body)
         names = [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
         for name, value in zip(names, given, strict=False):
@@ -403,15 +438,9 @@ class _Reader:
                 self.sure = False
                 if (index.low >= size or index.high < -size) and not self._conditional:
                     self._indices.outside = self._indices.outside or (
-                        f"{told(ast.unparse(node))} ({self._place(node)}); its array has the shape "
-                        f"{whole.shape}"
+                        f"{told(ast.unparse(node))} ({where(self._function, node)}); its array has "
+                        f"the shape {whole.shape}"
                     )
-
-    def _place(self, node: ast.AST) -> str:
-        code, definition = self._function.__code__, self._definition
-        first = min([definition.lineno, *(one.lineno for one in definition.decorator_list)])
-        line = code.co_firstlineno + getattr(node, "lineno", first) - first
-        return f"{code.co_filename}:{line}"
 
 
 def _parts(nodes: Sequence[ast.AST]) -> list[ast.AST]:

@@ -26,6 +26,7 @@ from rtsim.equations.compiling import (
     Native,
     plainly,
     prepared,
+    shared,
 )
 from rtsim.equations.constraints import check_declared, explicit, trouble
 from rtsim.equations.delays import Delayed, fed, resolve
@@ -392,7 +393,8 @@ def bind(
         function = getattr(model, name)
         if callable(function):
             check_locals(function, f"{name} of model {model.name}")
-    bound = _prepared(explicit(model), compile)
+    with shared():
+        bound = _prepared(explicit(model), compile)
     model = bound.model
     history = History(bound, compile) if model.delays else None
     start = {"x": x, "u": u, "p": p, "z": z}

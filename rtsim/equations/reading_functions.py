@@ -8,7 +8,6 @@ import dis
 import inspect
 import random
 import sys
-import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.errors import ModelError
-from rtsim.equations.rewriting import Outside, value_of
+from rtsim.equations.rewriting import Outside, definition_of, value_of, where
 from rtsim.equations.source_hash import lies_in_packages
 
 _LOOKED_AT = {"size", "shape", "ndim", "dtype"}
@@ -65,7 +64,6 @@ def _changed_arguments(function: Any) -> frozenset[int]:
     except _Unknown:
         return frozenset()
     nodes = list(ast.walk(definition))
-    anew = {one.id for one in nodes if isinstance(one, ast.Name) and _anew(one, nodes)}
     parts = [
         one
         for node in nodes
@@ -81,6 +79,14 @@ def _changed_arguments(function: Any) -> frozenset[int]:
             else []
         )
     ]
+    if not parts:
+        return frozenset()
+    in_place = {id(one.target) for one in nodes if isinstance(one, ast.AugAssign)}
+    anew = {
+        one.id
+        for one in nodes
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store) and id(one) not in in_place
+    }
     return frozenset(
         position
         for position, name in enumerate(arguments)
@@ -106,12 +112,6 @@ def _can_assign(function: Any) -> bool:
         op in _STORES or (op == dis.opmap["BINARY_OP"] and argument >= _IN_PLACE)
         for op, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True)
     )
-
-
-def _anew(name: ast.Name, nodes: Iterable[ast.AST]) -> bool:
-    """Return whether ``name`` is assigned a new value in ``nodes``."""
-    stored = isinstance(name.ctx, ast.Store)
-    return stored and not any(isinstance(n, ast.AugAssign) and n.target is name for n in nodes)
 
 
 def _is_part(node: ast.expr, name: str) -> bool:
@@ -156,10 +156,7 @@ def check_repeatable(function: Callable[..., Any], what: str, seen: set[Any]) ->
         return None
 
     def refuse(node: ast.AST, problem: str) -> None:
-        first = min([definition.lineno, *(one.lineno for one in definition.decorator_list)])
-        line = plain.__code__.co_firstlineno + getattr(node, "lineno", first) - first
-        place = f"{plain.__code__.co_filename}:{line}"
-        raise ModelError(f"{place}: {what} {problem}")
+        raise ModelError(f"{where(plain, node)}: {what} {problem}")
 
     keeps = "the next run begins with it, and a replay differs; use a field: rtsim.memory()"
     for node in ast.walk(definition):
@@ -258,8 +255,8 @@ def _source(function: Any, callers: tuple[Any, ...]) -> tuple[Any, ast.FunctionD
     definition: Any = getattr(plain, "definition", None)  # of a method that was lowered
     if definition is None:
         try:
-            definition = ast.parse(textwrap.dedent(inspect.getsource(plain))).body[0]
-        except (OSError, TypeError, SyntaxError) as error:
+            definition = definition_of(plain)
+        except (ModelError, OSError, TypeError, SyntaxError) as error:
             raise _Unknown from error
     if not isinstance(definition, ast.FunctionDef):
         raise _Unknown
@@ -366,11 +363,9 @@ def check_locals(function: Callable[..., Any], what: str) -> None:
     except _Unknown:
         return
     for name, line in found.unset.items():
-        first = min([definition.lineno, *(one.lineno for one in definition.decorator_list)])
-        at = plain.__code__.co_firstlineno + line - first
         raise ModelError(
-            f"{what} reads {name} ({plain.__code__.co_filename}:{at}), but assigns it only under a "
-            f"condition; give {name} a value before the if, or in its else"
+            f"{what} reads {name} ({plain.__code__.co_filename}:{line}), but assigns it only under "
+            f"a condition; give {name} a value before the if, or in its else"
         )
 
 
@@ -456,12 +451,11 @@ def sometimes_unwritten(function: Callable[..., Any], position: int, size: int) 
         rest = paths.block(definition.body, frozenset())
     except _Unknown:
         return {}
-    first = min([definition.lineno, *(one.lineno for one in definition.decorator_list)])
     found = {i: line for written, line in paths.ends for i in range(size) if i not in written}
     for i, line in paths.branches.items():
         if rest is not None and i not in rest and line is not None:
             found[i] = line
-    return {i: plain.__code__.co_firstlineno + line - first for i, line in found.items()}
+    return found
 
 
 class _Paths:

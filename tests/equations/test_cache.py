@@ -168,12 +168,12 @@ def test_only_who_compiles_tidies(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(compiling, "prune", tidied.append)
     compiling._tidy.cache_clear()
     value(law)
-    assert tidied == [folder / "compiled", folder / "diagrams"]
+    assert tidied == [folder / name for name in ("compiled", "diagrams", "indices")]
     value(law)
-    assert len(tidied) == 2
+    assert len(tidied) == 3
     compiling._tidy.cache_clear()
     value(law)  # read from its file
-    assert len(tidied) == 2
+    assert len(tidied) == 3
 
 
 def test_an_empty_folder_of_a_program_that_did_not_compile_ends_no_later_program(

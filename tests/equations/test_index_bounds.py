@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
 
 import rtsim as rt
 from rtsim.core.errors import ControllerError, ModelError
+from rtsim.equations import index_bounds
 from rtsim.equations.compiling import LATER
 from rtsim.equations.index_bounds import Indices
 from rtsim.models.atmosphere import standard_atmosphere
@@ -147,6 +151,39 @@ def for_any_size(x: Any, y: Any) -> None:
         y[0] = x[5]
     if LAST > 2:
         y[0] = x[6]
+
+
+def test_another_process_reads_the_result_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(index_bounds, "_JUDGED", WeakKeyDictionary())
+    results = [sure(constant, 4, 4), sure(computed, 4, 4)]
+    analysed = Mock(wraps=Indices.of_call)
+    monkeypatch.setattr(Indices, "of_call", lambda *all_: analysed(*all_))
+    index_bounds._JUDGED.clear()
+    assert [sure(constant, 4, 4), sure(computed, 4, 4)] == results == [True, False]
+    assert not analysed.called
+    index_bounds._JUDGED.clear()
+    assert sure(constant, 5, 4)  # other sizes
+    assert analysed.called
+    for kept in (tmp_path / "indices").iterdir():
+        kept.write_text("not prov")  # a process was killed while it wrote
+    index_bounds._JUDGED.clear()
+    analysed.reset_mock()
+    assert sure(constant, 4, 4)
+    assert analysed.called
+
+
+@rt.compiled
+def decorated(x: Any, y: Any) -> None:
+    y[0] = x[4]
+
+
+def test_the_line_of_an_index_in_a_decorated_function() -> None:
+    line = decorated.py_func.__code__.co_firstlineno + 2
+    with pytest.raises(ModelError, match=f"test_index_bounds.py:{line}"):
+        sure(decorated, 4, 4)
 
 
 def test_a_branch_that_no_call_takes_is_not_refused() -> None:

@@ -126,7 +126,7 @@ def _few_collections() -> Iterator[None]:
     Imports and models create many objects, and nearly all of them stay.
     """
     before = gc.get_threshold()
-    gc.set_threshold(50_000, *before[1:])
+    gc.set_threshold(200_000, *before[1:])
     try:
         yield
     finally:

@@ -17,9 +17,7 @@ from rtsim.equations.addresses import AddressBlock
 from rtsim.equations.calls import evaluation_block, resident
 from rtsim.equations.constraints import trouble_in_step
 from rtsim.equations.model import BoundModel
-from rtsim.solve import GOOD, Solver
-from rtsim.solve.base import HISTORY_FULL, NO_NUMBER
-from rtsim.solve.failures import why_it_failed
+from rtsim.solve.base import GOOD, HISTORY_FULL, NO_NUMBER, Solver
 from rtsim.solve.guard_watch import GuardWatch
 from rtsim.solve.resident import NativeStep
 
@@ -170,6 +168,8 @@ class RunningPlant:
             self._refuse(self.ns, target, f"between {Tag(self.ns)} and {Tag(target)}")
         vectors = (self.x, self.z, self.u, self.p, self.next_x)
         ends = self.ns, target
+        from rtsim.solve.failures import why_it_failed  # needed only after a failure
+
         raise why_it_failed(
             self.name, self.bound, self.solver, self.stepper, vectors, ends, self.step, bad
         )

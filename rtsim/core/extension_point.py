@@ -7,6 +7,7 @@ a test or a notebook adds an object for its own process with :meth:`ExtensionPoi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
@@ -20,12 +21,17 @@ Check = Callable[[str, object], T]
 class ExtensionPoint(Mapping[str, T], Generic[T]):
     """A mapping from names to objects that other packages can extend.
 
-    ``group`` is the group of the entry points, and ``what`` the noun in error messages.  ``check``
-    is called once for each object that rtsim does not ship, before the first use.  An entry point
-    is imported when its name is first looked up.
+    Args:
+        group: the group of the entry points.  An entry point is imported at its first use.
+        what: the noun in error messages.
+        shipped: rtsim's own objects by name, or texts ``module:name`` of objects that are imported
+            at their first use.
+        check: called once for each object that rtsim does not ship, before its first use.
     """
 
-    def __init__(self, group: str, what: str, shipped: Mapping[str, T], check: Check[T]) -> None:
+    def __init__(
+        self, group: str, what: str, shipped: Mapping[str, T | str], check: Check[T]
+    ) -> None:
         self.group = group
         self.what = what
         self._shipped = dict(shipped)
@@ -56,9 +62,12 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
             raise UnknownName(self.what, name, self, where) from None
 
     def __getitem__(self, name: str) -> T:
-        for known in (self._shipped, self._added, self._loaded):
+        for known in (self._added, self._loaded):
             if name in known:
                 return known[name]
+        if name in self._shipped:
+            self._loaded[name] = self._imported(self._shipped[name])
+            return self._loaded[name]
         entries = self._entries().get(name, [])
         if not entries:
             raise KeyError(name)
@@ -73,6 +82,14 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    @staticmethod
+    def _imported(shipped: T | str) -> T:
+        if not isinstance(shipped, str):
+            return shipped
+        module, _, name = shipped.partition(":")
+        made: T = getattr(import_module(module), name)
+        return made
 
     def _entries(self) -> dict[str, list[EntryPoint]]:
         """Return the entry points by name; a package that is on the path twice counts once."""

@@ -6,35 +6,40 @@ solvers with the entry point ``rtsim.solvers`` (docs/extending.md).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
-from rtsim.solve.adaptive import BS32, DP54, EVALUATIONS, UNBOUNDED, Adaptive
-from rtsim.solve.base import (
-    GOOD,
-    OUT_OF_BUDGET,
-    PAUSED,
-    TOO_MANY,
-    TOO_SMALL,
-    EmbeddedTableau,
-    NystromTableau,
-    Solver,
-    Stall,
-    Stepper,
-    Tableau,
-)
-from rtsim.solve.fixed_step import (
-    ABM4,
-    EULER,
-    MIDPOINT,
-    RK4,
-    RKN4,
-    SEMI_IMPLICIT_EULER,
-    ExplicitRungeKutta,
-    Nystrom,
-)
-from rtsim.solve.rosenbrock import FACTORS, JACOBIANS, RODAS5P, Rosenbrock, RosenbrockTableau
-from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
-from rtsim.solve.sundials import CVODE, IDA, Sundials
+from rtsim.core.lazy_exports import lazy_exports
+from rtsim.solve.base import Solver
+
+if TYPE_CHECKING:
+    from rtsim.solve.adaptive import BS32, DP54, EVALUATIONS, UNBOUNDED, Adaptive
+    from rtsim.solve.base import (
+        GOOD,
+        OUT_OF_BUDGET,
+        PAUSED,
+        TOO_MANY,
+        TOO_SMALL,
+        EmbeddedTableau,
+        NystromTableau,
+        Stall,
+        Stepper,
+        Tableau,
+    )
+    from rtsim.solve.fixed_step import (
+        ABM4,
+        EULER,
+        MIDPOINT,
+        RK4,
+        RKN4,
+        SEMI_IMPLICIT_EULER,
+        ExplicitRungeKutta,
+        Nystrom,
+    )
+    from rtsim.solve.rosenbrock import FACTORS, JACOBIANS, RODAS5P, Rosenbrock, RosenbrockTableau
+    from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
+    from rtsim.solve.sundials import CVODE, IDA, Sundials
 
 SOLVER_PARTS = ("name", "order", "stepper")
 """The attributes that every solver must have."""
@@ -65,14 +70,15 @@ SOLVERS: ExtensionPoint[Solver] = ExtensionPoint(
     "rtsim.solvers",
     "solver",
     {
-        s.name: s
-        for s in (
-            *(EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4),
-            *(BS32, DP54),
-            RODAS5P,
-            *(DOP853, RADAU, BDF, LSODA),
-            *(CVODE, IDA),
+        name.lower(): f"rtsim.solve.{module}:{name}"
+        for module, names in (
+            ("fixed_step", ("EULER", "SEMI_IMPLICIT_EULER", "MIDPOINT", "RK4", "RKN4", "ABM4")),
+            ("adaptive", ("BS32", "DP54")),
+            ("rosenbrock", ("RODAS5P",)),
+            ("scipy_solvers", ("DOP853", "RADAU", "BDF", "LSODA")),
+            ("sundials", ("CVODE", "IDA")),
         )
+        for name in names
     },
     _checked,
 )
@@ -119,6 +125,8 @@ __all__ = [
     "Tableau",
     "solver_named",
 ]
+
+__getattr__, __dir__ = lazy_exports(__name__)
 
 
 def solver_named(name: str | Solver) -> Solver:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -33,6 +34,18 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
 
 def point() -> ExtensionPoint[int]:
     return ExtensionPoint(GROUP, "number", {"one": 1, "two": 2}, number)
+
+
+@pytest.mark.usefixtures("entries")
+def test_a_shipped_object_given_as_text_is_imported_at_its_first_use() -> None:
+    numbers = ExtensionPoint(GROUP, "number", {"largest": "sys:maxsize", "bad": "sys:x"}, number)
+    assert list(numbers) == ["largest", "bad"]
+    assert "largest" in numbers
+    assert numbers["largest"] == numbers.get_or_raise("largest") == sys.maxsize
+    with pytest.raises(AttributeError):
+        numbers["bad"]
+    with pytest.raises(ScenarioError, match="rtsim's own"):
+        numbers.add("largest", 1)
 
 
 def test_names_in_the_order_shipped_added_installed(entries: list[EntryPoint]) -> None:

@@ -377,7 +377,7 @@ def test_a_name_says_what_is_not_the_default() -> None:
 FACE = Path(inspect.getfile(rtsim.solve))
 MODULE_OF = {
     alias.name: statement.module
-    for statement in ast.parse(FACE.read_text(encoding="utf-8")).body
+    for statement in ast.walk(ast.parse(FACE.read_text(encoding="utf-8")))
     if isinstance(statement, ast.ImportFrom) and statement.module
     for alias in statement.names
 }

@@ -64,7 +64,7 @@ from rtsim.equations.addresses import (
 )
 from rtsim.equations.calls import evaluate
 from rtsim.equations.compiling import compiled
-from rtsim.solve import GOOD, PAUSED
+from rtsim.solve.base import GOOD, PAUSED
 from rtsim.solve.guard_table import CAME_TO, GUARD_TABLE, LEFT_AT, SIDE_BEFORE, SIGN, sign
 
 _MOST_MICROSTEPS = 1000

@@ -32,7 +32,7 @@ BOUNDS = {
     "the ball, cold": 8.0,
     "the chase, cold": 8.0,
 }
-"""0.11 s, 0.6 s, 6 s and three times 0.7 s where numpy takes 0.093 s, as on the development machine.
+"""0.11 s, 0.6 s, 6 s and three times 0.7 s where numpy takes 0.093 s, on the development machine.
 
 The ratio of one version differs by 18 % between days of that machine: compare versions in turns.
 """

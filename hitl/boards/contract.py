@@ -1,4 +1,4 @@
-"""Interfaces of boards: a line of bytes, and for an emulated board also pins and cycles.
+"""Interfaces of boards: a serial connection, and for an emulated board also pins and cycles.
 
 ::
 

@@ -603,7 +603,7 @@ def _show_status(board: PacedBoard, at: str, shown: bool) -> None:
 
 
 def in_words(status: Status) -> str:
-    """Return a line of text on a served board: state of the port, timing, and counts of bytes."""
+    """Return one line about a served board: state of its port, timing, and numbers of bytes."""
     timing = status.timing
     lost = status.unread + status.lost + status.garbled
     return (

@@ -210,7 +210,7 @@ def _print(
 @reports_errors
 @trust_option
 def case(file: Path, kind: str | None, silence: float, link: str | None, as_json: bool) -> None:
-    """Run the steps of a controller again that the case FILE contains.
+    """Repeat the steps of a controller that are saved in the case FILE.
 
     A case holds the inputs of a controller up to a step that failed. The command compiles the C
     code as it is now and runs the steps in a new worker. If the C code is outside the current

@@ -197,7 +197,7 @@ def _refused(result: BackToBack | ComparisonChain) -> list[str]:
 def comparison_options(command: F) -> F:
     """Decorate ``command`` with the argument and options of a comparison.
 
-    ``command`` receives their values as one :class:`ComparisonOptions`, in its argument ``asked``.
+    The argument ``asked`` of ``command`` receives the values as one :class:`ComparisonOptions`.
     """
     return with_options_as(ComparisonOptions, "asked", command, _OPTIONS)
 

@@ -107,7 +107,7 @@ class DesignReach:
 
     @property
     def in_brief(self) -> list[str]:
-        """A clause about branches that were not taken, for a passed verdict."""
+        """Return a clause about branches that were not taken, to follow the verdict ``passed``."""
         left = len(self.open)
         if not left:
             return []

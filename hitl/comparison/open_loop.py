@@ -405,11 +405,11 @@ def open_loop(
         translation: Controller that is compared with the reference model.
         inputs: Inputs of all steps, shape (k, m), in the order of the reference model's inputs.
         tags: ns and microstep of each step, shape (k, 2). By default, step i is at tick i.
-        name: Name of the controller in texts.
+        name: Name of the controller in messages.
         period: Period for ``tags``; by default the period of the translation.
         tolerances: See :mod:`hitl.comparison.tolerances`. The default follows from the C types.
         observe: Function that is called after each step.
-        sides: Names of both sides in texts.
+        sides: Names of the two controllers in messages.
         labels: Units and kinds of the outputs, for a ``design`` in C that does not state them.
     """
     name = name or name_of(translation)

@@ -60,7 +60,7 @@ class Sides(NamedTuple):
 
 
 def displayed(side: str) -> str:
-    """Return the name of a side for texts."""
+    """Return the name of one compared controller for messages."""
     return REFERENCE_MODEL if side == DESIGN else side
 
 

@@ -174,8 +174,8 @@ def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: fl
     another kind.
 
     ``meet`` returns a controller that is connected to the board. ``silence`` is the time to wait
-    for the answer to one step (s). After a failed step, the next rounds use the initial inputs. A
-    step without an answer ends all rounds. Neither counts as an error, because the run itself will
+    for the answer to one step (s). After a failed step, the next rounds use the initial inputs. If
+    the board does not answer a step, the warm-up ends. Neither counts as an error, because the run itself will
     fail at such a step. Raises :class:`BoardError` if the emulator ends.
     """
     rng, wide = np.random.default_rng(1), 1.0
@@ -226,8 +226,8 @@ class BoardController(LoggedController):
     """The controller of an interface file, on a board.
 
     :meth:`fresh` connects to the board and starts the controller. With ``paced``, the wall clock
-    decides whether an answer is late. Otherwise the run is in lockstep, and the board's own time
-    decides (``own_time``). An emulated board counts its cycles. For a real board, the time is the
+    decides whether an answer is late. Otherwise the run is in lockstep, and an answer is late
+    according to the board's own time (``own_time``). An emulated board counts its cycles. For a real board, the time is the
     reported execution time plus the time of the bytes on the wire.
 
     Args:

@@ -191,7 +191,7 @@ class Instrumenter:
         self.calls_of.read(parsed(lines.blanked, cpp), self.files, lines.place, lines.blanked)
 
     def instrument(self, text: bytes, folder: Path, cpp: bool = False) -> bytes:
-        """Return ``text`` with probes; relative names in its line markers are below ``folder``."""
+        """Return ``text`` with probes. Relative file names in its line markers are relative to ``folder``."""
         lines = _Lines(text, folder)
         one = _OneText(self, lines, cpp)
         root = parsed(lines.blanked, cpp)

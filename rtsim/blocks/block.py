@@ -118,8 +118,9 @@ class When:
     - ``on``: names of event inputs, guards or timers.
     - ``do``: statements that set event outputs, states and memory.  These statements read signals
       before the instant (x-); the values that they set are valid after it (x+).
-    - ``then``: statements that run after all others of the instant.  Such a statement may only set
-      an element of memory at a computed index, to the value of a name that ``do`` set.
+    - ``then``: statements that run after all others of the instant.  Such a statement may only write
+      one element of a memory array. The index may be computed; the value must be a name that ``do``
+      has set.
     - ``rest``: statements that replace ``do`` if the crossings in ``on`` accumulate (Zeno).
     """
 

@@ -135,7 +135,7 @@ class Viewable(click.Command):
     """Command whose option ``--view`` accepts an optional view or an address ``tcp://HOST:PORT``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Attach an address or a view that follows ``--view`` to this option."""
+        """Read the argument after ``--view``, an address or a view, as the value of this option."""
         joined: list[str] = []
         for word in args:
             if joined and joined[-1] == "--view" and (is_place(word) or is_viewpoint(word)):

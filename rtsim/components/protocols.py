@@ -202,7 +202,10 @@ class Sourced(Protocol):
     """A controller that names its functions, so that a replay can check their source."""
 
     def functions(self) -> Sequence[Any]:
-        """Return functions or classes; empty if they do not run in this process."""
+        """Return the functions or classes of the component.
+
+        The result is empty if the functions run in another process.
+        """
         ...
 
 

@@ -23,7 +23,7 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
 
     Args:
         group: the group of the entry points.  An entry point is imported at its first use.
-        what: the noun in error messages.
+        what: the noun for one object in error messages, such as ``solver``.
         shipped: rtsim's own objects by name, or texts ``module:name`` of objects that are imported
             at their first use.
         check: called once for each object that rtsim does not ship, before its first use.

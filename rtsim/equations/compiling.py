@@ -236,7 +236,7 @@ def prepared(
     """Return ``function`` compiled or plain; see :data:`Compilation` for ``compile``.
 
     With ``checked``, an index may lie outside its array, so the machine code checks each index. The
-    first call is also checked in Python, whose error contains the line.
+    first call is also checked in Python, so that an error names the line of the source.
     """
     if not compile:
         return Native.plain(getattr(function, "py_func", function), signature)

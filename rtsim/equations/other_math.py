@@ -185,11 +185,12 @@ _COMPILED = Replacements(
 def like_compiled_code(
     function: Function, in_place: bool = False, without_errors: Function | None = None
 ) -> Function:
-    """Return ``function`` with the results of compiled code where plain Python raises an error.
+    """Return a function that gives the results of compiled code in place of arithmetic errors.
 
-    The function itself is called first, so a debugger can stop in it. If it raises an arithmetic
-    error, or a :class:`ValueError` such as "math domain error", a copy is evaluated that gives inf
-    or nan. The error is raised if the copy raises an error too. With ``in_place``, the function
+    The returned function first calls ``function``, so that a debugger can stop there. After an
+    arithmetic error, or a :class:`ValueError` such as "math domain error", the returned function
+    evaluates a copy of ``function`` that gives inf or nan. If the copy also fails, the error is
+    raised. With ``in_place``, the function
     changes its vectors, which are restored before the copy is evaluated. ``without_errors`` is an
     existing copy.
     """

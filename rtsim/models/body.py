@@ -284,7 +284,7 @@ class RigidBody(rt.Plant):
         self.yaw_rate = rr
 
     def describe_in_air(self, vx: float, vy: float, vz: float) -> None:
-        """Assign airspeed to equivalent airspeed again, for air that moves.
+        """Assign the outputs from airspeed to equivalent airspeed again, for moving air.
 
         ``vx``, ``vy`` and ``vz`` are the velocity of the air in body axes, m/s.
         """

@@ -221,7 +221,7 @@ def scales(altitude: float, wind_20ft: float, exceedance: float) -> Scales:
     """Return the scale lengths of u and v, and of w (m), and their standard deviations (m/s).
 
     ``altitude`` is in m above the ground, ``wind_20ft`` in m/s. Below 1000 ft the values are from
-    the low-altitude model (at 10 ft or more). Above 2000 ft they are from the medium/high-altitude
+    the low-altitude model (at 10 ft or more). Above 2000 ft the values are from the medium/high-altitude
     model. The specification has no values between 1000 and 2000 ft; as usual, they are
     interpolated.
     """

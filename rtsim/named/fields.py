@@ -523,8 +523,8 @@ class NamedSignals:
     def default_name(cls) -> str:
         """Return the default name of the model and of its component.
 
-        The default is the name of the class in snake case, or a given name: ``class Cart(Plant,
-        name="wagon")``.
+        The default is the name of the class in snake case. A class can declare another default:
+        ``class Cart(Plant, name="wagon")``.
         """
         return cls._name
 

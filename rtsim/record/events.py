@@ -275,7 +275,7 @@ class RunEnding:
         return cls(reached, asked, reason, error)
 
     def up_to(self, ns: int | None) -> RunEnding:
-        """Return the ending for a comparison up to ``ns``.
+        """Return how the run ended, as seen by a comparison that stops at ``ns``.
 
         A run that reached ``ns`` is complete. A recording that was cut off is always incomplete,
         because any of its last rows may be missing.

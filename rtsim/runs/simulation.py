@@ -96,8 +96,8 @@ def simulate(
         on_recorder_death: ``"continue"`` or ``"end"``, if the recording fails.
         engine: ``"auto"``, ``"compiled"`` or ``"interpreted"``, with equal results
             (docs/performance.md).
-        progress: True shows the progress always, False never.  By default, a run of more than 1 s
-            shows it in a notebook or on a terminal, unless ``observe`` is given.
+        progress: True shows the progress always, False never.  By default, runs of more than 1 s
+            show their progress in a notebook and on a terminal, unless ``observe`` is given.
         live: Fields of :class:`Connections`: ``publisher``, ``observe``, ``inbox``, ``clock``,
             ``tell``.
 

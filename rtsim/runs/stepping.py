@@ -90,8 +90,8 @@ class Simulation:
     :attr:`time` on, like ``scenario.at(s.time, name, value)``, until the next assignment.  Assigned
     values replace the device of an external input.
 
-    The trace equals the trace of one run with the same values at the same times, for any division
-    into steps and on each engine.  Use a simulation in one thread only.
+    The lengths of the steps and the engine do not change the trace: it equals the trace of one run
+    with the same values at the same times.  Use a simulation in one thread only.
 
     Example:
         with Simulation(room) as s:

@@ -56,7 +56,7 @@ class Hud(_Sent):
         unit: Displayed unit; the default is the unit of the signal.
         factor: Factor from the signal to the displayed number; needs ``unit``.
         digits: Number of decimals, 0 to 6.
-        side: ``"left"`` or ``"right"``.  The first number on each side has a frame.
+        side: ``"left"`` or ``"right"``.  The first number on each side is framed.
 
     Example:
         Hud("car.speed", text="speed", unit="km/h", factor=3.6)

@@ -250,9 +250,9 @@ def passes(words: Any, table: Any, t: float, j: int) -> bool:
 
 @in_both
 def arrivals(table: Any, t: float, j: int, of: int) -> float:
-    """Find the breaks that the delayed time of delay ``j`` has passed.
+    """Find the discontinuities that the delayed time of delay ``j`` has passed.
 
-    Returns the lowest order of a derivative that jumps at these breaks.
+    Returns the lowest order of a derivative that jumps at these discontinuities.
     """
     after, breaks = table.after, table.breaks
     lag, snapped = table.lag[j], snapped_at(table) + j

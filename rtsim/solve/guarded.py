@@ -106,8 +106,8 @@ def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
 def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
     """Return whether guard ``i``, which has the given value at ``ns``, has crossed zero.
 
-    A guard that has its new sign has crossed. A guard that is 0 has crossed if it stays at 0, or if
-    ``ns`` is the end of the advance.
+    A guard with a new sign has crossed zero. A guard that is 0 has crossed zero if the guard stays
+    at 0, or if the step ends at ``ns``.
     """
     flips = table.flips
     ends: bool = value == 0.0 and (ns == end_ns or flips[STAYS, i] != 0.0)

@@ -78,9 +78,9 @@ class Stop:
 
 
 def needed(folder: Folder) -> int:
-    """Return the number of runs that the study needs, up to the next look or to its end.
+    """Return the number of runs that the study needs up to the next interim analysis or its end.
 
-    Each look uses exactly the runs with smaller numbers. The order of the runs and a resume
+    Each interim analysis uses exactly the runs with smaller numbers. The order of the runs and a resume
     therefore do not change the decision. A search that has not ended needs its largest number of
     runs.
     """

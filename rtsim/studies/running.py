@@ -139,7 +139,8 @@ def start(
         workers: Number of worker processes. With 0 the runs are executed in this process, with
             ``None`` there is one process per CPU. A program that uses worker processes needs
             ``if __name__ == "__main__":``.
-        progress: Whether to show progress. ``None`` shows it in a notebook and on a terminal.
+        progress: Whether to show progress. The default ``None`` means: in a notebook and on a
+            terminal.
     """
     study = study or find_study(scenario)
     if study is None:

@@ -80,7 +80,7 @@ class Measurement:
 
     @property
     def enough(self) -> bool:
-        """Return whether there are enough wakes for a decision."""
+        """Return whether the measurement has enough samples for a verdict."""
         return self.lateness.count >= FEWEST
 
     @property

@@ -59,7 +59,7 @@ class WorstFrame:
 class FrameLog:
     """Statistics of all frames in constant memory, and the worst frames with their jobs.
 
-    A frame is added at its end, before the wait for the next frame. If this wait ends early, the
+    A frame is added when the frame ends, before the wait for the next frame. If this wait ends early, the
     frame continues, and :meth:`reopen` removes it again.
     """
 
@@ -96,7 +96,7 @@ class FrameLog:
 
     @property
     def least(self) -> int:
-        """Time from due time to end of work above which a frame is one of the worst, ns."""
+        """Limit, ns: a frame is one of the worst if its work ends later than this after its due time."""
         self._settle_latest()
         return self._least
 

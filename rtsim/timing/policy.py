@@ -177,7 +177,7 @@ class Policy(ABC):
 
     @property
     def allowed(self) -> int:
-        """The largest allowed ``consecutive``, for messages and recordings."""
+        """The largest permitted number of consecutive overruns, for messages and recordings."""
         return 0
 
     @property

@@ -156,7 +156,7 @@ def knob(until: float = 2.0) -> rt.Scenario:
 
 
 class Console(rt.Controller):
-    """Sets the speed from "s", digits and the end of a line, and sends it for "?"."""
+    """A console on the serial line: digits after ``s`` set the speed, and ``?`` requests it."""
 
     received = rt.input("1", shape=(5,))
     sent = rt.output("1", shape=(11,))

@@ -242,7 +242,7 @@ class Table:
         self.saved = np.zeros_like(self.changing)
 
     def lend_draws(self, i: int, draws: Draws) -> None:
-        """Give compiled code the numbers of ``draws``, which has the index ``i``."""
+        """Give compiled code the random numbers of ``draws``, the source with index ``i``."""
         self.draws[i]["width"], self.draws[i]["values"] = draws.width, place_of(draws.values)
         self.draw_states[i]["next"] = 0
 

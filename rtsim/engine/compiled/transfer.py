@@ -1,4 +1,4 @@
-"""Copies of all changing values between the system's objects and the table of the compiled engine.
+"""Copy all changing values between the system's objects and the table of the compiled engine.
 
 Before a stretch the state is copied into the table, and after the stretch back into the objects.
 Between two stretches the objects contain all state, as without the compiled engine.
@@ -201,7 +201,7 @@ def undo(table: Table) -> None:
 
 
 def copy_out(table: Table, clock: Clock, undone: bool) -> None:
-    """Copy ``table`` into the system, without provisional steps.
+    """Copy ``table`` into the system, except for provisional steps.
 
     ``undone`` is true if the last tag was begun and then undone.
     """

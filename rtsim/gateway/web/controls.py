@@ -367,7 +367,7 @@ class Parameters:
             self.wrong = "there is no change to undo"
 
     def refused(self, name: str) -> None:
-        """Show the present value again, because the run refused the last one."""
+        """Show the present value again, because the run refused the new value."""
         if self._undo:
             self._undo[-1].pop(name, None)
             self._undo = [one for one in self._undo if one]

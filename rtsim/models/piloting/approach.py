@@ -76,7 +76,7 @@ class Approach(TaskData):
 
     @property
     def signals(self) -> Mapping[str, str]:
-        """Signals of the aircraft that the task selects by its own data."""
+        """The signals of the aircraft that the task uses."""
         return {"touchdown": self.touchdown} if self.touchdown else {}
 
     def model(self) -> rt.Model:

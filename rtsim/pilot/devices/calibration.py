@@ -158,7 +158,7 @@ class Calibration:
         return {name: self._measured(name) for name in self._chosen if name in self._ends}
 
     def twins(self) -> list[str]:
-        """Return the names of used devices that more than one plugged-in device has."""
+        """Return each name in use that is the name of several connected devices."""
         used = {found.device for found in self.found.values()}
         return sorted(name for name in used if self._count(name) > 1)
 

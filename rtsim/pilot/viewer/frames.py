@@ -31,7 +31,7 @@ WATCHES = "another window has control of the stick; this window only watches"
 
 
 class Display(SceneWindow):
-    """The window of a run, which draws states and sends the stick and orders."""
+    """The window of a run: draws states, and sends stick positions and commands to the run."""
 
     def __init__(
         self,

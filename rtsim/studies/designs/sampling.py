@@ -118,8 +118,8 @@ class Antithetic(MonteCarlo):
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
         """Estimate the share of runs. The interval is that of half as many independent runs.
 
-        Both runs of a pair may always agree. A pair may therefore contain no more information than
-        one run.
+        The two runs of a pair may always have equal results. A pair may therefore contain no more
+        information than one run.
         """
         count, passed = len(met), int(met.sum())
         if count < 2:
@@ -204,7 +204,7 @@ class SobolSequence(UnitDesign):
 
 @dataclass(frozen=True)
 class Strata(UnitDesign):
-    """Runs in strata of ``factor``, which are divided by its quantiles ``at``.
+    """Stratified sampling of ``factor``; the quantiles ``at`` are the limits of the strata.
 
     ``Strata("gust", at=(0.9, 0.99), runs=(100, 100, 200))`` makes 100 runs below the quantile 0.9
     of the factor, 100 runs between the quantiles 0.9 and 0.99, and 200 runs above. The column

@@ -155,7 +155,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``<!-- system: gcc -->`` or ``<!-- long -->`` at the head of a page marks all of its blocks,
+    """Mark the blocks of pages, and all but a sample of the variants of a test.
+
+    ``<!-- system: gcc -->`` or ``<!-- long -->`` at the head of a page marks all of its blocks,
     which build on each other.  Of the variants of a test marked ``sample(n)``, all but ``n``,
     evenly spread, are marked ``long``.  A file whose marks :func:`pytest_ignore_collect` would not
     find is an error.

@@ -1,6 +1,9 @@
-"""Beside pyproject.toml for three steps: the project's C goes into the wheel, inside of ``hitl``,
-an editable installation is the path of the checkout (docs/decisions/207-editors.md), and
-the addresses of the repository go into the metadata, if it is built where they are known."""
+"""Three steps of the build that pyproject.toml cannot express.
+
+The project's C goes into the wheel, inside of ``hitl``. An editable installation is the path of the
+checkout (docs/decisions/207-editors.md). The addresses of the repository go into the metadata, if
+they are known where the wheel is built.
+"""
 
 import os
 import re
@@ -31,8 +34,11 @@ class WithFirmware(build_py):
 
 
 class AsPath(editable_wheel):
-    """setuptools writes a path if the packages lie in one folder by name, and else an import hook,
-    which editors do not run.  A wheel with this name of the folder would lack the data files."""
+    """Editable installation by a path, because editors do not run an import hook.
+
+    setuptools writes a path if the packages lie in one folder by name.  A wheel with this name of
+    the folder would lack the data files.
+    """
 
     def finalize_options(self) -> None:
         super().finalize_options()

@@ -112,10 +112,12 @@ def _check_named(controllers: object) -> None:
 
 
 def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
-    """Return a scenario to run in a test; ``settings`` are its arguments and parameters::
+    """Return a scenario to run in a test; ``settings`` are its arguments and parameters.
 
-    with plant("scenario.py", setpoint=80.0) as motor:
-        recording = motor.fly({"controller": "motor.toml"}, until=1.5)
+    Example::
+
+        with plant("scenario.py", setpoint=80.0) as motor:
+            recording = motor.fly({"controller": "motor.toml"}, until=1.5)
     """
     return PlantFixture(scenario, settings)
 

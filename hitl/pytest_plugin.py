@@ -1,5 +1,7 @@
-"""pytest fixtures for users' own tests of C code: ``sil``, ``plant``, ``back_to_back``, ``faults``,
-``pitl`` and ``board``.  The option ``--board=URL`` sets the board of the last two fixtures.
+"""pytest fixtures for tests of C code.
+
+The fixtures are ``sil``, ``plant``, ``back_to_back``, ``faults``, ``pitl`` and ``board``.  The
+option ``--board=URL`` sets the board of the last two.
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`.  Files
 are relative to the test file; steps that fail are saved below ``tmp_path``.  A test fails
@@ -140,7 +142,7 @@ def back_to_back(
 
 @pytest.fixture
 def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
-    """The board of the option ``--board``; ``board.open("pid.toml:single")`` opens its line."""
+    """Return the board of ``--board``; ``board.open("pid.toml:single")`` opens its line."""
     from hitl.boards.known import DEFAULT_URL
     from hitl.contexts import BoardUnderTest
 

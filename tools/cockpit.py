@@ -1,4 +1,4 @@
-"""Draw README.md's picture out of the window of ``rtsim fly f16``:  python -m tools.cockpit"""
+"""Draw README.md's picture out of the window of ``rtsim fly f16``: ``python -m tools.cockpit``."""
 
 from __future__ import annotations
 

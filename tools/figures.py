@@ -1,4 +1,4 @@
-"""Make the figures that are NASA's anew, from NASA's own files:  python -m tools.figures FOLDER
+"""Make the figures that are NASA's anew, from NASA's own files: ``python -m tools.figures FOLDER``.
 
 FOLDER holds, anywhere below it, the files of the check cases of NASA/TM-2015-218675: the time
 histories ``Atmos_*_sim_*.csv`` and the aircraft ``F16_*.dml``.  Figures are written to the folder

@@ -1,4 +1,4 @@
-"""Build the sdist and the wheel, and use each in an empty environment:  python -m tools.packages
+"""Build sdist and wheel, and use each in an empty environment: ``python -m tools.packages``.
 
 Each archive is installed with pip into an environment of its own, far from the checkout: with the
 oldest and with the newest Python of this machine that rtsim runs on.  First comes the base, where

@@ -1,4 +1,4 @@
-"""Draw the pictures of the pages:  python -m tools.pictures [NAME ...]
+"""Draw the pictures of the pages: ``python -m tools.pictures [NAME ...]``.
 
 A NAME is the file name of a picture in docs/pictures, or ``examples``; without one, all are drawn.
 """

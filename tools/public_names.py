@@ -1,4 +1,4 @@
-"""The public names that docs/stability.md promises to keep:  python -m tools.public_names
+"""The public names that docs/stability.md promises to keep: ``python -m tools.public_names``.
 
 The command writes tests/project/public_names.toml anew.  A name that it takes from the list must
 have been deprecated before.

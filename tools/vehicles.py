@@ -1,4 +1,4 @@
-"""Draw the pictures of vehicles in the window:  python -m tools.vehicles"""
+"""Draw the pictures of vehicles in the window: ``python -m tools.vehicles``."""
 
 from __future__ import annotations
 

@@ -71,9 +71,7 @@ class Memory:
 
     @property
     def room(self) -> int:
-        """Flash that is available for a program (bytes), which is all flash except the boot
-        loader's.
-        """
+        """Flash that is available for a program, without the boot loader, bytes."""
         return self.flash - self.boot_loader
 
 

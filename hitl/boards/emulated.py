@@ -403,9 +403,7 @@ class EmulatedBoard:
                 return
 
     def _serve(self) -> list[int]:
-        """Perform the due actions of the devices at the buses, and return the cycles of their next
-        actions.
-        """
+        """Perform due actions of the bus devices, and return the cycles of their next actions."""
         for end in self.ends:
             while (due := end.due) is not None and due <= self._reached:
                 end.serve(self._reached)

@@ -274,8 +274,9 @@ class PacedLine:
         self._port.write(bytes(out))
 
     def _look_at_baud(self) -> None:
-        """Update the firmware's rate while the line is quiet, because reading it takes as long as a
-        slice.
+        """Update the firmware's baud rate while the line is quiet.
+
+        Reading the rate takes as long as a slice.
         """
         reached = self._board.cycles
         due = reached - self._looked > self._cycles(_LOOK_AT_BAUD_NS)
@@ -375,8 +376,9 @@ class PacedBoard:
         return self._process.pid
 
     def status(self) -> Status:
-        """Return the board's state; raise :class:`BoardError` with the reason if the board has
-        ended.
+        """Return the board's state.
+
+        Raises :class:`BoardError` with the reason if the board has ended.
         """
         with self._asking:
             self._tell(b"status\n")

@@ -107,9 +107,7 @@ class Terminal:
             self._near = -1
 
     def _forget(self) -> None:
-        """Discard the bytes that the last client left unread, because the next client must not get
-        them.
-        """
+        """Discard the bytes that the last client left unread, so that the next gets none."""
         if sys.platform != "win32":
             import termios
 

@@ -132,8 +132,7 @@ def _hint(port: str) -> str:
 
 
 def _known_ports() -> str:
-    """Return the serial ports of this machine, with the board that matches the USB ids of each
-    port.
+    """Return the serial ports of this machine, each with the board of its USB ids.
 
     Boards are at USB, so other ports are listed only if there are no USB ports.
     """

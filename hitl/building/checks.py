@@ -397,8 +397,7 @@ class _Target:
         return cls(found.get("int", 4), found.get("long", 8), found.get("double", 8), signed)
 
     def fits(self, type: str, name: str, sets: bool) -> bool:
-        """Return True if every value survives the conversion between ``type`` and the C type
-        ``name``.
+        """Return True if the conversion between ``type`` and the C type ``name`` keeps every value.
 
         ``type`` is the type of a signal. With ``sets``, ``name`` sets the signal; otherwise, the
         signal is passed as ``name``. An integer may become a wider integer, because int has another

@@ -76,9 +76,7 @@ class Snapshot:
         return root() / f"{stem}-{digest}{once}"
 
     def holds(self) -> bool:
-        """Return True if files and listed folders are unchanged and the absent paths are still
-        absent.
-        """
+        """Return True if no file has changed or appeared and the listed folders are unchanged."""
         known = [*self.files.items(), *self.linked.items()]
         same = all(hash_of(path) == contents for path, contents in known)
         same = same and all(_names_of(path) == names for path, names in self.listed.items())

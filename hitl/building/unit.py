@@ -181,8 +181,9 @@ def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[st
 
 
 def _refused(place: Field) -> str:
-    """Return ``if (...)`` for values outside the C type, which also stores the raw value in
-    ``rtsim_v``.
+    """Return ``if (...)`` for values outside the C type.
+
+    The condition also stores the raw value in ``rtsim_v``.
     """
     type = place.signal.type
     if type == "float64":

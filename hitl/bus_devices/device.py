@@ -118,8 +118,7 @@ class SpiDevice(BusDevice):
         """Begin a transfer."""
 
     def transfer(self, byte: int) -> int:
-        """Receive ``byte``, and return the byte that the device sends at the same time, 0 to
-        255."""
+        """Receive ``byte``, and return the byte that the device sends meanwhile, 0 to 255."""
         raise NotImplementedError
 
     def deselect(self) -> None:

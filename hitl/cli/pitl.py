@@ -1,5 +1,4 @@
-"""The command ``rtsim pitl``, which compares a controller on a board with its C code on the
-host."""
+"""The command ``rtsim pitl``: compare a controller on a board with its C code on the host."""
 
 from __future__ import annotations
 

@@ -219,8 +219,9 @@ class _Watch:
     # Copies of functions, in which functions that decide are replaced by reporting ones.
 
     def copied(self, function: Any) -> Any:
-        """Return a copy of a user's function that reports its decisions; return other values
-        unchanged.
+        """Return a copy of a user's function that reports its decisions.
+
+        Other values are returned unchanged.
         """
         if isinstance(function, types.ModuleType) and function in (np, math):
             return _Reporting(function, self)

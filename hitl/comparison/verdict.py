@@ -161,8 +161,7 @@ def mismatches(
 
 
 def refuse_misfit(loop: OpenLoop, translation: ControllerProtocol) -> None:
-    """Raise :class:`InterfaceError` if the run of ``loop`` ended because the interface file is
-    incomplete.
+    """Raise :class:`InterfaceError` if an incomplete interface file ended the run of ``loop``.
 
     The comparison then has no meaning for the code, unless an earlier answer differs.
     """
@@ -436,9 +435,7 @@ class BackToBack(Judged):
 
 
 def headline(error: str) -> str:
-    """Return the first line of an error, without the output of the process, the inputs and the
-    case.
-    """
+    """Return the first line of an error, without process output, inputs and case."""
     return error.partition("\n")[0].removesuffix("; it said:")
 
 
@@ -516,9 +513,7 @@ class ComparisonChain(Judged):
 
     @property
     def doubts(self) -> list[str]:
-        """Clauses about reasons other than faults for which ``--strict`` rejects, without
-        repetitions.
-        """
+        """Clauses about reasons other than faults for which ``--strict`` rejects; no duplicates."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.doubts))
 
     @property

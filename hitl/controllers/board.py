@@ -175,8 +175,8 @@ def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: fl
 
     ``meet`` returns a controller that is connected to the board. ``silence`` is the time to wait
     for the answer to one step (s). After a failed step, the next rounds use the initial inputs. If
-    the board does not answer a step, the warm-up ends. Neither counts as an error, because the run itself will
-    fail at such a step. Raises :class:`BoardError` if the emulator ends.
+    the board does not answer a step, the warm-up ends. Neither counts as an error, because the run
+    itself will fail at such a step. Raises :class:`BoardError` if the emulator ends.
     """
     rng, wide = np.random.default_rng(1), 1.0
     for _ in range(ROUNDS):
@@ -227,8 +227,8 @@ class BoardController(LoggedController):
 
     :meth:`fresh` connects to the board and starts the controller. With ``paced``, the wall clock
     decides whether an answer is late. Otherwise the run is in lockstep, and an answer is late
-    according to the board's own time (``own_time``). An emulated board counts its cycles. For a real board, the time is the
-    reported execution time plus the time of the bytes on the wire.
+    according to the board's own time (``own_time``). An emulated board counts its cycles. For a
+    real board, the time is the reported execution time plus the time of the bytes on the wire.
 
     Args:
         source: The interface or the path of its file.
@@ -464,8 +464,7 @@ class BoardController(LoggedController):
             talk.ask(now)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to the request of ``tag``, or ``None`` if it does not arrive in
-        time.
+        """Return the answer (n,) to the request of ``tag``, or ``None`` without an answer in time.
 
         ``patience`` is the time to wait (s). Raises :class:`ControllerError` if the step fails.
         """

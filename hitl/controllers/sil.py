@@ -221,8 +221,7 @@ class SilController(LoggedController):
             self._failures.add(tag, inputs)  # while the worker computes
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to the request of ``tag``, or ``None`` if it does not arrive in
-        time.
+        """Return the answer (n,) to the request of ``tag``, or ``None`` without an answer in time.
 
         ``patience`` is the time to wait (s). Raises :class:`ControllerError` if the step fails.
         """

@@ -176,8 +176,7 @@ class Job:
         self.tools = Tools(name, board)
 
     def objects(self, work: Path) -> tuple[list[Path], str]:
-        """Compile into the folder ``work``; return the object files in linking order, and
-        warnings."""
+        """Compile in the folder ``work``; return object files in linking order, and warnings."""
         raise NotImplementedError
 
     def hal(self, work: Path) -> str:  # noqa: ARG002
@@ -200,8 +199,7 @@ class Job:
         return image
 
     def make(self, work: Path, made: Path) -> store.Snapshot:
-        """Build the image in the folder ``made``; return a snapshot of the files that it depends
-        on."""
+        """Build the image in the folder ``made``; return a snapshot of the files that it needs."""
         core = self.tools.archive()
         objects, warnings = self.objects(work)
         self._link(work, made, objects if core is None else [*objects, core], warnings)

@@ -86,8 +86,10 @@ class Program:
         )
 
     def size(self, names: Iterable[str]) -> int:
-        """Return the total size of the sections ``names``, given without their leading dot, in
-        bytes."""
+        """Return the total size of the sections ``names``, bytes.
+
+        The names are given without their leading dot.
+        """
         wanted = {f".{name}" for name in names}
         return sum(section.size for section in self.sections if section.name in wanted)
 

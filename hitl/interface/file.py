@@ -224,7 +224,7 @@ WHEN = ("after initialize", "before initialize")
 
 @dataclass(frozen=True)
 class StepEntry:
-    """An entry point, called at the controller's ticks ``offset``, ``offset + every``, …"""
+    """An entry point that is called at the ticks ``offset``, ``offset + every`` and so on."""
 
     call: str
     every: int = 1

@@ -32,8 +32,10 @@ class Range:
     single: bool = False
 
     def fitted(self, value: float) -> float:
-        """Return the allowed value nearest to ``value``; return an allowed infinity or NaN
-        unchanged."""
+        """Return the allowed value nearest to ``value``.
+
+        An allowed infinity or NaN is returned unchanged.
+        """
         if math.isnan(value) or math.isinf(value):
             return value if _among(value, self.specials) else self.fitted(_finite(value))
         value = min(max(value, self.low), self.high)

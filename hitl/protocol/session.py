@@ -361,8 +361,7 @@ def refused(error: Error, request: str) -> BoardRefused:
 
 
 def untrue(what: str) -> BoardFailure:
-    """Return the error for a board that sent an impossible answer; ``what`` describes the
-    answer."""
+    """Return the error for an impossible answer of a board; ``what`` describes the answer."""
     return BoardFailure(
         f"the board {what}; its firmware has another version: build and flash the firmware again"
     )

@@ -51,8 +51,10 @@ _STYLES = ((ORANGE, "dash", RED), (GREEN, "dot", PURPLE))
 
 @dataclass(frozen=True)
 class Traces:
-    """A signal on both sides at the same times; vectors have shape (n,), with NaN for missing
-    data."""
+    """A signal of both controllers at the same times.
+
+    Vectors have shape (n,), with NaN for missing data.
+    """
 
     name: str
     unit: str
@@ -72,7 +74,7 @@ class Traces:
 
     @property
     def chain(self) -> list[Traces]:
-        """This pair of traces and the pairs of the next levels."""
+        """The traces of this pair, and the traces of the pairs of the next levels."""
         return [self, *(self.then.chain if self.then is not None else ())]
 
 
@@ -182,8 +184,10 @@ def _distance(
 def loop_traces(
     flights: Sequence[LoopComparison], controllers: list[str], most: int
 ) -> list[Traces]:
-    """Return traces of at most ``most`` signals: failures first, then C outputs, then large
-    differences."""
+    """Return traces of at most ``most`` signals.
+
+    Failures come first, then C outputs, then large differences.
+    """
     said = tuple(f"messages/{name}." for name in controllers)
     found = [r for flight in reversed(flights) for r in flight.comparison.worst_first()]
     failed = {r.name for r in found if r.reason}

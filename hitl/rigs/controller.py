@@ -223,9 +223,7 @@ class BusDevices:
 
     @property
     def unused(self) -> dict[str, str]:
-        """A sentence about each device without a transfer since power-on, by the name of the
-        device.
-        """
+        """A sentence about each device without a transfer since power-on, by the device's name."""
         found = {name: self._ends[at].why_unused(name) for name, at in self._of.items()}
         return {name: text for name, text in found.items() if text}
 

@@ -304,9 +304,7 @@ def _fits(wire: RigWire, rig: Rig) -> None:
 
 
 def _no_row(pin: str, rig: Rig, driven: bool) -> str:
-    """Return the error for a pin of the node without a signal, with a list of the pins that have
-    one.
-    """
+    """Return the error for a pin without a signal, which lists pins that have one."""
     table, rows = ("to_pins", rig.to_pins) if driven else ("from_pins", rig.from_pins)
     pins = list(dict.fromkeys(c.pin for c in rows))
     there = f"; {', '.join(pins)} {'has' if len(pins) == 1 else 'have'} a signal" if pins else ""

@@ -1,4 +1,4 @@
-"""Tests that the C code does what the reference model does. Type: pytest"""
+"""Tests that the C code does what the reference model does. Run them with ``pytest``."""
 
 from typing import Any
 

@@ -294,8 +294,9 @@ def _hazardous(node: Node) -> bool:
 
 
 def operands_of(node: Node) -> tuple[str, Node, Node]:
-    """Return the operator and both operands of a binary expression; the operator is "" for other
-    nodes.
+    """Return the operator and both operands of a binary expression.
+
+    The operator is "" for other nodes.
 
     The operator of ``a[i]`` is ``[]``, and that of ``a /= b`` is ``/``. The only operand of ``-a``,
     ``++a`` and ``a--`` is returned twice.

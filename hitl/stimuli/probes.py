@@ -92,9 +92,7 @@ class Branch:
 
     @property
     def in_words(self) -> str:
-        """Text such as ``motor.c:19: wanted < -LIMIT is true`` or ``motor.c:20: fmin(LIMIT, x) is
-        LIMIT``.
-        """
+        """The branch in words, such as ``motor.c:19: wanted < -LIMIT is true``."""
         if self.way in HAZARDS:
             return f"{self.where}: {self.text} {self.way}"
         if self.switched:
@@ -191,7 +189,10 @@ class Instrumenter:
         self.calls_of.read(parsed(lines.blanked, cpp), self.files, lines.place, lines.blanked)
 
     def instrument(self, text: bytes, folder: Path, cpp: bool = False) -> bytes:
-        """Return ``text`` with probes. Relative file names in its line markers are relative to ``folder``."""
+        """Return ``text`` with probes.
+
+        Relative file names in its line markers are relative to ``folder``.
+        """
         lines = _Lines(text, folder)
         one = _OneText(self, lines, cpp)
         root = parsed(lines.blanked, cpp)
@@ -383,8 +384,7 @@ class _OneText:
         *ways: str,
         edges: bool = False,
     ) -> str:
-        """Return the C expression for the index of the first of ``ways``, for the chain of calls at
-        run time.
+        """Return the C expression for the index of the first of ``ways`` in a chain of calls.
 
         ``read`` contains the expressions that decide. If a call fixes all of them by literals, only
         one way is possible, so such calls count together. ``edges`` marks branches that can be

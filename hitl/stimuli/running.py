@@ -235,8 +235,9 @@ class Program:
 
 @contextmanager
 def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Program]:
-    """Compile the sources of ``build`` with probes; the program is deleted after the ``with``
-    block.
+    """Compile the sources of ``build`` with probes.
+
+    The program is deleted after the ``with`` block.
 
     Raises :class:`StimuliError` if the sources cannot be compiled with probes, and
     :class:`BuildError` if the compiler fails.

@@ -312,8 +312,9 @@ class SharedLink:
         return result == 1
 
     def announce(self) -> None:
-        """Wake the worker before a message, so that it spins for at most 0.3 ms instead of
-        sleeping.
+        """Wake the worker before a message.
+
+        The worker then spins for at most 0.3 ms instead of sleeping.
 
         The method has no effect once this end is closed.
         """

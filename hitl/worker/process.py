@@ -268,8 +268,10 @@ class Worker(WorkerProxy):
         return self._ending(silent=not self._took_leave())
 
     def _took_leave(self) -> bool:
-        """Return True if BYE arrived; exit status 0 is not enough, since the C code may call
-        exit()."""
+        """Return True if BYE arrived.
+
+        Exit status 0 is not enough, since the C code may call exit().
+        """
         until = stopwatch() + LAST_WORDS_NS
         while stopwatch() < until:
             data = self.link.receive(until)

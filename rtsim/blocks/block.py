@@ -118,9 +118,9 @@ class When:
     - ``on``: names of event inputs, guards or timers.
     - ``do``: statements that set event outputs, states and memory.  These statements read signals
       before the instant (x-); the values that they set are valid after it (x+).
-    - ``then``: statements that run after all others of the instant.  Such a statement may only write
-      one element of a memory array. The index may be computed; the value must be a name that ``do``
-      has set.
+    - ``then``: statements that run after all others of the instant.  Such a statement may only
+      write one element of a memory array. The index may be computed; the value must be a name that
+      ``do`` has set.
     - ``rest``: statements that replace ``do`` if the crossings in ``on`` accumulate (Zeno).
     """
 
@@ -220,14 +220,14 @@ class Block:
 
 
 def each(size: int, text: str) -> str:
-    """Return ``text`` once per element, with ``{i}`` replaced by ``[0]``, ``[1]``, …"""
+    """Return ``text`` once per element, with ``{i}`` replaced by ``[0]``, ``[1]`` and so on."""
     if size == 1:
         return text.replace("{i}", "")
     return "\n".join(text.replace("{i}", f"[{k}]") for k in range(size))
 
 
 def elements(name: str, size: int) -> list[str]:
-    """Return the names of the elements: ``name`` for a scalar, else ``name[0]``, ``name[1]``, …"""
+    """Return the names of the elements: ``name`` for a scalar, else ``name[0]`` and so on."""
     return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
 
 

@@ -43,7 +43,6 @@ class Diagram(WiredBlocks):
 
     def draw(self) -> Drawing:
         """Return a drawing, which notebooks display and whose attribute ``svg`` is a picture."""
-
         return Drawing(graph(self))
 
     def mermaid(self) -> str:

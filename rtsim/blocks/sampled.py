@@ -1,5 +1,6 @@
-"""Blocks between signals and events: samplers, holds, unit delays, level crossings, PID
-controllers.
+"""Blocks between signals and events.
+
+These are samplers, holds, unit delays, level crossings and PID controllers.
 
 A sampler reads its signal as x-, the value before the changes at an instant.  Blocks that events
 connect react at the same instant.  A hold turns an event into a signal, which has the new value

@@ -109,7 +109,7 @@ def _tell_left_out(run: Run) -> None:
 @json_option
 @reports_errors
 def list_runs(as_json: bool) -> None:
-    """List the runs in progress that were started with --control: rtsim ctl runs"""
+    """List the runs in progress that were started with --control, as in 'rtsim ctl runs'."""
     found = runs()
     if as_json:
         show_json([{"pid": e.pid, "scenario": e.scenario, "endpoint": e.endpoint} for e in found])
@@ -149,7 +149,7 @@ def status(run: Run, as_json: bool) -> None:
 @_command()
 @json_option
 def signals(run: Run, as_json: bool) -> None:
-    """List all signals of the run, with units: rtsim ctl signals"""
+    """List all signals of the run with their units, as in 'rtsim ctl signals'."""
     if as_json:
         show_json(run.about["signals"])
         return
@@ -183,7 +183,7 @@ def parameters(run: Run, as_json: bool) -> None:
 @_signal
 @json_option
 def get(run: Run, names: tuple[str, ...], as_json: bool) -> None:
-    """Show the present values of signals and parameters: rtsim ctl get f16.alpha f16.mass"""
+    """Show present values of signals and parameters, as in 'rtsim ctl get f16.alpha f16.mass'."""
     found = run.get(*names)
     values = found if isinstance(found, list) else [found]
     if as_json:
@@ -197,7 +197,7 @@ def get(run: Run, names: tuple[str, ...], as_json: bool) -> None:
 @click.argument("target", shell_complete=_known(lambda run: [p["name"] for p in run.parameters]))
 @click.argument("value", nargs=-1, required=True)
 def set_value(run: Run, target: str, value: tuple[str, ...]) -> At:
-    """Set a parameter or the value of a source: rtsim ctl set f16.mass 9000 kg
+    """Set a parameter or the value of a source, as in 'rtsim ctl set f16.mass 9000 kg'.
 
     The unit is optional. It must be the declared unit ('rtsim ctl parameters' lists it), because
     values are not converted.
@@ -210,7 +210,7 @@ def set_value(run: Run, target: str, value: tuple[str, ...]) -> At:
 @click.argument("topic", shell_complete=_known(lambda run: list(run.about["topics"])))
 @click.argument("value", nargs=-1, required=True)
 def inject(run: Run, topic: str, value: tuple[str, ...]) -> At:
-    """Send a message as if a topic's sender had sent it: rtsim ctl inject autopilot 0.1 0.5"""
+    """Send a message in place of a topic's sender, as in 'rtsim ctl inject autopilot 0.1 0.5'."""
     return run.inject(topic, _numbers(value))
 
 
@@ -227,7 +227,7 @@ def inject(run: Run, topic: str, value: tuple[str, ...]) -> At:
 )
 @json_option
 def watch(run: Run, names: tuple[str, ...], rate: float, count: int, as_json: bool) -> None:
-    """Print the values of signals repeatedly: rtsim ctl watch f16.alpha --rate 5"""
+    """Print the values of signals repeatedly, as in 'rtsim ctl watch f16.alpha --rate 5'."""
     for k, sample in enumerate(run.watch(*names, rate=rate), start=1):
         if as_json:
             show_json({"t": sample.state.seconds, **sample.values})
@@ -278,7 +278,7 @@ def restore(run: Run, at: float | None, back: float | None) -> At:
 @click.option("--task", help="Advance to the next activation of this task.")
 @click.option("--duration", type=float, help="Advance by this simulated time, s.")
 def step(run: Run, tags: int | None, task: str | None, duration: float | None) -> At:
-    """Advance a paused run by one step, then pause again: rtsim ctl step --duration 0.1"""
+    """Advance a paused run by one step, then pause again, as in 'rtsim ctl step --duration 0.1'."""
     return run.step(tags, task=task, duration=duration)
 
 
@@ -299,14 +299,14 @@ def rate(run: Run, rate: str) -> At:
 @click.argument("name", shell_complete=_known(lambda run: list(run.about["faults"])))
 @click.argument("do", type=click.Choice(["start", "clear"]))
 def fault(run: Run, name: str, do: str) -> At:
-    """Start or clear a fault of the fault file: rtsim ctl fault sensor_stuck start"""
+    """Start or clear a fault of the fault file, as in 'rtsim ctl fault sensor_stuck start'."""
     return run.fault(name, do)
 
 
 @_command()
 @click.argument("text")
 def mark(run: Run, text: str) -> At:
-    """Write a text into the recording as an event at the next tag: rtsim ctl mark 'gust here'"""
+    """Record a text as an event at the next tag, as in "rtsim ctl mark 'gust here'"."""
     return run.mark(text)
 
 

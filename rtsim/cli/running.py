@@ -81,7 +81,7 @@ def _path(recorder: Recorder | None) -> Path | None:
 
 
 def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> FileRecorder:
-    """Return a recorder to ``path``, or to the first free file ``runs/name-001.mcap``, …
+    """Return a recorder for ``path``, or for the first free file ``runs/name-001.mcap`` and so on.
 
     Raises :class:`ScenarioError` if the folder cannot be created.
     """
@@ -96,7 +96,7 @@ def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> File
 
 
 def next_recorder(first: Path) -> FileRecorder:
-    """Return a recorder for the next segment, to the first free file ``run.2.mcap``, …"""
+    """Return a recorder for the next segment: the first free file ``run.2.mcap`` and so on."""
     return _first_free(first.parent, lambda number: f"{first.stem}.{number}{first.suffix}", 2)
 
 

@@ -3,8 +3,8 @@
 Compilation of a model takes 1 to 14 s of processor time, and many runs end sooner.  A run without a
 wall clock therefore begins in plain Python, provided that plain Python gives the same bits as
 machine code (:mod:`rtsim.equations.same_bits`).  When the process has used up its allowance, the
-run compiles its functions between two tags and continues.  Compared with
-compilation at the start, a run is therefore longer by at most the allowance.  Many runs in one process compile only once.
+run compiles its functions between two tags and continues.  Compared with compilation at the start,
+a run is therefore longer by at most the allowance.  Many runs in one process compile only once.
 """
 
 from __future__ import annotations

@@ -37,8 +37,9 @@ MATRIX = "float64[,]"
 
 
 def is_array(kind: str) -> bool:
-    """Return whether the kind of an argument is an array, which must be contiguous in compiled
-    code.
+    """Return whether the kind of an argument is an array.
+
+    Arrays must be contiguous in compiled code.
 
     The array kinds are :data:`VECTOR`, :data:`WORDS`, :data:`MATRIX` and the kinds of argument
     tables (:attr:`Layout.kind`).

@@ -112,9 +112,7 @@ def substitute(a: Any, order: Any, b: Any, n: int) -> None:
 
 @in_both
 def length(d: Any, y: Any, typical: Any) -> float:
-    """Return the greatest element of ``d`` (n,), with each element divided by its tolerance at
-    ``y``.
-    """
+    """Return the greatest of the elements of ``d`` (n,), each divided by its tolerance at ``y``."""
     out = 0.0
     for i in range(y.size):
         part = abs(d[i]) / (TOLERANCE * max(abs(y[i]), SMALL * typical[i]))
@@ -366,8 +364,7 @@ class _Functions:
         return filling
 
     def output(self) -> Any:
-        """Return an output function that also stores the solution as the algebraic values of the
-        tag.
+        """Return an output function that also stores the solution as the tag's algebraic values.
 
         Without a given output function, the last argument receives the algebraic values.
         """

@@ -256,8 +256,7 @@ class Resolved:
 
 
 def fed(model: Model) -> Signals:
-    """Return the signals in ``u`` as the functions of ``model`` see them: inputs, then delayed
-    signals.
+    """Return the signals in ``u`` for the functions of ``model``: inputs, then delayed signals.
 
     Raises :class:`UnknownName` if a delayed signal does not exist in the model.
     """

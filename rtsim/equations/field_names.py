@@ -150,9 +150,7 @@ class FieldNames(ast.NodeTransformer):
     # -- changes in place --------------------------------------------------------------------------
 
     def _changed(self, node: ast.AST) -> None:
-        """Reject a change in place if ``node`` is a part of a field that the function may only
-        read.
-        """
+        """Reject a change of ``node`` in place if it is part of a field that is read-only here."""
         if isinstance(node, ast.Attribute) and self.stands(node.value):
             place = self.place(node)
             if place is not None and place.shape:
@@ -230,8 +228,9 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
-        """Assign a computed slice as a whole, because machine code would update its elements in
-        place.
+        """Assign a computed slice as a whole.
+
+        Machine code would otherwise update its elements in place.
         """
         self.generic_visit(node)
         target = node.target
@@ -334,9 +333,7 @@ class FieldNames(ast.NodeTransformer):
     # -- functions that are called -----------------------------------------------------------------
 
     def called(self, node: ast.expr) -> Any:
-        """Return the function that a dotted name refers to outside the function, or None if
-        unknown.
-        """
+        """Return the outside function with a dotted name, or None if unknown."""
         name: ast.expr = node
         while isinstance(name, ast.Attribute):
             name = name.value

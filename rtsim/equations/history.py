@@ -425,9 +425,7 @@ class History:
         weakref.finalize(self, plain_tables().pop, number, None)
 
     def _write(self) -> None:
-        """Write the addresses of all functions and arrays to the table; the table itself does not
-        move.
-        """
+        """Write the addresses of all functions and arrays to the table, which does not move."""
         arrays, sizes = self._arrays, self._sizes
         addresses = [int(self._functions[name][0]) for name in LAYOUT.functions]
         plain = [self._functions[name][1] for name in LAYOUT.functions]

@@ -42,8 +42,9 @@ _FAR = math.inf
 
 @dataclass(frozen=True)
 class _Array:
-    """An array of known shape. ``safe`` marks a tuple or a list, whose indices compiled code
-    checks.
+    """An array of known shape.
+
+    ``safe`` marks a tuple or a list, whose indices compiled code checks.
     """
 
     shape: tuple[int, ...]

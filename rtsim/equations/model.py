@@ -387,7 +387,6 @@ def bind(
     error, leaves elements unwritten, writes outside its vector, or returns a value that is not
     finite.
     """
-
     _check_paths(model.origin or model)  # the functions of the user
     for name in arguments_of():
         function = getattr(model, name)

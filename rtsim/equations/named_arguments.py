@@ -68,9 +68,7 @@ class Arguments:
         return self.does or f"fills {self.fills} in place"
 
     def meaning(self, name: str) -> str:
-        """Return the documented name of the argument ``name``, or "" if rtsim passes no such
-        argument.
-        """
+        """Return the documented name of the argument ``name``, or "" for an unknown argument."""
         if name == OUT and self.fills:
             return self.fills
         return name if name in self.names else ""
@@ -269,9 +267,7 @@ class _Wanted:
         given.defaults, given.kwonlyargs, given.kw_defaults = [], [], []
 
     def by_call(self) -> Callable[..., Any]:
-        """Return a function of all arguments that calls the original function with its own
-        arguments.
-        """
+        """Return a function of all arguments that passes the original function its own."""
         taken = [p for p in self.parameters if self.arguments.meaning(p.name)]
         call = ", ".join(
             f"{p.name}={letter}" if p.kind is _KEYWORD else letter
@@ -297,8 +293,7 @@ _LIBRARIES = frozenset(("math", "numba", "numpy", "scipy"))
 
 
 def _attributes(function: Any, fields: frozenset[str], seen: set[Any]) -> set[str]:
-    """Return the names in ``function``, and in the functions that it calls, that can be signal
-    names.
+    """Return all names in ``function`` and its callees that can be signal names.
 
     The names are read from the bytecode, so functions that use no signal names need not be parsed.
     """

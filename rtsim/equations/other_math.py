@@ -69,9 +69,7 @@ class Replacements:
         self._functions |= {id(getattr(builtins, name)): new for name, new in builtin.items()}
 
     def copy_of(self, function: Function) -> Function:
-        """Return a copy of ``function``, in which the user's functions that it calls are copied
-        too.
-        """
+        """Return a copy of ``function`` that also calls copies of the user's functions."""
         copied: Function = self._copy(getattr(function, "py_func", function), {})
         return copied
 

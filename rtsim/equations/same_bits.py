@@ -104,8 +104,7 @@ def _whole(bound: float) -> _Kind:
 
 
 def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
-    """Return whether ``function`` is certain to give equal bits as plain Python and as machine
-    code.
+    """Return whether ``function`` certainly gives equal bits in plain Python and in machine code.
 
     The answer applies to the functions of :func:`plain_at_first`, in which operations are replaced.
     The answer is False if the source of the function cannot be read.

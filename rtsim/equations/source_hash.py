@@ -148,8 +148,9 @@ class _Walk:
         return True
 
     def _sequence(self, value: object) -> bool:
-        """Write ``value`` if it is an immutable collection or code, and return whether it was
-        written.
+        """Write ``value`` if it is an immutable collection or code.
+
+        Returns whether the value was written.
         """
         if isinstance(value, np.ndarray):
             self.token(f"array {value.dtype.str}", repr(value.shape))

@@ -35,8 +35,7 @@ class Sparsity:
 
     @classmethod
     def of(cls, pattern: Any, size: int, what: str) -> Sparsity:
-        """Return the sparsity of ``pattern``, an array or a SciPy sparse matrix of shape (size,
-        size).
+        """Return the sparsity of ``pattern``, an array or SciPy sparse matrix, shape (size, size).
 
         ``what`` names the pattern in the :class:`ModelError` that is raised for any other shape.
         """

@@ -389,8 +389,8 @@ class Loop:
 
         All components that read ``start`` receive the input of the open loop instead of the signal.
         If the signal is read several times in a common period, each reading has its own input and
-        output. If ``end`` and ``start`` are different signals, ``end`` is sampled at the start of each
-        period, before the events at this time.
+        output. If ``end`` and ``start`` are different signals, ``end`` is sampled at the start of
+        each period, before the events at this time.
         """
         port, rows = self._rows(self.start)
         found = over_a_period(self.network, self.period, Cut(port, rows, open=True), self._end())

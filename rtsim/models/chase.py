@@ -104,7 +104,10 @@ def scenario(
     tick: float = 0.1,
     until: Duration = 15,
 ) -> rt.Scenario:
-    """A fox chases a rabbit; speeds ``fox`` and ``rabbit`` in m/s, ``bite`` in m, ``tick`` in s."""
+    """Return the scenario of a fox that chases a rabbit.
+
+    The speeds ``fox`` and ``rabbit`` are in m/s, ``bite`` is in m, ``tick`` in s.
+    """
     out = rt.Scenario(
         "fox-and-rabbit",
         until=until,

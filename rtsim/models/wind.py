@@ -126,7 +126,6 @@ def in_moving_air(model: rt.Model) -> rt.Model:
     the model already has such an input.
 
     Example:
-
         out.plant("ball", in_moving_air(SPHERE), step=0.01, inputs={"wind_east": 6.0})
     """
     taken = [name for name in AIR_INPUTS.names if name in model.inputs]
@@ -221,9 +220,9 @@ def scales(altitude: float, wind_20ft: float, exceedance: float) -> Scales:
     """Return the scale lengths of u and v, and of w (m), and their standard deviations (m/s).
 
     ``altitude`` is in m above the ground, ``wind_20ft`` in m/s. Below 1000 ft the values are from
-    the low-altitude model (at 10 ft or more). Above 2000 ft the values are from the medium/high-altitude
-    model. The specification has no values between 1000 and 2000 ft; as usual, they are
-    interpolated.
+    the low-altitude model (at 10 ft or more). Above 2000 ft the values are from the
+    medium/high-altitude model. The specification has no values between 1000 and 2000 ft; as usual,
+    they are interpolated.
     """
     low = max(_LOWEST, min(_LOW, altitude))
     ratio = 0.177 + 0.000823 * low / FT
@@ -432,7 +431,6 @@ def dryden(period: Duration | Period = 0.01) -> rt.Model:
     turbulence.
 
     Example:
-
         out.plant(
             "air", dryden(0.01), step=0.01,
             inputs={"airspeed": "f16.airspeed", "altitude": "f16.altitude"},

@@ -80,9 +80,9 @@ class Stop:
 def needed(folder: Folder) -> int:
     """Return the number of runs that the study needs up to the next interim analysis or its end.
 
-    Each interim analysis uses exactly the runs with smaller numbers. The order of the runs and a resume
-    therefore do not change the decision. A search that has not ended needs its largest number of
-    runs.
+    Each interim analysis uses exactly the runs with smaller numbers. The order of the runs and a
+    resume therefore do not change the decision. A search that has not ended needs its largest
+    number of runs.
     """
     plan, stop = folder.plan, folder.plan.stopping
     if not plan.sampled.planned and folder.ended.why:

@@ -59,7 +59,8 @@ class Summary(Judged, dict[str, Any]):
     def reasons(self) -> Iterator[Reason]:
         """Yield the reasons why the study has not passed, the most important first.
 
-        The result is empty for a study that has passed. A search without a failed run has not passed.
+        The result is empty for a study that has passed. A search without a failed run has not
+        passed.
         """
         failed, undecided = Outcome.FAILED, Outcome.UNDECIDED
         states, runs, required = self["states"], self["runs"], self["requirements"]

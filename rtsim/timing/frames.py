@@ -59,8 +59,8 @@ class WorstFrame:
 class FrameLog:
     """Statistics of all frames in constant memory, and the worst frames with their jobs.
 
-    A frame is added when the frame ends, before the wait for the next frame. If this wait ends early, the
-    frame continues, and :meth:`reopen` removes it again.
+    A frame is added when the frame ends, before the wait for the next frame. If this wait ends
+    early, the frame continues, and :meth:`reopen` removes it again.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:
@@ -96,7 +96,7 @@ class FrameLog:
 
     @property
     def least(self) -> int:
-        """Limit, ns: a frame is one of the worst if its work ends later than this after its due time."""
+        """Lateness of its end, ns, above which a frame is one of the worst."""
         self._settle_latest()
         return self._least
 

@@ -1,5 +1,4 @@
-"""(g) A person at the stick: what the window costs the simulation, how it holds its frames, and how
-long a movement of the stick is under way.
+"""(g) A pilot at the stick: cost of the window, its frames, and the latency of the stick.
 
 All in turns in one run.  The window is a real one, on an X server without a screen (Xvfb) and
 without a GPU; where there is no Xvfb, SDL's hidden one, and the pixel is not looked at.  The

@@ -41,8 +41,9 @@ def once_each(rows: Rows, runs: int) -> str:
 
 
 def equal_rows(rows: Rows, others: Rows, but: Collection[str] = ()) -> str:
-    """Return how many of the runs with results are equal bit for bit to the same runs of another
-    study, such as ``"990 of 990 equal"``.
+    """Return how many runs with results equal those of another study bit for bit.
+
+    The result is a text such as ``"990 of 990 equal"``.
 
     The columns ``but`` and those of :data:`OF_THE_MACHINE` are left out.
     """

@@ -54,13 +54,11 @@ class FrameCodec(Protocol):
 
     @property
     def period_ns(self) -> int:
-        """The period with which the description says that the frame is sent, ns; 0 if it does not
-        say so."""
+        """Period of the frame, ns; 0 if the description of the frame states none."""
         ...
 
     def encode(self, values: Vector) -> bytes:
-        """Return the bytes of the frame with ``values`` (n,), each rounded to the nearest raw
-        value.
+        """Return the bytes of the frame with ``values`` (n,), rounded to the nearest raw value.
 
         Raises :class:`FrameError` for a value that is not finite or that the frame cannot hold.
         """

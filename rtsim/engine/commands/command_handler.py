@@ -223,8 +223,10 @@ class CommandHandler:
     # Between tags.
 
     def quiet_until(self) -> int:
-        """Return the time before which no command acts, ns; -1 if the next tag must check
-        commands."""
+        """Return the time before which no command acts, ns.
+
+        Returns -1 if the next tag must check commands.
+        """
         self.inbox.poll()
         standing = self._standing or self._tags or self._until_ns is not None
         if standing or (self.inbox.trouble and not self._alone):
@@ -295,8 +297,7 @@ class CommandHandler:
         self._stood(self._pacer.end_hold(ns))
 
     def frozen(self, ns: int) -> None:
-        """Wait after the tag at ``ns``, at which an overrun froze the run, until a command resumes
-        it.
+        """Wait until a command resumes the run that an overrun has frozen after the tag at ``ns``.
 
         Raises :class:`OverrunError` after the timeout of the policy.
         """

@@ -173,8 +173,10 @@ KINDS: dict[str, CommandKind] = {
 
 
 def read_command(data: object) -> Command:
-    """Return the command in ``{"kind": ..., arguments}``; raise :class:`CommandError` if
-    invalid."""
+    """Return the command in ``{"kind": ..., arguments}``.
+
+    Raises :class:`CommandError` if the command is invalid.
+    """
     if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
         raise CommandError("a command must be a map with the kind and the arguments of the command")
     name = str(data["kind"])
@@ -270,7 +272,6 @@ class Inbox:
 
         ``rate`` is 0 if the run is not paced.  ``lateness_ns`` is -1 if it is unknown.
         """
-
         pacer, controllers = self._pacer, self._system.controllers
         lateness = pacer.log.last[0]
         return {

@@ -443,8 +443,7 @@ def _lent(pacer: Pacer) -> Wait | None:
 
 
 class PacedFrames:
-    """The state of a run's pacer, as a record that compiled code reads and writes while it waits.
-    """
+    """The state of a run's pacer, a record that compiled code reads and writes while it waits."""
 
     def __init__(
         self, pacer: Pacer, trace: Trace, tasks: list[str], inbox: Inbox | None = None

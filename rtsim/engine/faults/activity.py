@@ -84,8 +84,10 @@ class Activity:
             self._asked = ns
 
     def clear(self) -> None:
-        """End the activation at the next item, and begin no other until a command starts the
-        fault."""
+        """End the activation at the next item.
+
+        The next activation begins when a command starts the fault.
+        """
         self.cleared, self._asked = True, _NEVER
 
     def _now_holds(self, ns: int) -> bool:
@@ -136,8 +138,7 @@ class Activity:
         return _NEVER if k < 0 else fault.every.tick(k, first)
 
     def next_edge(self, ns: int) -> int:
-        """Return the fault's next scheduled start or end after ``ns``, or FAR_NS if there is
-        none."""
+        """Return the fault's next scheduled start or end after ``ns``, or FAR_NS without one."""
         fault = self.fault
         edges = [fault.at_ns or 0, FAR_NS if fault.until_ns is None else fault.until_ns]
         if fault.every is not None:

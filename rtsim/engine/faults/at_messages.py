@@ -131,8 +131,10 @@ class ReorderFault(MessageFault):
 
 
 class ErrorFrame(MessageFault):
-    """Fault that destroys the frame ``times`` times at its last bit; the sender repeats the
-    frame."""
+    """Fault that destroys the frame ``times`` times at its last bit.
+
+    The sender repeats a destroyed frame.
+    """
 
     name = "error_frame"
     does = "is destroyed on the bus and sent again"

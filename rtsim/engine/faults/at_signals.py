@@ -106,8 +106,10 @@ class SignalFault(FaultKind):
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
-        """Change ``value``, shape (n,), in place; called at each reading while the fault is
-        active."""
+        """Change ``value``, shape (n,), in place.
+
+        The method is called at each reading while the fault is active.
+        """
 
     def save(self) -> dict[str, Any]:
         return {
@@ -194,8 +196,7 @@ class NoiseFault(SignalFault):
 
 
 class Quantised(SignalFault):
-    """Fault that rounds the signal to the nearest multiple of ``step``; ties go to even
-    multiples."""
+    """Fault that rounds to the nearest multiple of ``step``; ties go to even multiples."""
 
     name = "quantised"
     does = "moves in steps"
@@ -245,8 +246,10 @@ class FaultyWiring(Wiring):
         self._items = items
 
     def spoil(self, fault: SignalFault, where: slice) -> None:
-        """Add ``fault`` to the elements ``where``; faults act in the order in which they are
-        added."""
+        """Add ``fault`` to the elements ``where``.
+
+        Faults act in the order in which they are added.
+        """
         self._faults.append((fault, self.into[where]))
 
     def gather(self) -> None:

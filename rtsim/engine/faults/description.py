@@ -76,8 +76,10 @@ _BASES = "SignalFault, MessageFault, LineFault, BoardFault or LoopFault"
 
 
 def _checked(name: str, made: object) -> type[FaultKind]:
-    """Return ``made`` if it is a complete kind with this name; raise :class:`ScenarioError` if
-    not."""
+    """Return ``made`` if it is a complete kind with this name.
+
+    Raises :class:`ScenarioError` otherwise.
+    """
     if not (isinstance(made, type) and issubclass(made, FaultKind)):
         raise ScenarioError(f"fault kind {name!r} is {made!r}; expected a subclass of {_BASES}")
     if inspect.isabstract(made):

@@ -239,8 +239,10 @@ class Installer(Places):
         controllers: Mapping[str, ControllerProtocol],
         tasks: Sequence[str] = (),
     ) -> Schedule:
-        """Install all faults, after all components are built; raise :class:`FaultError` on
-        failure."""
+        """Install all faults, after all components are built.
+
+        Raises :class:`FaultError` on failure.
+        """
         self._ports, self._wirings, self._plants = ports, wirings, plants
         self._bus, self._controllers, self._tasks = bus, controllers, tasks
         for fault in self._faults:

@@ -67,8 +67,8 @@ def way_to(name: str, place: Vector, target: Vector) -> Way:
 def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: float) -> Way:
     """Return the direction and distance to the next gate.
 
-    After the last gate, or with the landing gear down, the runway is the next gate. ``threshold`` (2,) is
-    the end of the runway at which a landing begins, m.
+    After the last gate, or with the landing gear down, the runway is the next gate. ``threshold``
+    (2,) is the end of the runway at which a landing begins, m.
     """
     if extension > _MOVES or course.next >= len(course.gates):
         return way_to("RWY", flight.place, threshold)

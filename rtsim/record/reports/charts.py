@@ -179,7 +179,7 @@ def thin(t: Vector, y: Vector, buckets: int = BUCKETS) -> tuple[Vector, Vector]:
 
 
 class Thinning:
-    """Selection of the points of signals that a chart needs; ``t`` (n,) are the times of all points.
+    """Selection of the points that a chart needs; ``t`` (n,) are the times of all points.
 
     The time is divided into equal buckets.  The first, last, smallest and largest points and one
     NaN of each bucket are kept, so that extremes and gaps stay visible.

@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from rtsim.core.errors import RtsimError
 from rtsim.core.outcome import Outcome
 from rtsim.timing.scheduling import examine_machine
 from tools.bench.results import Result, Row
@@ -88,7 +89,10 @@ def main(quick: bool, as_json: bool, only: tuple[str, ...]) -> None:
     results = []
     for name in only or BENCHES:
         progress.print(f"measuring: {name} ...")
-        result = BENCHES[name](quick)
+        try:
+            result = BENCHES[name](quick)
+        except RtsimError as error:  # such as an overrun, because the machine paused
+            result = Result(name, name, skipped=str(error))
         results.append(result)
         if not as_json:
             out.print(result.table())

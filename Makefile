@@ -101,6 +101,7 @@ lint: style types contracts
 style: setup-dev
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m tools.language
 
 types: setup-dev
 	$(BIN)/python -m mypy

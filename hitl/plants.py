@@ -123,7 +123,7 @@ def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
 
 
 class PlantFixture:
-    """A scenario that starts anew with each run; it keeps the last recording, also of a failed run.
+    """A scenario that restarts for each run, and its last recording, also of a failed run.
 
     Files are relative to ``folder``; steps that fail are saved below ``cases``.  Each run first
     calls ``before``, and does not begin if that raises an error.

@@ -1,8 +1,8 @@
 """C and C++ code that the units of host and board share.
 
 The module generates the declarations and calls of a controller, static assertions about its
-variables, C++ objects, the pins of Arduino code, and sketches as C++. It also generates the header
-with the columns of the vectors.
+variables, C++ objects, the pins of Arduino code, and sketches as C++. This module also generates
+the header with the columns of the vectors.
 """
 
 from __future__ import annotations

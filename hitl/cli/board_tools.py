@@ -192,7 +192,7 @@ def build(
     command uses that image and compiles nothing.
 
     SKETCH.ino is an Arduino sketch that uses the pins of its board. The image contains nothing of
-    rtsim. It is for a device of a rig (rtsim hitl), or for a board on the desk.
+    rtsim. The image is for a device of a rig (rtsim hitl), or for a board on the desk.
 
     Exit status 0 if the firmware was made, 1 if the compiler warned and --warnings error was given,
     2 if the firmware could not be made.
@@ -301,8 +301,8 @@ def export(
     The Arduino IDE, arduino-cli and PlatformIO compile the sketch for any board with an Arduino
     core. The sketch contains the controller's sources and the library, and needs nothing else.
     --board gives the sizes of C types: a board with the same sizes must run the sketch. This
-    command does not compile the sketch. It refuses to replace a file that was edited since the last
-    export, unless --force is given. Exit status 0 if the sketch was written, 2 otherwise.
+    command does not compile the sketch. Files that were edited since the last export are replaced
+    only with --force. Exit status 0 if the sketch was written, 2 otherwise.
 
     \b
     Examples:

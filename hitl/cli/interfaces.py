@@ -101,8 +101,8 @@ def header(interface: str, path: Path | None) -> None:
     """Write a C header for the controller of INTERFACE.
 
     The header is for C code that exchanges inputs, outputs and parameters with the controller, such
-    as firmware. It defines the index of each value, the hash of all signals, and the sample period
-    in s.
+    as firmware. The header defines the index of each value, the hash of all signals, and the sample
+    period in s.
 
     \b
     Examples:

@@ -199,8 +199,8 @@ def get(run: Run, names: tuple[str, ...], as_json: bool) -> None:
 def set_value(run: Run, target: str, value: tuple[str, ...]) -> At:
     """Set a parameter or the value of a source, as in 'rtsim ctl set f16.mass 9000 kg'.
 
-    The unit is optional. It must be the declared unit ('rtsim ctl parameters' lists it), because
-    values are not converted.
+    The unit is optional. If given, the unit must be the declared one ('rtsim ctl parameters' lists
+    units), because values are not converted.
     """
     numbers, unit = _measured(value)
     return run.set(target, numbers, unit)

@@ -247,8 +247,8 @@ def joystick(
 def calibrate(scenario: str, path: Path, force: bool) -> None:
     """Measure the axes of a device and write a mapping file for 'rtsim fly --mapping FILE.toml'.
 
-    The command asks you to move a control for each signal of the scenario's stick. It measures the
-    axis, its end positions, and its noise at rest.
+    The command asks you to move a control for each signal of the scenario's stick. The command
+    measures the axis, its end positions, and its noise at rest.
 
     \b
     Examples:

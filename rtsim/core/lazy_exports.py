@@ -1,7 +1,7 @@
 """Packages whose public names are imported at their first use.
 
-The recorder's process and ``rtsim --help`` also import rtsim.  They must not load a compiler that
-they never call.
+The recorder's process and ``rtsim --help`` also import rtsim.  These programs must not load a
+compiler that they never call.
 """
 
 from __future__ import annotations

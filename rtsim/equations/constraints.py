@@ -6,8 +6,8 @@ A model with constraints (an index-1 DAE) is
 
 :func:`explicit` returns the ordinary model. Its derivative, guards and output solve the residuals
 for ``y`` by Newton's method, in each stage of a solver. The algebraic values are the last discrete
-signals of the ordinary model. They are solved for at each tag, and the next step begins its search
-at these values. The derivative is therefore a pure function.
+signals of the ordinary model. Algebraic variables are solved for at each tag, and the next step
+begins its search at these values. The derivative is therefore a pure function.
 
 Newton's method is damped by the natural monotonicity test: a step is accepted if the simplified
 correction that follows is shorter than the step. The test does not depend on the units of the

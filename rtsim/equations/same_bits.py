@@ -1,7 +1,7 @@
 """Detection of functions that give equal bits as plain Python and as machine code.
 
 A run that begins with plain Python and continues with machine code may use only such functions.
-:func:`same_bits` reads the source of a function. It returns False unless Python and the compiler
+:func:`same_bits` reads the source of a function. The result is False unless Python and the compiler
 compute each operation alike, or :mod:`rtsim.equations.plain_operations` has a function that
 computes the operation like machine code. The allowed operations are:
 

@@ -472,7 +472,7 @@ def _with(table: Table, rows: slice | NDArray[np.bool_], column: int, value: flo
 def covering(
     trials: Sequence[Trial], open_: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return a few of ``trials`` that reach all goals of ``open_`` (g,) that any trial reaches.
+    """Return a few of ``trials`` that together reach as many goals of ``open_`` (g,) as all.
 
     Each trial is returned with the goals (g,) for which it was chosen.
     """

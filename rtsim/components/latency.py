@@ -266,7 +266,7 @@ class Empirical:
         return (self.samples[int(stream.integers(len(self.samples)))],)
 
     def quantile(self, share: float) -> int:
-        """Return the sample (ns) that a fraction ``share`` of the samples does not exceed."""
+        """Return the sample (ns) below or at which a fraction ``share`` of the samples lies."""
         rank = math.ceil(share * len(self.samples) - 1e-9)
         return sorted(self.samples)[max(rank, 1) - 1]
 

@@ -99,7 +99,7 @@ class RecordingError(RtsimError):
 
 
 class CheckpointError(RtsimError):
-    """A checkpoint cannot be taken, written, read or resumed."""
+    """Raised if a checkpoint cannot be taken, written, read or resumed."""
 
 
 class Undecided(RtsimError):

@@ -346,7 +346,10 @@ class Key:
         return place.error(name, text, element)
 
     def absent(self, place: Place, name: str) -> Any:
-        """Return the default; raise an error if the key must be given."""
+        """Return the default.
+
+        Raises an error if the key is required.
+        """
         if self.default is NEEDED:
             raise place.error(name, f"{name} is missing; write {self.wanted}")
         return self.default

@@ -266,7 +266,7 @@ class FieldNames(ast.NodeTransformer):
         return isinstance(node, ast.Attribute) and self.stands(node.value)
 
     def owned(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with a copy of each vector field that would otherwise get a second name.
+        """Return ``node`` with copies of vector fields that two names would otherwise share.
 
         A part of a vector is a view. Without a copy, a later change of the field would also change
         the value under the second name.

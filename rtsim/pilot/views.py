@@ -21,7 +21,7 @@ _ANGLE = re.compile(r"([-+]?[0-9]+(?:\.[0-9]+)?)deg")
 
 @dataclass(frozen=True)
 class Viewpoint:
-    """A view and the direction of looking in it: ``yaw`` to the right, ``pitch`` up, deg.
+    """A view and a direction in this view: ``yaw`` to the right, ``pitch`` up, deg.
 
     ``view`` is the name of a view of the scene. If empty, the scene's first view is used.
     """

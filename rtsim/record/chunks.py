@@ -515,11 +515,11 @@ class StoredWords:
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def tobytes(self) -> bytes:
-        """Return the bytes of all rows, like the method of an array."""
+        """Return the bytes of all rows, as ``numpy.ndarray.tobytes`` does."""
         return np.asarray(self).tobytes()
 
     def tolist(self) -> list[list[int]]:
-        """Return all rows as lists, like the method of an array."""
+        """Return all rows as lists, as ``numpy.ndarray.tolist`` does."""
         out: list[list[int]] = np.asarray(self).tolist()
         return out
 

@@ -170,7 +170,7 @@ def first_ns(
 
 @in_both
 def seen_ns(table: Any, i: int, from_ns: int, done: float, begin: int, high: int) -> int:
-    """Return the last ns before the flip at which guard ``i`` was evaluated."""
+    """Return the time of the last evaluation of guard ``i`` before its sign change, ns."""
     flips = table.flips
     if flips[FROM, i] <= 0.0:
         return begin

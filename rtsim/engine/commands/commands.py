@@ -293,10 +293,10 @@ class Inbox:
         """Read new commands, for example from a pipe; the loop calls this method at each tag."""
 
     def goes_on(self, **about: object) -> None:
-        """Note that the run was restored and continues; ``about`` contains its new properties."""
+        """Store that the run was restored and continues; ``about`` contains its new properties."""
 
     def lose_recording(self, since: str) -> None:
-        """Note that the recording has stopped, so that clients can be informed."""
+        """Store that the recording has stopped, so that clients can be informed."""
         self.unrecorded = since
 
     def figures(self) -> dict[str, Any]:

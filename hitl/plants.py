@@ -169,11 +169,11 @@ class PlantFixture:
     ) -> Recording:
         """Run the scenario and return its recording, which is in memory.
 
-        ``controllers`` are interface files by the name of the component that each replaces; without
-        them the reference models run.  ``until`` is the end time, s.  ``latency`` (s), ``late`` and
-        ``failure`` are those of :meth:`Scenario.replace_controller`, ``faults`` those of
-        :meth:`Scenario.faults`.  ``build`` is the kind of build.  Errors of the run are raised; the
-        recording up to the error is then in ``self.recording``.
+        ``controllers`` maps names of components to the interface files that replace them. Without
+        ``controllers``, the reference models run.  ``until`` is the end time, s.  ``latency`` (s),
+        ``late`` and ``failure`` are those of :meth:`Scenario.replace_controller`, ``faults`` those
+        of :meth:`Scenario.faults`.  ``build`` is the kind of build.  Errors of the run are raised;
+        the recording up to the error is then in ``self.recording``.
         """
         self._before()
         scenario = made(self._reference, self._settings)

@@ -365,7 +365,7 @@ class FrameInput:
 
 
 class ReadAhead:
-    """A link that a thread reads ahead; each arriving frame sets ``wake``."""
+    """A link that a thread reads continuously; each arriving frame sets ``wake``."""
 
     def __init__(self, link: FrameLink, wake: Wake) -> None:
         self.addressed = link.addressed

@@ -296,7 +296,7 @@ class OpenLoop(Judged):
         return [s for s in self.signals if s.reason]
 
     def worst_first(self) -> list[OutputResult]:
-        """Return the failing outputs, then all others in decreasing share of their tolerance."""
+        """Return the failing outputs, then the others, largest share of the tolerance first."""
         return sorted(self.signals, key=lambda s: (not s.reason, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
@@ -329,7 +329,7 @@ class OpenLoop(Judged):
 
     @property
     def in_words(self) -> str:
-        """A sentence that all steps agree, or on the first failure."""
+        """A sentence: all steps agree, or which step failed first."""
         if self.error:
             return f"{self.name}: {self.error}"
         problems = [_about_it(self.name, check.problem) for check in self.checks if check.problem]

@@ -199,7 +199,7 @@ def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
 
 
 def as_failure(error: BoardError, before: str = "") -> BoardFailure:
-    """Return a line error as a controller error, with a text that begins with ``before``."""
+    """Convert a line error to a controller error, whose text begins with ``before``."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
     return out

@@ -188,7 +188,7 @@ def generate(
     observe: Observer = lambda *_: None,
     origin: str = "",
 ) -> Generated:
-    """Search for stimuli that reach the branches of ``build`` that ``run`` leaves open.
+    """Search for stimuli that reach those branches of ``build`` that ``run`` does not reach.
 
     ``run`` (k, m) contains the inputs of a recorded run, in the order of the interface file.
     ``values`` contains parameters by name. ``goes_on`` is called between rounds. If it returns

@@ -1,4 +1,4 @@
-"""Check that a simulated bus device fulfils its contract, including those of other packages."""
+"""Check that a simulated bus device fulfils its contract, also a device of another package."""
 
 from __future__ import annotations
 

@@ -454,7 +454,7 @@ def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> 
 
 @dataclass(frozen=True)
 class ListKey(Key):
-    """A key for a list, whose elements ``of`` converts.
+    """A key for a list; the function ``of`` converts each element.
 
     If ``single`` is True, a list of one element needs no brackets.
     """

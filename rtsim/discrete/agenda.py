@@ -232,7 +232,7 @@ class Agenda(simpy.Environment):
 
     @property
     def next_ns(self) -> int:
-        """Time of the next reaction (ns), or ``FAR`` without one."""
+        """Time of the next reaction (ns), or ``FAR`` if no reaction is due."""
         if self._kept is not None:
             return self._ns
         return self._events[0][0] if self._events else FAR
@@ -272,7 +272,7 @@ class Agenda(simpy.Environment):
         self.run()
 
     def read(self, name: str) -> Any:
-        """Return an input, as it was before this microstep, or a parameter: a float or an array."""
+        """Return an input's value before this microstep, or a parameter: a float or an array."""
         if name in self._scalars:
             memory, at = self._scalars[name]
             return memory[at]

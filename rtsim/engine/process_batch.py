@@ -33,7 +33,7 @@ Messages = list[tuple[bytes, bytes, int]]
 
 
 class Ran(NamedTuple):
-    """Result of reactions in advance: messages, number of reactions, and last time, ns."""
+    """Result of a batch of reactions: messages, number of reactions, and last time, ns."""
 
     messages: Messages
     reactions: int

@@ -30,7 +30,7 @@ _imported: dict[Path, dict[str, tuple[Path, Signature | None]]] = {}
 
 
 def imported_by(path: Path) -> dict[Path, Signature | None]:
-    """Return the files of modules that ``path`` imported, with their signatures at that time.
+    """Return the files of modules that ``path`` imported, with their signatures at the import.
 
     If ``path`` is loaded again, Python does not read modules again that are still in its module
     table.

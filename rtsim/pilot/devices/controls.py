@@ -135,7 +135,7 @@ _REACHED = 0.04
 
 
 class Lever:
-    """Takeover of a value by a lever, when the lever reaches the value or passes through it."""
+    """A lever that takes over a value when it reaches the value or passes through it."""
 
     def __init__(self) -> None:
         self.device = ""

@@ -383,7 +383,10 @@ def _text(place: Place) -> str:
 
 
 def _sides(text: str) -> tuple[str, ...]:
-    """Return the texts of the sides of a call that decides; empty for other expressions."""
+    """Return the possible results of a call that decides, as source text.
+
+    The result is empty for other expressions.
+    """
     try:
         node = ast.parse(text, mode="eval").body
     except SyntaxError:

@@ -108,7 +108,7 @@ class WiredBoards:
 
     @property
     def pins(self) -> EmulatedPins:
-        """Pins of the node. Edges are not available, because the wires consume them."""
+        """Pins of the node; their edges go to the wires and cannot be read here."""
         return self._node.pins
 
     @property

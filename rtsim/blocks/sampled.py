@@ -147,7 +147,7 @@ class _Held(Block):
 
 @dataclass(frozen=True)
 class ZeroOrderHold(_Held):
-    """Hold the value of the last event at ``u``.
+    """Zero-order hold: the output keeps the value of the last event at ``u``.
 
     With ``period`` (s), ``u`` is a signal, which the block samples.
     """

@@ -168,7 +168,7 @@ def indented(lines: Sequence[str]) -> list[str]:
 
 
 def module(text: str, names: Mapping[str, Any]) -> ModuleType:
-    """Return ``text`` as a module in which ``names`` are defined.
+    """Return a module with the source ``text`` and the global variables ``names``.
 
     The text is also written to a file in the cache folder, so that numba can cache the machine code
     and a debugger can show the lines.  The file is never executed.  If writing fails, each

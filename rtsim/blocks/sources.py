@@ -25,7 +25,7 @@ class Source(Block):
         return (Port("y", unit=self.unit),)
 
     def numbers(self, **values: float) -> Signals:
-        """Return parameters in the unit of the output, with initial values by name."""
+        """Return one parameter for each name in ``values``, in the unit of the output."""
         return Signals(*(Signal(name, self.unit, initial=v) for name, v in values.items()))
 
 

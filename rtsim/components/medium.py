@@ -61,8 +61,9 @@ class Medium(Protocol):
 class SharedTransport(Protocol):
     """Latency model of messages on a medium.
 
-    ``delays`` gives the times from the completion of a message until it is ready for the medium:
-    ``(0,)`` unless a fault changes them.  All copies of a message use the medium.
+    ``delays`` returns the time from the completion of a message until the message is ready for the
+    medium. The result is ``(0,)``, unless a fault changes the times or adds copies of the message.
+    All copies of a message use the medium.
     """
 
     @property

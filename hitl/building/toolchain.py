@@ -86,7 +86,7 @@ class BuildError(RtsimError):
 
 
 class CannotBuild(BuildError):
-    """No compiler works, or no folder can be written, for reasons other than the C code."""
+    """Raised if no compiler works or no folder can be written; the C code is not the reason."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def back_to_back(
 def compare_chain(
     scenario: Scenario, stages: list[Stage], request: ComparisonRequest
 ) -> ComparisonChain:
-    """Compare the first stage with the reference model, and each other with the previous one."""
+    """Compare the first stage with the reference model, and later stages with the one before."""
     last = stages[-1]
     conditions = Conditions(scenario, tuple(last.controllers), request)
     pace = Pace.of(request.pace)

@@ -117,10 +117,10 @@ class Program:
     def hex(self, begins: int, size: int, beside: Mapping[str, tuple[int, int]] = NOTHING) -> str:
         """Return the Intel HEX text of the ``size`` bytes of flash from the address ``begins``.
 
-        ``beside`` maps the name of each other memory to its first address and the address after its
-        end.  Bytes in these memories are omitted; see :meth:`left_out`.  Raises :class:`BoardError`
-        if other bytes of the program lie outside the flash, or if two sections overlap, because the
-        image would be incomplete.
+        ``beside`` maps the name of each further memory to its first address and the address after
+        its end.  Bytes in these memories are omitted; see :meth:`left_out`.  Raises
+        :class:`BoardError` if other bytes of the program lie outside the flash, or if two sections
+        overlap, because the image would be incomplete.
         """
         lines, upper = [], 0
         for address, data in self._flash(begins, begins + size, beside):

@@ -47,8 +47,8 @@ MOST_SEQUENCES = 10_000
 class Reached(Judged):
     """The goals that one sequence reached.
 
-    For n branches there are g = 2 n goals. The first n goals are to take each branch. The others
-    apply to comparisons, and are to take each branch narrowly, as defined in ``stimuli.c``.
+    For n branches there are g = 2 n goals. Each of the first n goals is to take one branch. The
+    others apply to comparisons, and are to take each branch narrowly, as defined in ``stimuli.c``.
     """
 
     status: int

@@ -397,7 +397,7 @@ def event_node(block: str, clause: int) -> Node:
 
 
 class SignalNodes(Protocol):
-    """Protocol of the signals of a model under construction, which the clauses of events read."""
+    """Protocol: signals of a model under construction, as the clauses of events read them."""
 
     flat: Flat
     layout: Layout

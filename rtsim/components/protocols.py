@@ -150,13 +150,13 @@ class Stamped(Protocol):
     """A controller that measures its response times for the track ``measured/NAME``."""
 
     def stamps(self) -> tuple[int, ...]:
-        """Return when the last request was sent, begun, ended and received, ns of one clock."""
+        """Return four times of the last request, ns of one clock: sent, begun, ended, received."""
         ...
 
 
 @runtime_checkable
 class WarmedUp(Protocol):
-    """A controller whose code can run without effect before a paced run needs it."""
+    """A controller that can run its code before a paced run, without an effect on the run."""
 
     def warm_up(self) -> Callable[[], object] | None:
         """Return a function of less than 40 us that the pacer calls after a sleep, or ``None``."""

@@ -169,10 +169,10 @@ def _fill(north: Vector, east: Vector, height: Vector, kind: Vector) -> None:
 def ground_grid(reach: float = 12_000.0, spacing: float = 200.0) -> GroundGrid:
     """Return the terrain as a grid for viewers, up to ``reach`` (m) from the runway's middle.
 
-    The kind of a cell is that of its middle. Roads have narrow cells of their own. A scene draws
-    the runway separately, because the runway is not parallel to the cells. A viewer draws planes
-    between the grid points. With the default ``spacing`` (m) the planes are within 4 m of the true
-    height. On the flat ground around the runway they have the true height.
+    The kind of a cell is the kind of ground at its middle. Roads have narrow cells of their own. A
+    scene draws the runway separately, because the runway is not parallel to the cells. A viewer
+    draws planes between the grid points. With the default ``spacing`` (m) the planes are within 4 m
+    of the true height. On the flat ground around the runway they have the true height.
     """
     axis = np.arange(-reach, reach + 0.5 * spacing, spacing)
     edges = np.array([-_ROAD_HALF, _ROAD_HALF])

@@ -1,8 +1,8 @@
 """Tables of recorded signals: one row for each time, one column for each signal.
 
-Components have different times and up to two values at one instant.  :func:`signal_table` combines
-their signals in one table.  Methods convert the table to an Arrow table, a DataFrame of pandas or
-polars, or a Dataset of xarray.  These packages are optional.
+The times of the rows differ between components, and an instant can have two values.
+:func:`signal_table` combines their signals in one table.  Methods convert the table to an Arrow
+table, a DataFrame of pandas or polars, or a Dataset of xarray.  These packages are optional.
 """
 
 from __future__ import annotations

@@ -343,7 +343,7 @@ def request(
 def probe() -> Granted:
     """Return the scheduling that this machine would grant to ``--realtime``.
 
-    The scheduling is requested and undone at once.
+    The function requests the scheduling and then restores the previous scheduling.
     """
     with request(SchedulingRequest.realtime()) as granted:
         return granted

@@ -113,7 +113,7 @@ def draw_help(
 ) -> None:
     """Draw the rows of :func:`help_rows`; ``movers`` is empty if the run has no stick.
 
-    The help is as large as fits above the status line. In a low window, it has two columns.
+    The help is as large as fits above the status line. In a low window, the help has two columns.
     """
     width, height = surface.get_size()
     rows = tuple(help_rows(movers, keys))

@@ -36,7 +36,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Share:
-    """Estimated share of all possible runs, with its confidence interval."""
+    """Estimated share of runs that meet a requirement, with its confidence interval."""
 
     share: float
     low: float

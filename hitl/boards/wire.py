@@ -141,7 +141,7 @@ def bus_operation(value: int) -> tuple[int, BusOp, int]:
 
 
 def bus_answer(number: int, reply: BusReply) -> int:
-    """Return the value of the BUS input that answers the operation ``number``."""
+    """Return the value of the input BUS that is the answer to the operation ``number``."""
     return number << 11 | int(reply.lost) << 9 | int(reply.ack) << 8 | reply.data & 0xFF
 
 

@@ -571,7 +571,7 @@ def drive(
 
 
 def fresh(name: str, controller: ControllerProtocol) -> ControllerProtocol:
-    """Return a new controller like ``controller``; raise an error without a method ``fresh()``."""
+    """Return a new controller like ``controller``, which must have a method ``fresh()``."""
     if not isinstance(controller, Fresh):
         raise ScenarioError(
             f"{name}: a back-to-back test starts a controller several times, but a "

@@ -324,7 +324,7 @@ _LINE = re.compile(r"(\.\w+):\d+(?=: | in |$)")
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """The branches of a controller's C code that the input sequences of a comparison reach."""
+    """Reached branches of a controller's C code, for the input sequences of a comparison."""
 
     interface: Interface
     branches: tuple[int, ...] = ()

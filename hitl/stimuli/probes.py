@@ -1,8 +1,8 @@
 """Detection of the branches of C functions, and insertion of a probe into each.
 
 The text is the output of the preprocessor, so macros and ``#if`` are resolved, and each line has
-its file and number. A probe reports which way a condition went, and its distance from the other
-way. For ``a < b``, the distance is ``a - b``. The search for stimuli minimizes these distances
+its file and number. A probe reports the value of a condition, and its distance from the other
+value. For ``a < b``, the distance is ``a - b``. The search for stimuli minimizes these distances
 (docs/decisions/172).
 """
 

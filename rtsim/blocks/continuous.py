@@ -195,9 +195,9 @@ class Differential(Block):
     this, each output counts as depending on all inputs.
 
     ``feedthrough`` can then declare the dependences: ``False`` for none, or the inputs of each
-    output, as in ``{"force": ("speed",), "angle": ()}``.  Outputs that are missing depend on all
-    inputs.  Raises :class:`ScenarioError` if an output changes with an undeclared input, and for a
-    model that a block cannot contain.
+    output, as in ``{"force": ("speed",), "angle": ()}``.  An output that is not listed depends on
+    all inputs.  Raises :class:`ScenarioError` if an output changes with an undeclared input, and
+    for a model that a block cannot contain.
     """
 
     def __init__(

@@ -281,7 +281,10 @@ class Clock(Protocol):
         ...
 
     def spend(self, ns: int) -> None:
-        """Keep the CPU busy for ``ns`` of own time.  A clock that never waits does nothing."""
+        """Keep the CPU busy for ``ns`` of this clock's time.
+
+        A clock that never waits does nothing.
+        """
         ...
 
 

@@ -523,7 +523,7 @@ def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str
 
 @dataclass(frozen=True)
 class TableKey(Key):
-    """A key for a table with the keys ``keys``.
+    """A key whose value is a table with the keys ``keys``.
 
     Without a default, an absent table has the defaults of its keys.  With ``of``, the table may
     contain further names, whose values ``of`` converts.

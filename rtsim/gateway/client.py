@@ -44,7 +44,7 @@ class RequestError(RtsimError):
 
 @dataclass(frozen=True)
 class ClientRequest:
-    """A well-formed request. Its names have not been checked against the run."""
+    """A well-formed request. The names in the request have not been checked against the run."""
 
     number: int
     do: str

@@ -65,7 +65,7 @@ def scenario(
     realisation: int = 0,
     until: Duration = 0,
 ) -> rt.Scenario:
-    """Track a sum of sines with the plant K/s or K/s^2; a person flies, or a scripted pilot.
+    """Track a sum of sines with the plant K/s or K/s^2, flown by a person or a scripted pilot.
 
     ``plant_gain`` is K in rad/s (or rad/s^2) for full stick. ``by`` is ``person`` or ``script``.
 

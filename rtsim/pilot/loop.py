@@ -212,7 +212,7 @@ twice per second.
 
 
 class LoopFigures:
-    """Latencies from a change at a device to the tag that uses the change, and to the picture."""
+    """Latencies of a change at a device, to the tag that uses it and to the picture."""
 
     def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
         self.stick = stick

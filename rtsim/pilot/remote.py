@@ -212,7 +212,7 @@ def payload_of(name: str, integers: Integers, floats: Vector, later_ns: int) -> 
 def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
     """Return the integers with times converted to a clock that is ``later_ns`` ahead.
 
-    Zero stands for no time and stays zero.
+    The value zero means that there is no time stamp, and stays zero.
     """
     out = integers.copy()
     for k in _WALLS.get(name, _PLANT_WALLS):

@@ -195,7 +195,7 @@ The data of failed attempts are discarded.
 
 
 class TrackPool:
-    """Tracks that consecutive runs of one system share."""
+    """Memory of tracks, used by consecutive runs of one system."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Track] = {}

@@ -238,7 +238,7 @@ class ProgressLine:
             self._write(text)
 
     def count(self, what: str, done: int, of: int) -> None:
-        """Show ``done`` of ``of``, at most five times per second."""
+        """Show the progress, ``done`` out of ``of``, at most five times per second."""
         if self._enabled and self._pulse.due():
             self._write(f"{what} {done} / {of}")
 

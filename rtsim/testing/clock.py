@@ -100,7 +100,7 @@ class FakeClock:
             self._agenda.sort(key=lambda entry: entry[:2])
 
     def wake_late(self, *late: int) -> None:
-        """Append wake-up latencies in ns for the next waits."""
+        """Set the wake-up latencies of the next waits, ns; earlier values come first."""
         self._late.extend(late)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:

@@ -86,7 +86,10 @@ class _Field:
 
 
 class StructCodec:
-    """The codec of one frame of a TOML file; its constants must be equal in a received frame."""
+    """The codec of one frame of a TOML file.
+
+    A received frame must contain the constants of the description.
+    """
 
     def __init__(self, name: str, frame: Entries, overflow: str, source: str) -> None:
         self.name, self._source = name, source

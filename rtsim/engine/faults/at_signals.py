@@ -177,7 +177,7 @@ class Drift(SignalFault):
 
 
 class NoiseFault(SignalFault):
-    """Fault that adds normal noise to each element at each item.
+    """Fault that adds normally distributed noise to each element at each reading.
 
     ``deviation`` is the standard deviation.
     """

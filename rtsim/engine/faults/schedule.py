@@ -1,4 +1,4 @@
-"""Install the faults of one run, and apply simulated time and commands to them."""
+"""Install the faults of one run, and start and end them by simulated time and by commands."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Sources of the landing gear's figures:
 
 - Positions of the wheels and of the airframe, friction coefficients and drag of the gear: the F-16
   of JSBSim, ``aircraft/f16/f16.xml`` revision 1.87, which is made of public data. Positions are
-  relative to its centre of mass.
+  relative to the centre of mass of the aircraft.
 - Springs, dampers and stroke are rtsim's own choice. The static compression of each leg is about
   0.1 m. A landing at 10 ft/s, the limit of MIL-A-8862 for land-based aircraft, uses two thirds of
   the stroke (docs/decisions/157-ground-for-the-f16.md).

@@ -103,7 +103,7 @@ class RunState:
 
 
 class Telling:
-    """Sends stick, orders and figures to the run, if this viewer has the control authority."""
+    """Sends stick positions, commands and statistics if the viewer has control authority."""
 
     def __init__(self, shared: Exchange, clock: Callable[[], int] = stopwatch) -> None:
         self.flies = False

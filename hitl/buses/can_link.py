@@ -58,8 +58,8 @@ class CanLink:
             given = {"hop_limit": 1 if remote else 0, "fd": False, **given}
             if given["hop_limit"] != 0 and not remote:
                 raise ScenarioError(
-                    f"{text}: hop_limit={given['hop_limit']} lets frames leave this machine; add "
-                    "remote=yes to the URL if they may (they are not encrypted)"
+                    f"{text}: with hop_limit={given['hop_limit']}, frames leave this machine "
+                    "without encryption; add remote=yes to the URL to allow this"
                 )
         self._echoes: deque[Frame] = deque(maxlen=_MOST_ECHOES)
         """Frames sent by multicast, which this end will receive as well."""

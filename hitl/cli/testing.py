@@ -174,8 +174,7 @@ _OPTIONS = (
     ),
     click.option(
         "-o", "--record", "path", type=_path, metavar="FILE",
-        help="Record the closed-loop run with the C code or the board in FILE.  [default: no "
-        "recording]",
+        help="Write a recording of the closed-loop run to FILE.  [default: no recording]",
     ),
     click.option("--force", is_flag=True, help="Overwrite the file given with -o if it exists."),
     click.option(

@@ -133,8 +133,8 @@ _MOST_RUNS = click.option(
 _STOP = click.option(
     "--stop",
     metavar="TEXT",
-    help="Stop early if an interval is narrow: peak:0.01,looks=100 200 stops after 100 or 200 "
-    "runs if the half-width of the interval of peak is at most 0.01.",
+    help="Stop the study early if an interval is narrow. With peak:0.01,looks=100 200, the study "
+    "stops after 100 or 200 runs if the half-width of the interval of peak is at most 0.01.",
 )
 _COMPOSING = (
     click.option(

@@ -114,9 +114,9 @@ class SampledRun:
             self._move(at)
             self._instant(at)
         raise ModelError(
-            f"more than {MOST_INSTANTS} instants in a common period; the periods of the scenario "
-            f"({', '.join(map(str, sorted(set(self.network.times), key=lambda p: p.ns)))}) have "
-            "a long common multiple; choose periods that are multiples of each other"
+            "the common multiple of the scenario's periods "
+            f"({', '.join(map(str, sorted(set(self.network.times), key=lambda p: p.ns)))}) has "
+            f"more than {MOST_INSTANTS} instants; choose periods that are multiples of each other"
         )
 
     def _next(self) -> Time:

@@ -491,7 +491,7 @@ class NamedSignals:
         if self.__dict__.get("_handed_over"):
             raise ModelError(
                 f"{type(self).__name__}.{name} is assigned after the object was given to a "
-                "scenario, which has its values already; use scenario.set(...)"
+                "scenario; the scenario has copied the value, so use scenario.set(...)"
             )
         self._values[name] = value
 

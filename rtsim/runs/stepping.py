@@ -453,8 +453,8 @@ class Simulation:
             )
         if saved.kept is None:
             raise CheckpointError(
-                "the run of this checkpoint kept no rows, but this run is recorded; use "
-                "record=False in both, or in none"
+                "the run of this checkpoint recorded no rows, but this run records rows; give "
+                "record=False to both runs or to neither run"
             )
         return MemoryRecorder(saved.kept)
 

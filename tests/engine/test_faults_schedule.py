@@ -400,7 +400,7 @@ ONE = '[[fault]]\nname = "f"\nwhere = "controller.u"\nkind = "offset"\namount = 
         (ONE + "duration = 1\ncount = 2\n", 7, "both duration and count are given"),
         (ONE + "count = 0\n", 6, "count = 0 is not valid; write a whole number >= 1"),
         (ONE + "count = 1.5\n", 6, "count = 1.5"),
-        (ONE + "every = 1\n", 6, "a fault with every also needs duration"),
+        (ONE + "every = 1\n", 6, "also needs the key 'duration'"),
         (ONE + "every = 0\ncount = 1\n", 6, "every = 0"),
         (ONE + "probability = 1.5\n", 6, "probability = 1.5 is not valid; write a number"),
         (ONE + "probability = nan\n", 6, "probability = nan"),

@@ -214,8 +214,8 @@ def _check_triggers(row: Entries, kind: type[FaultKind]) -> None:
     if "every" in row.given and not ends:
         raise row.error(
             "every",
-            "a fault with every also needs duration (in s) or count (a number of rows, messages or "
-            "bytes)",
+            "a fault with the key 'every' also needs the key 'duration' (s) or the key 'count' "
+            "(number of rows, messages or bytes)",
         )
 
 

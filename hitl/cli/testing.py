@@ -322,7 +322,7 @@ def test(
     further input sequences for the open loop, each from the start of the controller.
 
     A value passes if it differs by at most max(ABS, REL*|value of the reference model|). Without
-    --abs, --rel and --tol the type of each output and the range of each signal give the tolerance.
+    --abs, --rel and --tol, the tolerance follows from the type and the range of each signal.
 
     Exit status 0 if the C code does what its reference model does, 1 if a value differs, 2 if this
     could not be decided, for example because no output changed or the host failed.

@@ -501,7 +501,7 @@ def test_a_checkpoint_of_another_run_is_refused() -> None:
     s = Simulation(loop(), seed=3)
     with pytest.raises(CheckpointError, match="seed differs"):
         s.restore(saved)
-    with pytest.raises(CheckpointError, match="kept no rows"):
+    with pytest.raises(CheckpointError, match="recorded no rows"):
         s.restore(Simulation(loop(), seed=3, record=False).save())
     saved = s.save()
     s.result()

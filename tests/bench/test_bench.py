@@ -17,6 +17,7 @@ from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from hitl.building.toolchain import BuildError
+from rtsim.core.errors import ModelError, OverrunError
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
 from rtsim.record.recorders import MemoryRecorder, NullRecorder
@@ -129,6 +131,27 @@ def test_what_was_not_measured_is_no_bound_that_was_kept(
     assert ("not measured" in done.stderr) == bool(lacking)
     as_data = [reason for r in named for reason in r.to_json()["lacking"]]
     assert bool(as_data) == bool(lacking)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (OverrunError("101 late frames"), 2, "not measured: a: 101 late frames"),
+        (ModelError("x is not a number"), 1, ""),  # an error of rtsim ends the command
+    ],
+)
+def test_a_bench_that_the_machine_spoils_is_named_and_the_next_one_runs(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, said: str
+) -> None:
+    def spoiled(_: bool) -> Result:
+        raise error
+
+    ran = Mock(return_value=KEPT)
+    monkeypatch.setattr("tools.bench.__main__.BENCHES", {"a": spoiled, "b": ran})
+    done = CliRunner().invoke(main, [])
+    assert done.exit_code == status
+    assert said in done.stderr
+    assert ran.called == bool(said)
 
 
 def test_a_frame_has_two_messages_and_both_states() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from rtsim.core.errors import RtsimError
+from rtsim.core.errors import OverrunError
 from rtsim.core.outcome import Outcome
 from rtsim.timing.scheduling import examine_machine
 from tools.bench.results import Result, Row
@@ -91,7 +91,7 @@ def main(quick: bool, as_json: bool, only: tuple[str, ...]) -> None:
         progress.print(f"measuring: {name} ...")
         try:
             result = BENCHES[name](quick)
-        except RtsimError as error:  # such as an overrun, because the machine paused
+        except OverrunError as error:  # the machine paused for longer than the policy allows
             result = Result(name, name, skipped=str(error))
         results.append(result)
         if not as_json:

@@ -26,7 +26,7 @@ FLIGHT = (*RTSIM, "run", "f16", "--until", "0.005", "--no-record")
 """One step of the F-16, its first tag and its last."""
 BOUNDS = {
     "rtsim --help": 1.2,
-    "rtsim run f16, warm": 6.5,
+    "rtsim run f16, warm": 5.6,
     "rtsim run f16, cold": 64.0,
     "the cart, cold": 8.0,
     "the ball, cold": 8.0,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import errno
-import gc
 import importlib
 import importlib.util
 import io
@@ -119,20 +118,6 @@ def _end(why: str) -> NoReturn:
     sys.exit(2)
 
 
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Context with fewer garbage collections, which otherwise take 6 % of a start.
-
-    Imports and models create many objects, and nearly all of them stay.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(200_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 class Commands(click.Group):
     """Group of commands, each of which is given as the text ``module:command``.
 
@@ -144,7 +129,7 @@ class Commands(click.Group):
         self._known = known
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        with minded_output(), _few_collections():
+        with minded_output():
             return super().main(*args, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

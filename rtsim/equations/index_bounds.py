@@ -32,7 +32,7 @@ import numpy as np
 
 from rtsim.core.cache import cache_folder
 from rtsim.core.errors import ModelError
-from rtsim.equations import reading_functions as reading
+from rtsim.equations import reading_functions, rewriting
 from rtsim.equations.compiling import hash_of
 from rtsim.equations.reading_functions import source_of
 from rtsim.equations.rewriting import LEAVES, Outside, told, value_of, where
@@ -133,7 +133,7 @@ _TEXTS = {True: "within bounds\n", False: "not proven\n"}
 
 def _place(function: Any, sizes: tuple[int | None, ...]) -> Path:
     """Return the file that keeps the result for ``function`` between processes."""
-    text = f"{hash_of(function)} {function.__module__} {sizes} {_made_by()}"
+    text = f"{hash_of(function)} {sizes} {_made_by()}"
     return cache_folder() / "indices" / hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -147,8 +147,9 @@ def _read(place: Path) -> bool | None:
 
 @cache
 def _made_by() -> str:
-    """Return a hash of this analysis and of Python, whose source and bytecode it reads."""
-    own = b"".join(Path(str(m.__file__)).read_bytes() for m in (sys.modules[__name__], reading))
+    """Return a hash of this analysis, with the version of Python whose source it reads."""
+    modules = (sys.modules[__name__], reading_functions, rewriting)
+    own = b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
     return f"{hashlib.sha256(own).hexdigest()} {sys.version}"
 
 

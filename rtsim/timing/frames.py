@@ -96,7 +96,7 @@ class FrameLog:
 
     @property
     def least(self) -> int:
-        """Lateness of its end, ns, above which a frame is one of the worst."""
+        """Lateness of the end of work, ns, above which a frame is one of the worst."""
         self._settle_latest()
         return self._least
 

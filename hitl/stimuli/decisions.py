@@ -68,7 +68,34 @@ def parsed(text: bytes, cpp: bool = False) -> Node:
 
     Raises :class:`ScenarioError` if a package of the extra ``sil`` is missing.
     """
-    return _parser(cpp).parse(text).root_node
+    return _parser(cpp).parse(_with_plain_types(text)).root_node
+
+
+_TYPEOF = re.compile(
+    rb""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'  # a text
+        | \b(?:__)?typeof(?:_unqual)?(?:__)?\s*(\() """,
+    re.VERBOSE,
+)
+
+
+def _with_plain_types(text: bytes) -> bytes:
+    """Return ``text`` with ``int`` and spaces for each ``typeof (...)``, at the same positions.
+
+    The grammar cannot parse ``typeof`` of an expression such as ``__typeof__ (0.0) __y``, to which
+    macros such as ``MAX`` and some versions of ``isless`` expand.
+    """
+    out = text
+    for found in _TYPEOF.finditer(text):
+        if not found[1]:
+            continue  # a text
+        end, depth = found.end(), 1
+        while depth and end < len(text):
+            depth += {b"(": 1, b")": -1}.get(text[end : end + 1], 0)
+            end += 1
+        if not depth:  # else in a comment, or in code that is not C
+            spaces = re.sub(rb"[^\n]", b" ", text[found.start() + 3 : end])
+            out = out[: found.start()] + b"int" + spaces + out[end:]
+    return out
 
 
 def at_compile_time(node: Node) -> bool:

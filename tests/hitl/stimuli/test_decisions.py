@@ -11,10 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from hitl.building.build import Build, build
 from hitl.controllers.sil import SilController
+from hitl.stimuli.decisions import _with_plain_types
 from hitl.stimuli.file import Stimuli, Stimulus
 from hitl.stimuli.generating import Generated, Limits, Reach, generate
 from rtsim.core.tag import Tag
@@ -24,6 +26,8 @@ HEAD = """#include <math.h>
 #include "s.h"
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define MOST(a, b) \\
+    (__extension__ ({ __typeof__(a) a_ = (a); __typeof__(b) b_ = (b); a_ > b_ ? a_ : b_; }))
 #define CLAMP(x, low, high) MAX(low, MIN(x, high))
 static double limited(double x, double low, double high)
 {
@@ -45,6 +49,7 @@ SIBLINGS = {
     "signbit": ("signbit(x) * {}", "5.0", "7.0"),
     "isless": ("{} * isless(x, 0.0)", "5.0", "7.0"),
     "MIN and MAX": ("MAX({}, MIN(10.0, x))", "-10.0", "-15.0"),
+    "typeof": ("MOST({}, MIN(10.0, x))", "-10.0", "-15.0"),
     "CLAMP": ("CLAMP(x, {}, 10.0)", "-10.0", "-15.0"),
     "?:": ("x > 10.0 ? 10.0 : x < {} ? -10.0 : x", "-10.0", "-15.0"),
     "||": ("x > 10.0 || x < {} ? 1.0 : 0.0", "-10.0", "-15.0"),
@@ -112,6 +117,21 @@ def answers(made: Build, steps: NDArray[np.float64], folder: Path) -> NDArray[np
     return np.array(out)
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        (b"__typeof__ (0.0) y = (x);", b"int              y = (x);"),
+        (b"typeof(f((a), b)) c, __typeof (d) e;", b"int               c, int          e;"),
+        (b"typeof_unqual (\n a) b;", b"int            \n    b;"),
+        (b"typeofs(a); my_typeof(b);", b"typeofs(a); my_typeof(b);"),
+        (b'puts("typeof("); c = \'"\'; f(x);', b'puts("typeof("); c = \'"\'; f(x);'),
+        (b"typeof(x int g;", b"typeof(x int g;"),
+    ],
+)
+def test_typeof_is_read_as_a_plain_type(text: bytes, seen: bytes) -> None:
+    assert _with_plain_types(text) == seen
+
+
 def test_a_wrong_number_on_a_side_that_the_run_does_not_take_is_found(tmp_path: Path) -> None:
     right, wrong = (siblings(tmp_path / name, name == "wrong") for name in ("right", "wrong"))
     run = np.ones((4, len(SIBLINGS)))
@@ -125,7 +145,14 @@ def test_a_wrong_number_on_a_side_that_the_run_does_not_take_is_found(tmp_path: 
         apart |= (np.abs(gap) > 1e-6).any(axis=0)
     names = np.array(list(SIBLINGS))
     assert names[~apart].tolist() == ["other calls"]
-    assert found.complete, found.in_words
+    # Some headers write isless with comparisons of __u and __v that only a NaN makes true.
+    without = zip(found.branches, found.reached, strict=True)
+    assert not [
+        one.text
+        for one, reached in without
+        if not reached and "__u !=" not in one.text and "__v !=" not in one.text
+    ]
+    assert not found.unmeasured
     (nothing,) = (Reach.of(wrong, {}, [run]),)
     assert len(nothing.open) > len(SIBLINGS)
 

@@ -6,7 +6,7 @@ clock, and ``reached`` is the time that the board has reached::
     reached <= due           The line is quiet.  The board is at most one slice behind the clock,
                              so its time never passes the arrival of the next byte.
     reached <= due + AHEAD   An answer is expected.  The answer is computed early, and its bytes are
-    held back until they are due.
+                             held back until they are due.
 
 :class:`PacedBoard` starts the process that does this, :mod:`hitl.boards.paced_server`.
 """

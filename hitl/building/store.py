@@ -90,8 +90,8 @@ def rivals(
 
     An ``#include`` can name a header in the folders ``users`` by any part of its path, and a system
     header by its path in a searched folder. The folder of each header is also searched, for the
-    headers that it includes. gcc reads a precompiled NAME.gch
-    instead of NAME, and clang reads NAME.pch.
+    headers that it includes. gcc reads a precompiled NAME.gch instead of NAME, and clang reads
+    NAME.pch.
     """
     headers = list(headers)
     places = list(dict.fromkeys([*folders, *(header.parent for header in headers)]))

@@ -301,8 +301,9 @@ def export(
     The Arduino IDE, arduino-cli and PlatformIO compile the sketch for any board with an Arduino
     core. The sketch contains the controller's sources and the library, and needs nothing else.
     --board gives the sizes of C types: a board with the same sizes must run the sketch. This
-    command does not compile the sketch. Files that were edited since the last export are replaced
-    only with --force. Exit status 0 if the sketch was written, 2 otherwise.
+    command does not compile the sketch. If a file that the export would replace was edited since
+    the last export, the command writes nothing, unless --force is given. Exit status 0 if the
+    sketch was written, 2 otherwise.
 
     \b
     Examples:

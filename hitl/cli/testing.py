@@ -174,7 +174,8 @@ _OPTIONS = (
     ),
     click.option(
         "-o", "--record", "path", type=_path, metavar="FILE",
-        help="Write a recording of the closed-loop run to FILE.  [default: no recording]",
+        help="Record the closed-loop run with the C code or the board in FILE.  [default: no "
+        "recording]",
     ),
     click.option("--force", is_flag=True, help="Overwrite the file given with -o if it exists."),
     click.option(
@@ -322,7 +323,8 @@ def test(
     further input sequences for the open loop, each from the start of the controller.
 
     A value passes if it differs by at most max(ABS, REL*|value of the reference model|). Without
-    --abs, --rel and --tol, the tolerance follows from the type and the range of each signal.
+    --abs, --rel and --tol, the tolerance follows from the type of each output and the range of
+    each signal.
 
     Exit status 0 if the C code does what its reference model does, 1 if a value differs, 2 if this
     could not be decided, for example because no output changed or the host failed.

@@ -383,7 +383,7 @@ def _text(place: Place) -> str:
 
 
 def _sides(text: str) -> tuple[str, ...]:
-    """Return the possible results of a call that decides, as source text.
+    """Return the texts of the sides of a call that decides.
 
     The result is empty for other expressions.
     """

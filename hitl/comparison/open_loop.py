@@ -329,7 +329,7 @@ class OpenLoop(Judged):
 
     @property
     def in_words(self) -> str:
-        """A sentence: all steps agree, or which step failed first."""
+        """A sentence that states that all steps agree, or that describes the first failure."""
         if self.error:
             return f"{self.name}: {self.error}"
         problems = [_about_it(self.name, check.problem) for check in self.checks if check.problem]

@@ -200,7 +200,7 @@ class SilController(LoggedController):
         """Return the times of the latest answer, in ns of the monotonic clock.
 
         The times are: request sent, step begun, step ended, answer received. Over TCP, the times
-            ``begun`` and ``ended`` are from the clock of the other machine.
+        ``begun`` and ``ended`` are from the clock of the other machine.
         """
         return self._stamps if self._steps is None else self._steps.stamps()
 

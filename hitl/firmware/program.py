@@ -99,7 +99,7 @@ class Program:
         return sum(len(data) for at, _, data in parts if begins <= at < begins + size)
 
     def left_out(self, board: BoardDescription) -> str:
-        """Return a warning for each memory other than the flash that the program initialises.
+        """Return a warning for each memory of ``board`` besides the flash that has program bytes.
 
         The image of the flash does not contain these bytes.  Returns "" if there are none.
         """

@@ -51,7 +51,7 @@ _STYLES = ((ORANGE, "dash", RED), (GREEN, "dot", PURPLE))
 
 @dataclass(frozen=True)
 class Traces:
-    """A signal of both controllers at the same times.
+    """A signal on both compared sides at the same times.
 
     Vectors have shape (n,), with NaN for missing data.
     """

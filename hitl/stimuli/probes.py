@@ -384,7 +384,7 @@ class _OneText:
         *ways: str,
         edges: bool = False,
     ) -> str:
-        """Return the C expression for the index of the first of ``ways`` in a chain of calls.
+        """Return the C expression that selects the index of ``ways[0]`` by the run-time call chain.
 
         ``read`` contains the expressions that decide. If a call fixes all of them by literals, only
         one way is possible, so such calls count together. ``edges`` marks branches that can be

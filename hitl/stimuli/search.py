@@ -1,10 +1,9 @@
 """Search for input sequences that reach open branches, guided by distances.
 
-For each open goal, the search stores the sequences that came nearest. Each round changes one
-of the sequences in many ways, runs each changed sequence, and keeps the sequences that came nearer
-or reached a new goal. A
-successful change is repeated in the same direction, like in the "alternating variable method"
-(Korel, "Automated software test data generation", 1990; McMinn's survey, 2004).
+For each open goal, the search stores the sequences that came nearest. Each round changes one of the
+sequences in many ways, runs each changed sequence, and keeps the sequences that came nearer or
+reached a new goal. A successful change is repeated in the same direction, like in the "alternating
+variable method" (Korel, "Automated software test data generation", 1990; McMinn's survey, 2004).
 
 All decisions depend only on the seed and on the controller, never on the clock.
 """

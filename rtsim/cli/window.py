@@ -362,9 +362,8 @@ def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
     """Return the values (n,) that the signals of ``stick`` take if its window has closed.
 
     The values come from the file ``mapping``. If ``mapping`` is ``None``, as for a window on
-    another machine, the
-    values come from rtsim's own mapping. Raises :class:`RtsimError` for an invalid
-    mapping.
+    another machine, the values come from rtsim's own mapping. Raises :class:`RtsimError` for an
+    invalid mapping.
     """
     part = scenario.of(ExternalInputComponent).get(stick)
     if part is None:

@@ -158,7 +158,7 @@ class PythonController:
         return self._compile == LATER and not isinstance(self._native.handle, np.intp)
 
     def to_machine_code(self) -> None:
-        """Continue in machine code, which gives the same bits as plain Python so far."""
+        """Continue in machine code after plain Python, which gave the same bits."""
         if self.later:
             self._compile = True
             for name in ("_native", "_law", "checked"):

@@ -62,8 +62,8 @@ class SharedTransport(Protocol):
     """Latency model of messages on a medium.
 
     ``delays`` returns the time from the completion of a message until the message is ready for the
-    medium. The result is ``(0,)``, unless a fault changes the times or adds copies of the message.
-    All copies of a message use the medium.
+    medium. The result is ``(0,)``, unless a fault delays, copies or loses the message. All copies
+    of a message use the medium.
     """
 
     @property

@@ -138,7 +138,7 @@ class Resettable(Protocol):
 
 @runtime_checkable
 class Replayed(Protocol):
-    """A controller that replays recorded answers, also after a restore."""
+    """A controller that replays recorded answers and needs its position after a restore."""
 
     def asked_for(self, times: int) -> None:
         """Set the number of ``receive`` calls that found no answer to the pending request."""

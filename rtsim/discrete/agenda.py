@@ -232,7 +232,7 @@ class Agenda(simpy.Environment):
 
     @property
     def next_ns(self) -> int:
-        """Time of the next reaction (ns), or ``FAR`` if no reaction is due."""
+        """Time of the next reaction (ns), or ``FAR`` if no reaction is scheduled."""
         if self._kept is not None:
             return self._ns
         return self._events[0][0] if self._events else FAR

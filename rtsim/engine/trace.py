@@ -99,7 +99,7 @@ class Trace:
         self._recorder.event(tag, kind, source, text, values)
 
     def links(self) -> list[str]:
-        """Return the connections for a :class:`Tally`: topics, and controllers with time stamps."""
+        """Return the links for a :class:`Tally`: topics, and controllers with time stamps."""
         topics = [n for n in self._topics if not n.endswith(REQUESTS)]
         return [*topics, *(f"measured/{name}" for name in self._measured)]
 

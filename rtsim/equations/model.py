@@ -115,8 +115,9 @@ class Model:
     """A plant with dx/dt = derivative(t, x, z, u, p) and y = output(t, x, z, u, p).
 
     Each function declares only the arguments that it needs, by name and in any order. A function
-    must declare the vector that it fills, such as ``dx``. Functions read signals by name or by
-    index: ``x.speed`` or ``x[1]``. The name of a signal with a shape returns an array.
+    must declare the vector that it fills, such as ``dx``. Functions read and assign signals by
+    name or by index: ``x.speed`` or ``x[1]``. The name of a signal with a shape stands for a part
+    of the vector.
 
     - ``states``, ``discrete``, ``inputs``, ``outputs``, ``parameters``: the signals in x, z, u, y
       and p. Values are in SI units unless a signal declares another unit.

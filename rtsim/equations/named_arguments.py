@@ -267,7 +267,7 @@ class _Wanted:
         given.defaults, given.kwonlyargs, given.kw_defaults = [], [], []
 
     def by_call(self) -> Callable[..., Any]:
-        """Return a function of all arguments that passes the original function its own."""
+        """Return a function of all arguments that calls the original with the declared ones."""
         taken = [p for p in self.parameters if self.arguments.meaning(p.name)]
         call = ", ".join(
             f"{p.name}={letter}" if p.kind is _KEYWORD else letter

@@ -69,7 +69,7 @@ class Replacements:
         self._functions |= {id(getattr(builtins, name)): new for name, new in builtin.items()}
 
     def copy_of(self, function: Function) -> Function:
-        """Return a copy of ``function`` that also calls copies of the user's functions."""
+        """Return a copy of ``function`` that calls copies of the user's functions."""
         copied: Function = self._copy(getattr(function, "py_func", function), {})
         return copied
 
@@ -188,9 +188,8 @@ def like_compiled_code(
     The returned function first calls ``function``, so that a debugger can stop there. After an
     arithmetic error, or a :class:`ValueError` such as "math domain error", the returned function
     evaluates a copy of ``function`` that gives inf or nan. If the copy also fails, the error is
-    raised. With ``in_place``, the function
-    changes its vectors, which are restored before the copy is evaluated. ``without_errors`` is an
-    existing copy.
+    raised. With ``in_place``, the function changes its vectors, which are restored before the copy
+    is evaluated. ``without_errors`` is an existing copy.
     """
     copied = cache(lambda: without_errors or _COMPILED.copy_of(function))
 

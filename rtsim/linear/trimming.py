@@ -82,7 +82,10 @@ class TrimEquations:
         self._outputs = _wanted_outputs(model, wanted)
         self._dx, self._y = np.zeros(model.states.size), np.zeros(model.outputs.size)
         if residual is not None and (steady is not None or wanted):
-            raise ScenarioError("residual= excludes steady= and fixed outputs; give one of them")
+            raise ScenarioError(
+                "residual= excludes steady= and fixed outputs; give only residual=, or leave "
+                "residual= out"
+            )
         if residual is not None:
             count = np.atleast_1d(self(np.zeros(0) if not names else self._first())).size
             self.labels: tuple[str, ...] = tuple(f"residual {i}" for i in range(count))

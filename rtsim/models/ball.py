@@ -52,7 +52,7 @@ BALL = Ball.model()
 
 
 def scenario(*, until: Duration = 4, step: Duration = "1/100", solver: str = "rk4") -> rt.Scenario:
-    """Return the scenario of a bouncing ball: dropped from 1 m, at rest after 2.56 s."""
+    """A bouncing ball: dropped from 1 m, at rest after 2.56 s."""
     out = rt.Scenario("ball", until=until)
     ball = out.plant(Ball(), step=step, solver=solver)
     out.plot("height [m]", ball.height)

@@ -104,10 +104,7 @@ def scenario(
     tick: float = 0.1,
     until: Duration = 15,
 ) -> rt.Scenario:
-    """Return the scenario of a fox that chases a rabbit.
-
-    The speeds ``fox`` and ``rabbit`` are in m/s, ``bite`` is in m, ``tick`` in s.
-    """
+    """A fox chases a rabbit; speeds ``fox`` and ``rabbit`` in m/s, ``bite`` in m, ``tick`` in s."""
     out = rt.Scenario(
         "fox-and-rabbit",
         until=until,

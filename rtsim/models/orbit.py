@@ -39,10 +39,7 @@ ORBIT = Orbit.model()
 
 
 def scenario(step: Duration = 0.1, solver: str = "rk4", until: Duration = 30) -> rt.Scenario:
-    """Return the scenario of a moon that orbits a planet once in 30 s.
-
-    A time unit of the model is 1 s.
-    """
+    """A moon that orbits a planet once in 30 s; a time unit of the model is 1 s."""
     out = rt.Scenario("orbit", until=until)
     moon = out.plant("moon", Orbit(), step=step, solver=solver)
     out.show(scene="orbit", plant="moon")

@@ -76,10 +76,7 @@ QUEUE = Processes(
 def scenario(
     arrival: float = 0.8, service: float = 1.0, servers: int = 1, until: Duration = 5000
 ) -> Scenario:
-    """Return an M/M/c queue that is empty at the start.
-
-    ``arrival`` and ``service`` are rates in 1/s.
-    """
+    """An M/M/c queue, empty at the start; ``arrival`` and ``service`` are rates in 1/s."""
     out = Scenario("queue", until=until)
     rates = {"arrival_rate": arrival, "service_rate": service, "servers": servers}
     out.processes("queue", QUEUE, parameters=rates)

@@ -52,10 +52,7 @@ def controller() -> rt.PythonController:
 
 
 def scenario(latency: Duration = 0, step: Duration = 0.01, until: Duration = 10) -> rt.Scenario:
-    """Return an unstable plant with a sampled controller.
-
-    The answers of the controller take ``latency`` s to arrive.
-    """
+    """An unstable plant with a sampled controller, whose answers take ``latency`` s to arrive."""
     out = rt.Scenario("unstable", until=until)
     plant = out.plant("plant", Unstable(), step=step)
     controller = out.controller("controller", Stabiliser(), period=0.1, transport=rt.Fixed(latency))

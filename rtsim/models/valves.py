@@ -51,7 +51,7 @@ class Valve(rt.Controller):
 
 
 def scenario(until: Duration = 60, step: Duration = 0.01) -> rt.Scenario:
-    """Return a tank with two valves and a computer that samples its pressure every 0.3 s."""
+    """A tank with two valves and a computer that samples its pressure every 0.3 s."""
     out = rt.Scenario("valves", until=until, limits=("the computer's load does not vary",))
     tank = out.plant(Tank(), step=step)
     out.plot("pressure [bar]", tank.pressure)

@@ -16,7 +16,8 @@ difference in version. The sockets encrypt and sign each message. The bodies are
 
 ``number`` counts the messages with records. ``heard`` acknowledges the other side's messages: it is
 the highest number up to which no message is missing. ``sent``, ``echo`` and ``received`` are times
-for :class:`ClockOffset`, ns. Each side measures its times on its own clock.
+for :class:`ClockOffset`, ns. Each time is on the clock of the side that took the time;
+``echo`` is a time of the receiver.
 
 Only a few messages may be in transit. A record that changes meanwhile is sent with the next
 message, which contains its value at the time of sending. This module therefore skips values. For a

@@ -126,8 +126,8 @@ class Site:
             sources: For each input, a signal ``"component.signal"`` or a number.
             owner: Name of the component.
             items: If True, each ``gather()`` is one item of the faults that act on these inputs.
-            initial: Values before the first message, by input, in place of the
-                declared values.
+            initial: Values before the first message, by input, in place of the declared
+                values.
         """
         check_wired(signals, sources, owner)
         if self.faults is None:

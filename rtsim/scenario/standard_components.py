@@ -408,7 +408,7 @@ class TopicComponent(_Declared):
 
 
 def stated(own: Sequence[str], theirs: Sequence[Sequence[str]]) -> list[str]:
-    """Return the assumptions stated by a scenario and its components, without duplicates."""
+    """Return the assumptions or the limits of a scenario and its components, without duplicates."""
     return list(dict.fromkeys(sentence for some in (own, *theirs) for sentence in some))
 
 

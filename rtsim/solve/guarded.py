@@ -107,7 +107,7 @@ def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
     """Return whether guard ``i``, which has the given value at ``ns``, has crossed zero.
 
     A guard with a new sign has crossed zero. A guard that is 0 has crossed zero if the guard stays
-    at 0, or if the step ends at ``ns``.
+    at 0, or if the advance ends at ``ns``.
     """
     flips = table.flips
     ends: bool = value == 0.0 and (ns == end_ns or flips[STAYS, i] != 0.0)

@@ -96,7 +96,7 @@ class FrameLog:
 
     @property
     def least(self) -> int:
-        """Lateness of the end of work, ns, above which a frame is one of the worst."""
+        """Time from due time to end of work above which a frame is one of the worst, ns."""
         self._settle_latest()
         return self._least
 

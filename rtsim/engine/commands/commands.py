@@ -293,7 +293,7 @@ class Inbox:
         """Read new commands, for example from a pipe; the loop calls this method at each tag."""
 
     def goes_on(self, **about: object) -> None:
-        """Store that the run was restored and continues; ``about`` contains its new properties."""
+        """Report that the run was restored and continues; ``about`` contains its new properties."""
 
     def lose_recording(self, since: str) -> None:
         """Store that the recording has stopped, so that clients can be informed."""

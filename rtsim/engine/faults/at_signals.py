@@ -177,7 +177,7 @@ class Drift(SignalFault):
 
 
 class NoiseFault(SignalFault):
-    """Fault that adds normally distributed noise to each element at each reading.
+    """Fault that adds normally distributed noise to each element, drawn for each item.
 
     ``deviation`` is the standard deviation.
     """
@@ -196,7 +196,7 @@ class NoiseFault(SignalFault):
 
 
 class Quantised(SignalFault):
-    """Fault that rounds to the nearest multiple of ``step``; ties go to even multiples."""
+    """Fault that rounds the signal to a multiple of ``step``; ties go to even multiples."""
 
     name = "quantised"
     does = "moves in steps"

@@ -76,7 +76,7 @@ class Approach(TaskData):
 
     @property
     def signals(self) -> Mapping[str, str]:
-        """The signals of the aircraft that the task uses."""
+        """Signals of the aircraft that the task's own data name, besides ``needs``."""
         return {"touchdown": self.touchdown} if self.touchdown else {}
 
     def model(self) -> rt.Model:

@@ -65,9 +65,9 @@ def way_to(name: str, place: Vector, target: Vector) -> Way:
 
 
 def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: float) -> Way:
-    """Return the direction and distance to the next gate.
+    """Return the direction and distance to the next gate, or to the runway.
 
-    After the last gate, or with the landing gear down, the runway is the next gate. ``threshold``
+    After the last gate, or when the landing gear is not up, the target is the runway. ``threshold``
     (2,) is the end of the runway at which a landing begins, m.
     """
     if extension > _MOVES or course.next >= len(course.gates):

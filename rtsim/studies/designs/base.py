@@ -36,7 +36,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Share:
-    """Estimated share of runs that meet a requirement, with its confidence interval."""
+    """Estimated share of all possible runs that meet a requirement, with confidence interval."""
 
     share: float
     low: float

@@ -118,8 +118,8 @@ class Antithetic(MonteCarlo):
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
         """Estimate the share of runs. The interval is that of half as many independent runs.
 
-        The two runs of a pair may always have equal results. A pair may therefore contain no more
-        information than one run.
+        Possibly, both runs of each pair meet the requirement, or both runs miss the requirement. A
+        pair may therefore contain no more information than one run.
         """
         count, passed = len(met), int(met.sum())
         if count < 2:

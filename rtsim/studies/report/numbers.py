@@ -200,7 +200,7 @@ def infinite(runs: Runs, name: str) -> tuple[int, int]:
 def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
     """Return at most ``most`` points (m,) of the empirical distribution: values and shares.
 
-    Infinite values count as runs, but have no points in the plot. NaN is left out.
+    Infinite values count in the shares, but have no points. NaN is left out.
     """
     values = numbers(series.columns[name])
     known = ~np.isnan(values)

@@ -318,7 +318,7 @@ class Pacer:
             return self._hold(None)
         due, now = self.clock.wall(ns), self.read()
         if self.clock.paced and now < due:
-            self.clock.wait_until(ns)
+            self._until(ns, None)
             return self._woken(ns, due)
         self.frame.begin(ns, now)
         return True

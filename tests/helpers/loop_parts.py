@@ -45,10 +45,12 @@ class Paced:
         policy: Policy | None = None,
         rate: float = 1.0,
         resumed: bool = False,
+        *,
+        clock: FakeClock | None = None,
         **more: Any,
     ) -> None:
         """``resumed``: a freeze is ended 50 ms later."""
-        self.clock = FakeClock(rate)
+        self.clock = FakeClock(rate) if clock is None else clock
         recorder = MemoryRecorder()
         pace = Pace(rate, CatchUp() if policy is None else policy, SchedulingRequest.nothing())
         inbox = self._inbox() if resumed else None

@@ -175,6 +175,27 @@ def test_what_a_law_took_is_a_slow_job(policy: Policy) -> None:
     assert {source for _, _, source in overruns(recording)} == {"controller", "wake"}
 
 
+class DelayedStart(FakeClock):
+    """A clock that delays the first tag, as a real clock does for the sake of the scheduler tick."""
+
+    def anchor(self, ns: int, own: int | None = None) -> None:
+        first = own is None and not self.waits
+        super().anchor(ns, self.now() + 2 * MS if first else own)
+
+
+@pytest.mark.parametrize("policy", [CatchUp(), Slip(), Abort(), Freeze(1)])
+@pytest.mark.parametrize("woken", [1, 900_000, 1_500_000])
+def test_a_late_wake_of_the_first_tag(policy: Policy, woken: int) -> None:
+    """1.5 ms is itself an overrun; the others only add to the lateness of the next tag."""
+    clock = DelayedStart(late=[woken])
+    stall = scenario(late(kind="stall", at=0, amount=0.0115))
+    recorded = Paced(stall, policy, resumed=True, clock=clock)
+    assert recorded.overruns
+    assert (recorded.overruns[0][0] == 0) == (woken > MS)
+    second = again(recorded.recording, policy, resumed=True)
+    assert overruns(second.recording) == overruns(recorded.recording)
+
+
 def test_a_late_wake_and_computing_share_the_blame_as_they_did() -> None:
     """The wake makes more than half of it in one case, less in the other; neither is an overrun."""
     for woken, busy, cause in ((900_000, 10_200_000, "wake"), (500_000, 10_600_000, "compute")):

@@ -247,6 +247,15 @@ class DisturbedPacer(Pacer):
             self._take(fault, self.frame.tag_ns, name)
         super().lap(name)
 
+    def begin(self, ns: int) -> bool:
+        due = self.clock.wall(ns)
+        # Without a wait the first tag is due at once, and a late wake delays it all the same: the
+        # recorded run of a reproduced overrun may have waited (``until_quiet``).
+        if self._disturbs and not self.frozen and self.read() >= due and self._oversleep(ns):
+            self.overrun = None
+            return self._woken(ns, due)
+        return super().begin(ns)
+
     def wait(self, ns: int, wake: Wake | None = None, commands: CommandsInWait = None) -> bool:
         begun = not (self.frozen or self.frame.closed)  # a freeze lies between two frames
         if self._disturbs and begun and self._disturbed_ns != self.frame.tag_ns:
@@ -274,8 +283,15 @@ class DisturbedPacer(Pacer):
     def _wait_and_oversleep(self, ns: int, wake: Wake | None) -> bool:
         if not self.clock.wait_until(ns, wake):
             return False
+        self._oversleep(ns)
+        return True
+
+    def _oversleep(self, ns: int) -> bool:
+        """Delay the end of the wait for ``ns`` by the faults; return False if no fault acts."""
+        acted = False
         for fault in self._faults.wakes if self._disturbs else ():
             amount = self._faults.takes(fault, ns)
             if amount:
                 self._spend(fault, amount)
-        return True
+                acted = True
+        return acted

@@ -176,7 +176,7 @@ def test_what_a_law_took_is_a_slow_job(policy: Policy) -> None:
 
 
 class DelayedStart(FakeClock):
-    """A clock that delays the first tag, as a real clock does for the sake of the scheduler tick."""
+    """A clock that delays the first tag, as a real clock does (``until_quiet``)."""
 
     def anchor(self, ns: int, own: int | None = None) -> None:
         first = own is None and not self.waits

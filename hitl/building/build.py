@@ -291,7 +291,7 @@ class _Job(Compilation):
         made = work / "made"
         made.mkdir(exist_ok=True)
         objects, warnings = self._users_objects(work, made, name)
-        unit, worker, guard = work / "unit.o", work / "worker.o", work / "guard.o"
+        unit = work / "unit.o"
         shared = [*objects, unit]
         dialect = of_any_dialect(self.users)
         # The unit defines objects of the controller, so the sanitizers must check it as well.
@@ -300,25 +300,44 @@ class _Job(Compilation):
         own += (*CPP, *self._as_cpp()) if self.cpp else (*C, *ENTRY_POINTS)
         warnings += self.run(*own, "-c", work / UNIT, "-o", unit, cpp=self.cpp)
         check_arguments(self.interface, self.linker, own, support_of(self.interface)[2:])
-        ours = [*OWN, *C, *self.machine, "-c"]
-        self.run(*ours, SUPPORT / "worker.c", "-o", worker)
-        self.run(*ours, SUPPORT / "guard.c", "-o", guard)
-        for source in self.arduino:
-            shared.append(work / f"{source.stem}.o")
-            how = (*OWN, *CPP, *self._as_cpp(), *dialect, f"-I{SUPPORT}")
-            self.run(*how, "-c", source, "-o", shared[-1], cpp=True)
+        ours = [*OWN, *C, *self.machine]
+        cpp = [*OWN, *CPP, *self._as_cpp(), *dialect, f"-I{SUPPORT}"]
+        shared += [self._own(source, cpp, self.here) for source in self.arduino]
         if self.kind == COVERAGE:
-            shared.append(work / "coverage.o")
-            self.run(*ours, SUPPORT / "coverage.c", "-o", shared[-1])
+            shared.append(self._own(SUPPORT / "coverage.c", ours))
         loads = ["-ldl"] if sys.platform.startswith("linux") else []
-        self._link([*shared, worker], made / PROGRAM, loads)
-        self._link([*shared, guard], made / LIBRARY, ["-shared"])
+        self._link([*shared, self._own(SUPPORT / "worker.c", ours)], made / PROGRAM, loads)
+        self._link([*shared, self._own(SUPPORT / "guard.c", ours)], made / LIBRARY, ["-shared"])
         if _SHARES:
-            self.run(*OWN, *C, "-shared", SUPPORT / "link.c", "-o", made / LINK)
+            shutil.copy(self._own(SUPPORT / "link.c", [*OWN, *C], into=LINK), made)
         (made / WARNINGS).write_text(warnings, encoding="utf-8")
         for path in (work / UNIT, *work.glob("*.gcno")):
             shutil.copy(path, made)
         return made
+
+    def _own(
+        self, source: Path, flags: Sequence[str], here: Path | None = None, into: str = ""
+    ) -> Path:
+        """Compile one of rtsim's own sources, or return the cached file.
+
+        All builds with the same compiler and flags share this file. ``here`` is the folder of
+        relative paths in ``flags``. ``into`` is the name of a shared library to link; the default
+        is an object file.
+        """
+        compiler = self.toolchain if source.suffix == ".c" else self.linker
+        name, here = into or f"{source.stem}.o", here or source.parent
+        key = json.dumps([compiler.identity(), str(source), list(flags), str(here), into])
+        stem = f"own-{source.stem}-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
+
+        def make(work: Path, made: Path) -> store.Snapshot:
+            read = included(compiler, flags, source, here, work / "read.d")
+            read.unknown = read.unknown or compiler.script() or unknown(flags, (), reported=True)
+            snapshot = read.snapshot(headers_of(flags, here), [here])
+            how = ["-shared"] if into else ["-c"]
+            compiler.run([*flags, *how, source, "-o", made / name], here)
+            return snapshot
+
+        return store.kept(stem, (name,), make) / name
 
     def _users_objects(self, work: Path, made: Path, name: str) -> tuple[list[Path], str]:
         """Compile the user's sources one by one, with the checks or counters of this kind of build.

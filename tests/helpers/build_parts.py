@@ -74,7 +74,9 @@ def answer(made: Build, level: float = 1.0) -> float:
 
 
 def entries() -> list[str]:
-    return sorted(p.name for p in store.root().iterdir()) if store.root().is_dir() else []
+    """The builds of controllers, without the object files of rtsim's own C."""
+    there = store.root().iterdir() if store.root().is_dir() else ()
+    return sorted(p.name for p in there if not p.name.startswith("own-"))
 
 
 def edit(path: Path, old: str, new: str) -> None:

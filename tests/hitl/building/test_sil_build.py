@@ -15,7 +15,8 @@ import c_parts
 import pytest
 from build_parts import Counting, answer, edit, entries, ignore, write_project
 
-from hitl.building import store
+from hitl.building import build as building
+from hitl.building import store, unit
 from hitl.building.build import build
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.interface import InterfaceError
@@ -51,7 +52,7 @@ CHANGES: dict[str, tuple[str, str, str]] = {
 
 def test_a_build_that_is_there_asks_no_compiler(project: Path, toolchain: Toolchain) -> None:
     first = build(project, toolchain=toolchain)
-    runs = 9 + sys.platform.startswith("linux")  # the library of the link
+    runs = 11 + 2 * sys.platform.startswith("linux")  # the library of the link
     assert (answer(first), Counting.runs) == (2.0, runs)
     (project.parent / "unused.h").write_text("#define GAIN 4.0\n")
     (project.parent / "new.h").write_text("")
@@ -59,6 +60,41 @@ def test_a_build_that_is_there_asks_no_compiler(project: Path, toolchain: Toolch
         os.utime(path, (1.0, 1.0))
     assert build(project, toolchain=toolchain) == first
     assert (Counting.runs, entries()) == (runs, [first.folder.name])
+
+
+@pytest.fixture
+def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the folder with rtsim's own C, which a test may change."""
+    copy = tmp_path / "own"
+    shutil.copytree(unit.SUPPORT, copy)
+    for module in (building, unit):
+        monkeypatch.setattr(module, "SUPPORT", copy)
+    return copy
+
+
+def test_own_code_is_compiled_once_for_all_builds(
+    project: Path, toolchain: Toolchain, own_code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+
+    def note(arguments: list[str]) -> None:
+        if "-M" not in arguments:
+            compiled.extend(word for word in arguments if Path(word).parent == own_code)
+
+    monkeypatch.setattr(Counting, "before", staticmethod(note))
+    build(project, toolchain=toolchain)
+    own = ["worker.c", "guard.c", *(["link.c"] if sys.platform.startswith("linux") else [])]
+    assert sorted(compiled) == sorted(str(own_code / name) for name in own)
+    compiled.clear()
+    edit(project.parent / "gain.h", "2.0", "2.5")
+    assert answer(build(project, toolchain=toolchain)) == 2.5
+    assert answer(build(project, "coverage", toolchain=toolchain)) == 2.5
+    assert compiled == [str(own_code / "coverage.c")]
+    compiled.clear()
+    with (own_code / "rtsim_link.h").open("a") as header:
+        header.write("\n")
+    assert answer(build(project, toolchain=toolchain)) == 2.5
+    assert compiled == [str(own_code / name) for name in own if name != "guard.c"]
 
 
 @pytest.mark.sample(2)
